@@ -1,0 +1,53 @@
+"""Learning to rank: data -> feedback -> ranker -> metrics -> report.
+
+Public names load on first use, so that ``import rankwright`` costs almost nothing:
+
+>>> import rankwright as rw
+>>> rw.__version__
+'0.1.0'
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# module -> the public names it gives; __init__.pyi tells type checkers and editors the same.
+_PUBLIC = {
+    "exceptions": ["RankwrightError", "ParameterError", "DataError"],
+    "data.datasets": ["load_dataset"],
+    "data.items": ["Items"],
+    "data.judges": ["Judgements", "read_judges"],
+    "data.letor": ["read_letor", "write_letor"],
+    "data.queries": ["Queries"],
+    "data.ratings": ["Ratings", "read_ratings"],
+    "data.runs": ["Qrels", "Run"],
+    "data.trec": ["read_qrels", "read_run", "write_qrels", "write_run"],
+    "feedback": ["Bipartite", "Grades", "Pairs"],
+    "metrics.evaluate": ["evaluate"],
+    "metrics.measure": ["Measure"],
+    "metrics.significance": ["compare"],
+    "rankers.base": ["Ranker"],
+    "rankers.gradient.regression": ["Regression"],
+    "rankers.normalizer": ["QueryNormalizer"],
+    "persist.models": ["load", "save"],
+    "persist.scorer": ["load_scorer"],
+}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+_FOLDERS = ["data", "feedback", "metrics", "persist", "rankers", "testing"]
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _FOLDERS:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'rankwright' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_FOLDERS])

@@ -1,0 +1,6 @@
+"""``python -m rankwright``: the command line."""
+
+from rankwright.cli.app import main
+
+if __name__ == "__main__":
+    main()
