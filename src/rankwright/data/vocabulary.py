@@ -1,0 +1,177 @@
+"""Ids as given and dense numbers: each container translates once, at its border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.exceptions import DataError
+
+__all__ = ["Vocabulary", "as_ids", "encode"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Distinct ids of any hashable type; the number of an id is its place.
+
+    Parameters
+    ----------
+    ids : (n_ids,) array
+        The distinct ids. Use :func:`encode` to get them from a column with repeats.
+    name : str
+        What the ids are, for error messages.
+
+    Examples
+    --------
+    >>> films = Vocabulary(np.array(["Heat", "Alien"]), name="film")
+    >>> films.numbers(["Alien", "Heat", "Alien"])
+    array([1, 0, 1])
+    >>> films.numbers(["Alien", "Solaris"], unknown=-1)
+    array([ 1, -1])
+    >>> "Heat" in films, len(films)
+    (True, 2)
+    """
+
+    ids: NDArray[Any]
+    name: str = "id"
+
+    def __post_init__(self) -> None:
+        self.ids.setflags(write=False)
+        if len(self._table) != len(self.ids):
+            raise DataError(f"{self.name}: the ids of a vocabulary must be distinct.")
+
+    @cached_property
+    def _table(self) -> dict[Any, int]:
+        return {key: number for number, key in enumerate(self.ids.tolist())}
+
+    def numbers(self, ids: Any, unknown: int | None = None) -> IntArray:
+        """The number of each id; an unknown id is an error unless ``unknown`` says what to give."""
+        keys = as_ids(ids, self.name).tolist()
+        found = [self._table.get(key, -1) for key in keys]
+        numbers = np.array(found, dtype=np.int64)
+        if (numbers < 0).any():
+            if unknown is None:
+                raise DataError(
+                    f"{self.name} {keys[found.index(-1)]!r} is not one of the {len(self)} known."
+                )
+            numbers[numbers < 0] = unknown
+        return numbers
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._table
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def as_ids(values: Any, name: str = "qid") -> NDArray[Any]:
+    """A one-dimensional array of ids from an array, a list or a column of any data frame.
+
+    >>> as_ids([1, "1"]).tolist()  # two ids, not one
+    [1, '1']
+    """
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if not isinstance(values, np.ndarray):
+        values = _array_of(values, name)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"{name} has {values.ndim} axes {values.shape}: give one id per row.")
+    missing = _missing(values)
+    if missing is not None:
+        raise DataError(f"{name} is {values[missing]} in row {missing}: every row needs an id.")
+    return np.asarray(values)
+
+
+def _array_of(values: Any, name: str) -> NDArray[Any]:
+    items = list(values) if isinstance(values, Iterable) else None
+    if items is None or isinstance(values, str | bytes):
+        raise DataError(f"{name} is {values!r}: give one id per row, as a list, array or column.")
+    # np.asarray would turn [1, "1"] into two equal strings, and tuples into a second axis.
+    kinds = {type(item) for item in items}
+    if len(kinds) == 1 and not kinds & {tuple, frozenset, bytes}:
+        return np.asarray(items)
+    ids = np.empty(len(items), dtype=object)
+    ids[:] = items
+    return ids
+
+
+def _missing(ids: NDArray[Any]) -> int | None:
+    """The first row whose id is NaN or None, the marks of a missing value."""
+    if ids.dtype.kind == "f":
+        bad = np.isnan(ids)
+    elif ids.dtype == object:
+        bad = np.fromiter(map(_is_missing, ids), bool, len(ids))
+    else:
+        return None
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def _is_missing(key: Any) -> bool:
+    try:
+        return key is None or bool(key != key)
+    except TypeError:  # pandas.NA refuses to be compared
+        return True
+
+
+def encode(ids: NDArray[Any], name: str = "qid") -> tuple[IntArray, NDArray[Any]]:
+    """Dense numbers in order of first appearance, and the distinct ids.
+
+    >>> encode(np.array([30, 10, 30]))
+    (array([0, 1, 0]), array([30, 10]))
+    """
+    if len(ids) == 0:
+        return np.zeros(0, np.int64), ids.copy()
+    if ids.dtype == object:
+        return _encode_by_dict(ids, name)
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    runs = ids[starts]  # often the rows are grouped already: far fewer runs than rows
+    if ids.dtype.kind in "iu" and _is_narrow(runs):
+        numbers, distinct = _encode_by_table(runs)
+    else:
+        numbers, distinct = _encode_by_dict(runs, name)
+    if len(runs) == len(ids):
+        return numbers, distinct
+    return np.repeat(numbers, np.diff(np.concatenate([starts, [len(ids)]]))), distinct
+
+
+def _is_narrow(ids: NDArray[Any]) -> bool:
+    return int(ids.max()) - int(ids.min()) < 4 * len(ids) + 1024
+
+
+def _encode_by_table(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    """Whole numbers in a narrow range: one table indexed by the id itself, no sorting."""
+    wide = ids.astype(np.int64) if ids.dtype.kind == "i" else ids
+    offset = (wide - wide.min()).astype(np.int64)
+    first = _first_rows(offset, int(offset.max()) + 1)
+    heads = np.sort(first[first >= 0])
+    number = np.empty(len(first), dtype=np.int64)
+    number[offset[heads]] = np.arange(len(heads))
+    return number[offset], ids[heads]
+
+
+def _encode_by_dict(ids: NDArray[Any], name: str) -> tuple[IntArray, NDArray[Any]]:
+    table: dict[Any, int] = {}
+    try:
+        numbers = np.fromiter(
+            (table.setdefault(key, len(table)) for key in ids.tolist()), np.int64, len(ids)
+        )
+    except TypeError as error:
+        raise DataError(f"{name} holds an id that cannot be hashed ({error}).") from None
+    return numbers, ids[_first_rows(numbers, len(table))]
+
+
+def _first_rows(numbers: IntArray, n_numbers: int) -> IntArray:
+    """The first row of each number, -1 where it has none."""
+    first = np.full(n_numbers, -1, dtype=np.int64)
+    # Where an index repeats, the last assignment stands: written backwards, that is the first row.
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return first
