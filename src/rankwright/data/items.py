@@ -1,0 +1,228 @@
+"""Items to be ranked: a row of features each, with a grade, a query and an id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import as_ids
+from rankwright.exceptions import DataError
+
+__all__ = ["BadLine", "Items"]
+
+Matrix = Any  # (n_items, n_features): a NumPy array or a SciPy CSR array, of floats
+
+
+class BadLine(NamedTuple):
+    """A line of a file that was left out: where it stands, why, and what it says."""
+
+    line: int
+    column: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Items:
+    """Rows of features with their grades, queries and ids, in the order given.
+
+    Attributes
+    ----------
+    X : (n_items, n_features) array or SciPy CSR array of float64
+        Features. NaN says that the feature abstains (``NULL`` in a file).
+    y : (n_items,) float64
+        Grades, higher is better.
+    qid : (n_items,) array or None
+        The query of each row, of any type and in any order; None means one single list.
+    docid : (n_items,) array of str or None
+        The id of each row (None in a row that has none).
+    feature_names : tuple of str or None
+        One name per column of ``X``.
+    comment : (n_items,) array of str or None
+        What the file said after ``#``, where it was asked for.
+    bad_lines : tuple of BadLine
+        The lines a tolerant reader left out.
+
+    Arrays given are not copied; the container hands out read-only views of them.
+
+    Examples
+    --------
+    >>> items = Items([[1.0, 0.0], [0.5, 2.0], [0.0, 1.0]], [2, 0, 1], qid=["a", "a", "b"])
+    >>> items
+    Items(3 items, 2 features, 2 queries, grades 0 to 2)
+    >>> items.take(items.qid == "a").y
+    array([2., 0.])
+    """
+
+    X: Matrix
+    y: NDArray[np.float64]
+    qid: NDArray[Any] | None = None
+    docid: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    comment: NDArray[Any] | None = None
+    bad_lines: tuple[BadLine, ...] = ()
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "X", _as_matrix(self.X))
+        set_field(self, "y", _frozen(np.asarray(self.y, dtype=np.float64)))
+        if self.qid is not None:
+            set_field(self, "qid", _frozen(as_ids(self.qid)))
+        for name in ("docid", "comment"):
+            if getattr(self, name) is not None:
+                set_field(self, name, _frozen(_as_texts(getattr(self, name))))
+        if self.feature_names is not None:
+            set_field(self, "feature_names", tuple(str(name) for name in self.feature_names))
+        self._check()
+
+    def _check(self) -> None:
+        if self.y.ndim != 1:
+            raise DataError(f"y has the shape {self.y.shape}: give one grade per row.")
+        for name in ("y", "qid", "docid", "comment"):
+            column = getattr(self, name)
+            if column is not None and len(column) != self.X.shape[0]:
+                raise DataError(
+                    f"{name} has {len(column)} entries and X has {self.X.shape[0]} rows. "
+                    f"Give one entry of {name} per row of X."
+                )
+        names = self.feature_names
+        if names is not None and len(names) != self.X.shape[1]:
+            raise DataError(f"{len(names)} feature_names for {self.X.shape[1]} columns of X.")
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_items(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        return self.queries.n_queries
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``X`` is a SciPy CSR array."""
+        return not isinstance(self.X, np.ndarray)
+
+    @cached_property
+    def queries(self) -> Queries:
+        """Which rows belong to which query."""
+        return Queries.from_ids(self.qid, self.n_items)
+
+    def take(self, rows: Any) -> Items:
+        """Some of the rows: a boolean mask, row numbers in any order, or a slice.
+
+        >>> Items([[1.0], [2.0], [3.0]], [0, 1, 2]).take([2, 0]).y
+        array([2., 0.])
+        """
+        index = np.arange(self.n_items)[np.asarray(rows) if not isinstance(rows, slice) else rows]
+        if index.ndim != 1:
+            raise DataError(f"rows has {index.ndim} axes: give a mask, row numbers or a slice.")
+        part = {
+            name: None if getattr(self, name) is None else getattr(self, name)[index]
+            for name in ("X", "y", "qid", "docid", "comment")
+        }
+        return replace(self, **part, bad_lines=())
+
+    @classmethod
+    def concat(cls, parts: Sequence[Items]) -> Items:
+        """The rows of several containers, one after another; a column absent from one is dropped.
+
+        >>> one = Items([[1.0]], [0], qid=[7])
+        >>> Items.concat([one, one]).qid
+        array([7, 7])
+        """
+        if not parts:
+            raise DataError("Items.concat needs at least one container.")
+        widths = sorted({part.n_features for part in parts})
+        if len(widths) > 1:
+            raise DataError(
+                f"Items.concat: the parts have {widths} features. Read each of them with "
+                f"n_features={widths[-1]}."
+            )
+        columns = {name: _join(parts, name) for name in ("y", "qid", "docid", "comment")}
+        return cls(_stack([part.X for part in parts]), **columns, feature_names=_names(parts))
+
+    def __repr__(self) -> str:
+        words = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
+        if self.qid is not None:
+            words.append(f"{self.n_queries:,} queries")
+        if len(self):
+            words.append(f"grades {self.y.min():g} to {self.y.max():g}")
+        if self.is_sparse:
+            words.append("sparse")
+        if self.bad_lines:
+            words.append(f"{len(self.bad_lines):,} bad lines left out")
+        return f"Items({', '.join(words)})"
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A read-only view: the caller's own array stays as it was."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def _as_matrix(X: Any) -> Matrix:
+    """A read-only float matrix; sparse input becomes CSR with sorted indices."""
+    if hasattr(X, "tocsr"):
+        from scipy.sparse import csr_array
+
+        X = csr_array(X, copy=False)
+        if X.dtype.kind != "f":
+            X = X.astype(np.float64)
+        X.sum_duplicates()
+        for name in ("data", "indices", "indptr"):
+            setattr(X, name, _frozen(getattr(X, name)))
+        return X
+    if hasattr(X, "to_numpy"):
+        X = X.to_numpy()
+    X = np.asarray(X)
+    if X.dtype.kind != "f":
+        X = X.astype(np.float64)
+    if X.ndim != 2:
+        raise DataError(f"X has the shape {X.shape}: give (n_items, n_features).")
+    return _frozen(X)
+
+
+def _as_texts(values: Any) -> NDArray[Any]:
+    """An object array that can hold text and None side by side."""
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        return values
+    texts = np.empty(len(values), dtype=object)
+    texts[:] = [value if value is None else str(value) for value in values]
+    return texts
+
+
+def _join(parts: Sequence[Items], name: str) -> NDArray[Any] | None:
+    columns = [getattr(part, name) for part in parts]
+    if any(column is None for column in columns):
+        return None
+    kinds = {column.dtype.kind for column in columns}
+    if len(kinds) > 1:  # concatenating 1 and "1" as text would make two queries one
+        columns = [column.astype(object) for column in columns]
+    return np.concatenate(columns)
+
+
+def _names(parts: Sequence[Items]) -> tuple[str, ...] | None:
+    first = parts[0].feature_names
+    return first if all(part.feature_names == first for part in parts) else None
+
+
+def _stack(matrices: list[Matrix]) -> Matrix:
+    if all(isinstance(matrix, np.ndarray) for matrix in matrices):
+        return np.concatenate(matrices)
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([csr_array(matrix) for matrix in matrices], format="csr")
