@@ -7,7 +7,7 @@ builtin a caller would expect::
     ├── ParameterError (ValueError)     a constructor or function argument is out of its range
     ├── DataError (ValueError)          arrays or files that cannot be what they claim to be
     │   ├── FileFormatError             ... with the file, line and column
-    │   └── FeedbackError               a feedback that refers to rows that do not exist, or says nothing
+    │   └── FeedbackError               a feedback that names rows which do not exist
     ├── MeasureError (ValueError)       an unknown or malformed name of a measure
     ├── DatasetError (OSError)          a named data set that is neither here nor to be had
     └── ModelFileError (ValueError)     a model file that is damaged, foreign, unsafe or too new
@@ -53,7 +53,8 @@ class FileFormatError(DataError):
 
     Prints as ``file:line:column: reason``, the line with a mark under the column, and the fix.
 
-    >>> print(FileFormatError("a.txt", 3, 9, 'value "x" is not a number', "2 qid:1 1:x", "remove it"))
+    >>> text = "2 qid:1 1:x"
+    >>> print(FileFormatError("a.txt", 3, 9, 'value "x" is not a number', text, "remove it"))
     a.txt:3:9: value "x" is not a number
       2 qid:1 1:x
               ^

@@ -1,0 +1,1 @@
+"""One loss over all pairs, minimised."""

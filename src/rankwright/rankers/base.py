@@ -1,0 +1,237 @@
+"""The contract every ranker keeps: a scikit-learn estimator that orders rows inside queries.
+
+What a ranker has to write: ``_rules`` (what its parameters may be), ``_learned`` (what its fitted
+attributes look like), ``_fit`` (on checked arrays) and ``_scorer`` (how the fitted attributes turn
+rows into scores). Everything else, the checks above all, stands here once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DegenerateDataWarning, FeedbackError, MissingQueryWarning
+from rankwright.feedback import Bipartite, Feedback, Grades, Mixture
+from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.rankers.learned import Learned, integer, texts
+from rankwright.rankers.rules import Rule
+from rankwright.scoring import Scorer
+
+__all__ = ["Ranker"]
+
+FloatArray = NDArray[np.float64]
+ROUTING = (
+    "For grid search and cross-validation: sklearn.set_config(enable_metadata_routing=True) and "
+    'GridSearchCV(ranker, grid, cv=GroupKFold().set_split_request(groups="qid"))'
+    ".fit(X, y, qid=qid)."
+)
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]
+    """Base of all rankers.
+
+    A ranker learns from rows ``X``, grades ``y`` and queries ``qid`` (one id per row, of any type,
+    in any order; none means one single list), or from any feedback, and orders rows by
+    ``decision_function``: higher comes first.
+    """
+
+    # qid is asked for by default, so that pipelines and searches pass it on (metadata routing).
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+
+    _rules: ClassVar[Mapping[str, Rule]] = {}
+    _learned: ClassVar[Mapping[str, Learned]] = {}
+    _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades,)
+    _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
+    _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
+
+    n_features_in_: int
+    n_queries_in_: int
+
+    @abstractmethod
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        """Learn from checked rows (float64, C order or CSR) and a feedback of a type we take."""
+
+    @abstractmethod
+    def _scorer(self) -> Scorer:
+        """The fitted attributes as a scorer. Cheap: it is made anew for each prediction."""
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        qid: Any = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: Any = None,
+    ) -> Self:
+        """Learn to order rows by their grades, inside each query.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) array, CSR matrix or data frame
+        y : (n_items,) grades: the higher, the better
+        qid : (n_items,) query ids of any hashable type, in any order; None is one single list
+        sample_weight : (n_items,) a weight of 2 counts as two copies of the row
+        query_weight : a weight per query (in order of first appearance), per row, or {id: weight}
+        """
+        self._check_parameters()
+        X, y = self._checked_training(X, y)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        feedback = Grades(y, qid, sample_weight=weights, query_weight=query_weight)
+        return self._learn(X, feedback)
+
+    def fit_feedback(self, X: Any, feedback: Feedback) -> Self:
+        """Learn from preferences between rows: Grades, Pairs, Bipartite, or sums of them."""
+        self._check_parameters()
+        X = self._checked(X, reset=True)
+        if not isinstance(feedback, Feedback):
+            raise FeedbackError(
+                f"fit_feedback got {type(feedback).__name__}: give Grades, Pairs, Bipartite or a "
+                "sum of them (for plain grades: fit(X, y, qid=qid))."
+            )
+        feedback.check_rows(X.shape[0])
+        return self._learn(X, self._accepted(feedback, X.shape[0]))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """The score of each row; higher comes first."""
+        check_is_fitted(self)
+        return self._scorer().decision_function(self._checked(X, reset=False))
+
+    def predict(self, X: Any) -> FloatArray:
+        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
+        check_is_fitted(self)
+        return self._scorer().predict(self._checked(X, reset=False))
+
+    def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
+        """The place of each row in its query, 1 for the first; equal scores keep their order."""
+        scores = self.decision_function(X)
+        queries = Queries.from_ids(qid, len(scores))
+        order = np.lexsort((-scores, queries.codes))
+        places = np.empty(len(scores), dtype=np.int64)
+        places[order] = np.arange(len(scores)) - queries.ptr[queries.codes[order]] + 1
+        return places
+
+    def score(
+        self, X: Any, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Pairwise accuracy: the share of rightly ordered pairs, averaged over queries.
+
+        A pair with equal scores counts 1/2. Queries without a pair to order are left out; with no
+        pair at all the answer is 1/2, what guessing gives, and a DegenerateDataWarning.
+        """
+        scores = self.decision_function(X)
+        if qid is None and self.n_queries_in_ > 1:
+            warnings.warn(
+                f"{type(self).__name__} learned from {self.n_queries_in_} queries and is scored "
+                f"without qid, as one single list. Pass qid to score(). {ROUTING}",
+                MissingQueryWarning,
+                stacklevel=2,
+            )
+        queries = Queries.from_ids(qid, len(scores))
+        value, n_queries = pairwise_accuracy(scores, y, queries, sample_weight)
+        if n_queries == 0:
+            warnings.warn(
+                "no query has two different grades: there is no pair to order, the score is 0.5.",
+                DegenerateDataWarning,
+                stacklevel=2,
+            )
+            return 0.5
+        return float(value)
+
+    def _learn(self, X: Any, feedback: Feedback) -> Self:
+        self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
+        if feedback.total_weight == 0:
+            warnings.warn(
+                f"{type(self).__name__}: the feedback holds no preference (every query has one "
+                "grade, one row, or weight zero): there is no order to learn.",
+                DegenerateDataWarning,
+                stacklevel=3,
+            )
+        self._fit(X, feedback)
+        return self
+
+    def _accepted(self, feedback: Feedback, n_items: int) -> Feedback:
+        """The feedback in a form this ranker takes, or an error that says which it takes."""
+        terms = [
+            (factor, _graded(term, n_items) if self._must_grade(term) else term)
+            for factor, term in feedback.terms()
+        ]
+        if all(isinstance(term, self._takes) for _, term in terms):
+            if len(terms) == 1 and terms[0][0] == 1.0:
+                return terms[0][1]
+            if self._sums:
+                return Mixture(tuple(terms))
+        names = ", ".join([kind.__name__ for kind in self._takes] + ["sums"] * self._sums)
+        found = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in terms[:4])
+        raise FeedbackError(
+            f"{type(self).__name__} learns from {names} and got {found}. "
+            "Rankers that take it: rankwright.rankers.registry.takes(type(feedback))."
+        )
+
+    def _must_grade(self, term: Feedback) -> bool:
+        return isinstance(term, Bipartite) and Bipartite not in self._takes
+
+    def _check_parameters(self) -> None:
+        for name, rule in self._rules.items():
+            rule.check(type(self).__name__, name, getattr(self, name))
+
+    def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        X, y = validate_data(self, X, y, y_numeric=True, **self._wanted())
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(self, X, reset=reset, **self._wanted())
+
+    def _wanted(self) -> dict[str, Any]:
+        return {
+            "accept_sparse": "csr",
+            "dtype": np.float64,
+            "order": "C",
+            "ensure_all_finite": "allow-nan" if self._abstains else True,
+        }
+
+    @classmethod
+    def takes(cls, feedback: type[Feedback]) -> bool:
+        """Whether it learns from this kind of feedback."""
+        if feedback is Mixture:
+            return cls._sums
+        return feedback in cls._takes or (feedback is Bipartite and Grades in cls._takes)
+
+    @classmethod
+    def learned(cls) -> dict[str, Learned]:
+        """Every learned attribute, with what it may be."""
+        return {
+            "n_features_in_": integer(low=1),
+            "n_queries_in_": integer(low=0),
+            "feature_names_in_": texts("n_features", optional=True),
+            **cls._learned,
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._abstains
+        return tags
+
+
+def _graded(feedback: Any, n_items: int) -> Grades:
+    """Two sets as grades 0 and 1; a row in neither has weight 0, so it takes part in no pair."""
+    y, weight = np.zeros(n_items), np.zeros(n_items)
+    y[feedback.upper] = 1.0
+    weight[feedback.lower], weight[feedback.upper] = feedback.lower_weight, feedback.upper_weight
+    return Grades(y, sample_weight=weight)

@@ -1,0 +1,41 @@
+"""The list of all rankers: what the common checks, model files and the command line go by."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from rankwright.exceptions import ParameterError
+
+__all__ = ["RANKERS", "ranker", "rankers", "takes"]
+
+RANKERS = {
+    "Regression": "rankwright.rankers.gradient.regression",
+}
+
+
+def ranker(name: str) -> type[Any]:
+    """The class of a ranker by its name.
+
+    >>> ranker("Regression").__name__
+    'Regression'
+    """
+    if name not in RANKERS:
+        raise ParameterError(f"ranker {name!r} is unknown. Known: {', '.join(sorted(RANKERS))}.")
+    found: type[Any] = getattr(import_module(RANKERS[name]), name)
+    return found
+
+
+def rankers() -> list[type[Any]]:
+    """The classes of all rankers, in the order of the list."""
+    return [ranker(name) for name in RANKERS]
+
+
+def takes(feedback: type[Any]) -> list[str]:
+    """The names of the rankers that learn from this kind of feedback.
+
+    >>> from rankwright.feedback import Pairs
+    >>> "Regression" in takes(Pairs)
+    True
+    """
+    return [cls.__name__ for cls in rankers() if cls.takes(feedback)]

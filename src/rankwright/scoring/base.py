@@ -1,0 +1,69 @@
+"""The contract of a scorer: an immutable record of arrays and numbers with one method."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError
+
+__all__ = ["FloatArray", "IntArray", "Matrix", "Scorer", "State", "Transform", "must"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of the same
+
+
+class State(ABC):
+    """A frozen dataclass whose fields are arrays, numbers, text, or other states.
+
+    ``__post_init__`` checks every value: a state that exists is safe to use, wherever its values
+    came from.
+    """
+
+    kind: ClassVar[str]
+
+    def values(self) -> dict[str, Any]:
+        """Field by field, what a model file has to keep."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+class Scorer(State):
+    """Rows in, scores out; higher comes first."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """How many columns X must have."""
+
+    @abstractmethod
+    def decision_function(self, X: Matrix) -> FloatArray:
+        """The score of each row."""
+
+    def predict(self, X: Matrix) -> FloatArray:
+        """In the terms of y: the score itself, unless the model knows better."""
+        return self.decision_function(X)
+
+
+class Transform(State):
+    """Rows in, rows out; may look at the other rows of the same query."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """How many columns X must have."""
+
+    @abstractmethod
+    def transform(self, X: Matrix, queries: Queries) -> Matrix:
+        """The transformed rows, in the same order."""
+
+
+def must(condition: Any, what: str) -> None:
+    """Refuse a state whose values contradict each other."""
+    if not bool(condition):
+        raise DataError(f"{what}.")
