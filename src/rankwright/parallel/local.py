@@ -1,0 +1,61 @@
+"""Threads on this machine: a few large blocks, results in order.
+
+Kernels release the interpreter's lock, so threads are enough. What a block computes must not
+depend on how many blocks there are; then results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from rankwright.exceptions import ParameterError
+
+__all__ = ["map_blocks", "n_threads", "ranges"]
+
+Block = TypeVar("Block")
+Result = TypeVar("Result")
+
+
+def n_threads() -> int:
+    """How many threads to use: ``RANKWRIGHT_THREADS``, else as many as this process may run on."""
+    wish = os.environ.get("RANKWRIGHT_THREADS", "")
+    if not wish:
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+    if not wish.isdigit() or int(wish) < 1:
+        raise ParameterError(f"RANKWRIGHT_THREADS={wish!r}: it must be an integer >= 1.")
+    return int(wish)
+
+
+def ranges(n: int, n_blocks: int) -> list[tuple[int, int]]:
+    """Cut 0 .. n into nearly equal (start, stop) ranges, none of them empty.
+
+    >>> ranges(7, 3)
+    [(0, 3), (3, 5), (5, 7)]
+    """
+    n_blocks = max(1, min(n, n_blocks))
+    size, extra = divmod(n, n_blocks)
+    stops = [size * (i + 1) + min(i + 1, extra) for i in range(n_blocks)]
+    return list(zip([0, *stops[:-1]], stops, strict=True))
+
+
+def map_blocks(
+    function: Callable[[Block], Result], blocks: Iterable[Block], threads: int | None = None
+) -> list[Result]:
+    """The function of each block, in the order of the blocks; the first error is raised.
+
+    >>> map_blocks(sum, [(1, 2), (3, 4)])
+    [3, 7]
+    """
+    work = list(blocks)
+    workers = min(len(work), threads or n_threads())
+    if workers <= 1:
+        return [function(block) for block in work]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, work))
