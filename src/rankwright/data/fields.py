@@ -1,0 +1,181 @@
+"""Lines cut into fields, column by column, each field able to name its line and column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.text import Text
+
+__all__ = ["Fields", "parse_csv", "split_fields"]
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """Rows of ``n_fields`` tokens each, flat, with the line each row came from.
+
+    Attributes
+    ----------
+    text : Text
+    tokens : list of str
+        Row by row: those of row i are ``tokens[i * n_fields : (i + 1) * n_fields]``.
+    n_fields : int
+    lines : (n_rows,) int64
+        Line numbers, from 1.
+    separator : str or None
+        Between two fields; None is any run of blanks.
+    """
+
+    text: Text
+    tokens: list[str]
+    n_fields: int
+    lines: NDArray[np.int64]
+    separator: str | None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.lines)
+
+    def column(self, field: int) -> list[str]:
+        return self.tokens[field :: self.n_fields]
+
+    def after_header(self) -> Fields:
+        """The same rows without the first."""
+        return Fields(
+            self.text, self.tokens[self.n_fields :], self.n_fields, self.lines[1:], self.separator
+        )
+
+    def refuse(self, row: int, field: int, reason: str, fix: str) -> NoReturn:
+        """Raise the error for one field of one row."""
+        line = int(self.lines[row])
+        column = _column_of(self.text.line(line), field, self.separator)
+        self.text.refuse(line, column, reason, fix)
+
+    def ids(self, field: int, what: str) -> NDArray[Any]:
+        """One column as ids: int64 where every one is a plain whole number, else text.
+
+        ``007`` is text: as a number it would not read back as it was written.
+        """
+        tokens = self.column(field)
+        if "" in tokens:
+            self.refuse(tokens.index(""), field, f"{what} is empty", f"give every line its {what}")
+        if all(map(_PLAIN_INTEGER.fullmatch, tokens)):
+            return np.array(tokens).astype(np.int64)
+        return np.array(tokens, dtype=object)
+
+    def numbers(self, field: int, what: str, integer: bool = False) -> NDArray[Any]:
+        """One column as float64 (or int64); anything but plain finite numbers is refused."""
+        tokens = self.column(field)
+        dtype = np.int64 if integer else np.float64
+        if not tokens:
+            return np.zeros(0, dtype)
+        try:  # the strictest of NumPy's parsers: no underscores, no digits of other scripts
+            values = np.loadtxt(tokens, dtype=dtype, comments=None, delimiter="\x1f", ndmin=1)
+        except ValueError:
+            values = np.zeros(0, dtype)
+        if len(values) != len(tokens) or not (integer or np.isfinite(values).all()):
+            self._refuse_numbers(tokens, field, what, integer)
+        return values
+
+    def _refuse_numbers(self, tokens: list[str], field: int, what: str, integer: bool) -> NoReturn:
+        kind = "whole number" if integer else "finite number"
+        for row, token in enumerate(tokens):
+            if not _is_number(token.strip(), integer):
+                found = f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
+                self.refuse(row, field, found, f"write the {what} as a plain {kind}")
+        raise AssertionError(f"{self.text.path}: {what} refused as a column, accepted one by one")
+
+
+def _is_number(token: str, integer: bool) -> bool:
+    if integer:
+        return bool(re.fullmatch(r"[+-]?[0-9]+", token)) and -(2**63) <= int(token) < 2**63
+    return bool(_NUMBER.fullmatch(token)) and bool(np.isfinite(float(token)))
+
+
+def _column_of(line: str, field: int, separator: str | None) -> int:
+    """The column (from 1) at which a field starts; past the end of the line if it has none."""
+    if separator is None:
+        starts = [match.start() + 1 for match in re.finditer(r"[^ \t\x0b\x0c\r]+", line)]
+    else:
+        inside = np.cumsum([c == '"' for c in line]) % 2 if '"' in line else np.zeros(len(line))
+        cuts = [m.start() for m in re.finditer(re.escape(separator), line) if not inside[m.start()]]
+        starts = [1, *(cut + len(separator) + 1 for cut in cuts)]
+    return starts[field] if field < len(starts) else len(line.rstrip()) + 1
+
+
+def split_fields(text: Text, separator: str | None, n_fields: int, layout: str) -> Fields:
+    """Cut every line at a separator that is never quoted (None: at any run of blanks).
+
+    Blank lines are passed over. ``layout`` says in the error what a line should hold.
+    """
+    text.decode()  # a byte of another encoding must not hide inside an id
+    sep = None if separator is None else separator.encode(text.encoding)
+    lines = text.data.split(b"\n")
+    if sep is None:
+        counts = [len(line.split()) for line in lines]
+    else:
+        counts = [line.count(sep) + 1 if line.strip() else 0 for line in lines]
+    wrong = next((i for i, count in enumerate(counts) if count not in (0, n_fields)), None)
+    if wrong is not None:
+        refuse_count(text, wrong + 1, counts[wrong], n_fields, separator, layout)
+    if sep is None:
+        parts = text.data.split()
+    else:
+        parts = sep.join([line for line, count in zip(lines, counts, strict=True) if count]).split(
+            sep
+        )
+    tokens = b"\n".join(parts).decode(text.encoding).split("\n")
+    return Fields(text, tokens, n_fields, np.flatnonzero(counts) + 1, separator)
+
+
+def refuse_count(
+    text: Text, line: int, found: int, n_fields: int, separator: str | None, layout: str
+) -> NoReturn:
+    """Raise the error for a line with too few or too many fields."""
+    column = _column_of(text.line(line), min(found, n_fields), separator)
+    fields = "field" if found == 1 else "fields"
+    text.refuse(line, column, f"{found} {fields}, not {n_fields}", f"a line holds: {layout}")
+
+
+def parse_csv(text: Text, separator: str, layout: str) -> Fields:
+    """Cut lines whose fields may stand in double quotes; the first line sets their number."""
+    if '"' not in text.decode():
+        first = next(line for line in text.data.split(b"\n") if line.strip())
+        n_fields = first.count(separator.encode(text.encoding)) + 1
+        return split_fields(text, separator, n_fields, layout)
+    rows, lines = _read_quoted(text, separator)
+    n_fields = len(rows[0])
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != n_fields:
+            refuse_count(text, line, len(row), n_fields, separator, layout)
+    tokens = [token for row in rows for token in row]
+    return Fields(text, tokens, n_fields, np.array(lines, dtype=np.int64), separator)
+
+
+def _read_quoted(text: Text, separator: str) -> tuple[list[list[str]], Sequence[int]]:
+    reader = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=separator, strict=True)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    line = 1
+    try:
+        for row in reader:
+            if row and (len(row) > 1 or row[0].strip()):
+                rows.append(row)
+                lines.append(line)
+            line = reader.line_num + 1
+    except csv.Error as error:
+        column = _column_of(text.line(line), 10**9, separator)
+        text.refuse(
+            line, column, f"broken quoting ({error})", 'close every quote; write " inside one as ""'
+        )
+    return rows, lines

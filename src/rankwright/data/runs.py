@@ -1,0 +1,297 @@
+"""Runs (what an engine returned, with scores) and qrels (what judges said), query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwright.data.arrays import as_column, first_repeat, read_only, row_numbers
+from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import as_ids, encode
+from rankwright.exceptions import DataError, ParameterError
+
+__all__ = ["Aligned", "Qrels", "Run", "align"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _QueryDocs:
+    """Rows of a query and a document each; no pair stands twice."""
+
+    queries: NDArray[Any]
+    docs: NDArray[Any]
+    query: IntArray
+    doc: IntArray
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "docs", "query", "doc"):
+            object.__setattr__(self, name, read_only(np.asarray(getattr(self, name))))
+        again = first_repeat(self._keys)
+        if again is not None:
+            row, earlier = again
+            raise DataError(
+                f"query {self.queries[self.query[row]]!r}, document {self.docs[self.doc[row]]!r} "
+                f"stands in row {row} and in row {earlier}. Keep one of them."
+            )
+
+    @property
+    def _keys(self) -> IntArray:
+        return self.query * np.int64(max(len(self.docs), 1)) + self.doc
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.queries)
+
+    @cached_property
+    def by_query(self) -> Queries:
+        """Which rows belong to which query (``sizes``, ``order``, ``ptr``)."""
+        return Queries(self.query, self.queries)
+
+    def take(self, rows: ArrayLike | slice) -> Self:
+        """Some of the rows: a mask, row numbers or a slice. Queries left without rows go."""
+        index = row_numbers(rows, len(self))
+        used, query = np.unique(self.query[index], return_inverse=True)
+        parts = {name: getattr(self, name)[index] for name in ("doc", *self._values)}
+        return replace(self, queries=self.queries[used], query=query.reshape(-1), **parts)
+
+    _values = ()
+
+    def _to_dict(self, values: NDArray[Any]) -> dict[Any, dict[Any, Any]]:
+        nested: dict[Any, dict[Any, Any]] = {query: {} for query in self.queries.tolist()}
+        queries, docs = self.queries[self.query].tolist(), self.docs[self.doc].tolist()
+        for query, doc, value in zip(queries, docs, values.tolist(), strict=True):
+            nested[query][doc] = value
+        return nested
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(_QueryDocs):
+    """What one engine returned: documents with scores, for several queries.
+
+    Attributes
+    ----------
+    queries : (n_queries,) array
+        Ids of the queries, as given, in order of first appearance.
+    docs : (n_docs,) array
+        Ids of the documents.
+    query, doc : (n_rows,) int64
+        The query and the document of each row: places in ``queries`` and ``docs``.
+    score : (n_rows,) float64
+        Higher is better.
+    name : str
+        The name of the run.
+
+    Examples
+    --------
+    >>> run = Run.from_dict({"q1": {"d1": 0.5, "d2": 0.9, "d3": 0.5}}, name="bm25")
+    >>> run
+    Run('bm25', 3 rows, 1 queries)
+    >>> run.docs[run.doc[run.order]].tolist()  # best first, ties by document id, descending
+    ['d2', 'd3', 'd1']
+    >>> run.rank
+    array([3, 1, 2])
+    """
+
+    score: NDArray[np.float64]
+    name: str = "run"
+
+    _values = ("score",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        score = as_column(self.score, "score", len(self.query))
+        object.__setattr__(self, "score", read_only(score))
+
+    @classmethod
+    def from_arrays(cls, qid: Any, docid: Any, score: Any, name: str = "run") -> Run:
+        """One query id, document id and score per row, in any order."""
+        return cls(*_encoded(qid, docid), score=score, name=name)
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], name: str = "run") -> Run:
+        """``{query: {document: score}}``, as ranx, ir_measures and pytrec_eval write it."""
+        return cls.from_arrays(*_flattened(nested), name=name)
+
+    def to_dict(self) -> dict[Any, dict[Any, float]]:
+        """``{query: {document: score}}``."""
+        return self._to_dict(self.score)
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Rows by query, then as trec_eval ranks: score descending, ties by document id descending.
+
+        Document ids compare as text, whatever their type.
+        """
+        place = np.empty(len(self.docs), dtype=np.int64)
+        names = [str(doc) for doc in self.docs.tolist()]
+        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return read_only(np.lexsort((-place[self.doc], -self.score, self.query)))
+
+    @cached_property
+    def rank(self) -> IntArray:
+        """The place of each row in the list of its query, from 1."""
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[self.order] = np.arange(len(self)) - np.repeat(
+            self.by_query.ptr[:-1], self.by_query.sizes
+        )
+        return read_only(rank + 1)
+
+    def top(self, cutoff: int) -> Run:
+        """The first ``cutoff`` documents of every query, best first."""
+        if cutoff < 1:
+            raise ParameterError(f"Run.top(cutoff={cutoff}): cutoff must be an integer >= 1.")
+        return self.take(self.order[self.rank[self.order] <= cutoff])
+
+    def in_single_precision(self) -> Run:
+        """Scores rounded as trec_eval holds them, which can make ties: to match its last digits."""
+        return replace(self, score=self.score.astype(np.float32).astype(np.float64))
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r}, {len(self):,} rows, {self.n_queries:,} queries)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Qrels(_QueryDocs):
+    """What judges said: a grade for some documents of some queries.
+
+    Attributes
+    ----------
+    queries, docs : arrays
+        Ids of queries and documents, as given.
+    query, doc : (n_rows,) int64
+        The query and the document of each row.
+    grade : (n_rows,) int64
+        Higher is better; below 0 is the TREC mark for junk, and counts as not relevant.
+
+    Examples
+    --------
+    >>> qrels = Qrels.from_dict({"q1": {"d1": 2, "d2": 0}})
+    >>> qrels.grade
+    array([2, 0])
+    """
+
+    grade: IntArray
+
+    _values = ("grade",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        column = as_column(self.grade, "grade", len(self.query))
+        grade = column.astype(np.int64)
+        if (grade != column).any():
+            raise DataError(
+                f"grade is {column[np.argmax(grade != column)]}: grades of qrels are whole."
+            )
+        object.__setattr__(self, "grade", read_only(grade))
+
+    @classmethod
+    def from_arrays(cls, qid: Any, docid: Any, grade: Any) -> Qrels:
+        """One query id, document id and grade per row, in any order."""
+        return cls(*_encoded(qid, docid), grade=grade)
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
+        """``{query: {document: grade}}``."""
+        return cls.from_arrays(*_flattened(nested))
+
+    def to_dict(self) -> dict[Any, dict[Any, int]]:
+        """``{query: {document: grade}}``."""
+        return self._to_dict(self.grade)
+
+    def __repr__(self) -> str:
+        return f"Qrels({len(self):,} rows, {self.n_queries:,} queries)"
+
+
+def _encoded(qid: Any, docid: Any) -> tuple[NDArray[Any], NDArray[Any], IntArray, IntArray]:
+    query, queries = encode(as_ids(qid), "qid")
+    doc, docs = encode(as_ids(docid, "docid"), "docid")
+    if len(query) != len(doc):
+        raise DataError(
+            f"qid has {len(query)} entries and docid {len(doc)}: give one of each per row."
+        )
+    return queries, docs, query, doc
+
+
+def _flattened(nested: Mapping[Any, Mapping[Any, Any]]) -> tuple[list[Any], list[Any], list[Any]]:
+    rows = [(q, d, value) for q, listed in nested.items() for d, value in listed.items()]
+    qid, docid, values = zip(*rows, strict=True) if rows else ((), (), ())
+    return list(qid), list(docid), list(values)
+
+
+class Aligned(NamedTuple):
+    """A run beside its qrels: what ``evaluate(scores, y, qid=qid)`` takes, and the ids."""
+
+    scores: NDArray[np.float64]
+    y: NDArray[np.float64]
+    qid: NDArray[Any]
+    docid: NDArray[Any]
+
+
+def align(run: Run, qrels: Qrels, *, queries: str = "qrels") -> Aligned:
+    """Put a run and its qrels side by side, one row for each document retrieved or judged.
+
+    Inside a query the retrieved documents come first, in trec_eval's order (so that the stable
+    order of the rows is that order), then the judged documents which the run did not return, with
+    the score ``-inf``: they count among the relevant ones, but were never found. Retrieved and
+    unjudged is grade 0, and so is a grade below 0. Ids are compared as text.
+
+    Parameters
+    ----------
+    run : Run
+    qrels : Qrels
+    queries : {"qrels", "both"}, default="qrels"
+        Every query that was judged (one missing from the run found nothing), or, as trec_eval
+        does without ``-c``, only those in both.
+
+    Examples
+    --------
+    >>> run = Run.from_dict({"q1": {"d1": 0.5, "d2": 0.9}})
+    >>> qrels = Qrels.from_dict({"q1": {"d1": 1, "d7": 2}})
+    >>> aligned = align(run, qrels)
+    >>> aligned.docid.tolist(), aligned.scores.tolist(), aligned.y.tolist()
+    (['d2', 'd1', 'd7'], [0.9, 0.5, -inf], [0.0, 1.0, 2.0])
+    """
+    if queries not in ("qrels", "both"):
+        raise ParameterError(f'align(queries={queries!r}): use "qrels" or "both".')
+    number = {str(key): place for place, key in enumerate(qrels.queries.tolist())}
+    query = np.array([number.get(str(key), -1) for key in run.queries.tolist()], dtype=np.int64)
+    table = {str(key): place for place, key in enumerate(qrels.docs.tolist())}
+    doc = [table.setdefault(str(key), len(table)) for key in run.docs.tolist()]
+    rows = run.order[query[run.query[run.order]] >= 0]
+    found = query[run.query[rows]] * len(table) + np.array(doc, dtype=np.int64)[run.doc[rows]]
+    judged = qrels.query * len(table) + qrels.doc
+    missed = ~np.isin(judged, found)
+    if queries == "both":
+        missed &= np.isin(qrels.query, query)
+
+    keys = np.concatenate([found, judged[missed]])
+    scores = np.concatenate([run.score[rows], np.full(int(missed.sum()), -np.inf)])
+    order = np.argsort(keys // max(len(table), 1), kind="stable")
+    keys = keys[order]
+    names = np.array(list(table), dtype=object)
+    return Aligned(
+        scores[order],
+        _grades_of(keys, judged, qrels.grade),
+        qrels.queries[keys // max(len(table), 1)],
+        names[keys % max(len(table), 1)],
+    )
+
+
+def _grades_of(keys: IntArray, judged: IntArray, grade: IntArray) -> NDArray[np.float64]:
+    """The grade of each key, 0 where it was not judged or judged junk."""
+    y = np.zeros(len(keys))
+    if len(judged):
+        order = np.argsort(judged)
+        place = np.minimum(np.searchsorted(judged, keys, sorter=order), len(judged) - 1)
+        known = judged[order[place]] == keys
+        y[known] = np.maximum(grade[order[place[known]]], 0)
+    return y
