@@ -36,7 +36,7 @@ class _QueryDocs:
         if again is not None:
             row, earlier = again
             raise DataError(
-                f"query {self.queries[self.query[row]]!r}, document {self.docs[self.doc[row]]!r} "
+                f"query {self.queries[self.query[row]]}, document {self.docs[self.doc[row]]} "
                 f"stands in row {row} and in row {earlier}. Keep one of them."
             )
 

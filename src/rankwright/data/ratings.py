@@ -1,0 +1,277 @@
+"""Ratings: who gave what how many points, as flat arrays over two vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwright.data.arrays import as_column, first_repeat, read_only, row_numbers
+from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import Vocabulary, as_ids, encode
+from rankwright.exceptions import DataError, ParameterError
+
+__all__ = ["DUPLICATES", "Ratings", "settle_duplicates"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ratings:
+    """Ratings of items by users, one row each, in the order given.
+
+    Attributes
+    ----------
+    users, items : (n_users,), (n_items,) arrays
+        Ids as given, in order of first appearance.
+    user, item : (n_ratings,) int64
+        Who rated what: places in ``users`` and ``items``.
+    value : (n_ratings,) float64
+        The points given, higher is better.
+    time : (n_ratings,) float64 or None
+        When, in the units of the source.
+
+    Examples
+    --------
+    >>> ratings = Ratings.from_arrays(["ann", "bob", "ann"], ["Heat", "Heat", "Alien"], [5, 3, 4])
+    >>> ratings
+    Ratings(3 ratings, 2 users, 2 items, values 3 to 5)
+    >>> ratings.rows_of("ann"), ratings.user_counts
+    (array([0, 2]), array([2, 1]))
+    >>> ratings.to_csr().toarray()
+    array([[5., 4.],
+           [3., 0.]])
+    """
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    user: IntArray
+    item: IntArray
+    value: FloatArray
+    time: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        n_ratings = len(self.value)
+        columns = {"users": np.asarray(self.users), "items": np.asarray(self.items)}
+        for name, ids in (("user", columns["users"]), ("item", columns["items"])):
+            columns[name] = _as_numbers(getattr(self, name), name, n_ratings, len(ids))
+        columns["value"] = as_column(self.value, "value", n_ratings)
+        if self.time is not None:
+            columns["time"] = as_column(self.time, "time", n_ratings)
+        for name, column in columns.items():
+            object.__setattr__(self, name, read_only(column))
+
+    @classmethod
+    def from_arrays(
+        cls, user: Any, item: Any, value: Any, time: Any = None, *, duplicates: str = "error"
+    ) -> Ratings:
+        """One user id, item id and value per row; ids of any hashable type.
+
+        Parameters
+        ----------
+        user, item, value, time : (n_ratings,) arrays, lists or columns of a data frame
+        duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
+            What to do where a user rated an item more than once.
+        """
+        user_number, users = encode(as_ids(user, "user"), "user")
+        item_number, items = encode(as_ids(item, "item"), "item")
+        value = as_column(value, "value", len(user_number))
+        ratings = cls(users, items, user_number, item_number, value, time)
+        return settle_duplicates(ratings, duplicates)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str = "user",
+        item: str = "item",
+        value: str = "value",
+        time: str | None = None,
+        duplicates: str = "error",
+    ) -> Ratings:
+        """Three or four columns of a pandas, polars, pyarrow or any other data frame.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"who": [1, 2], "film": [7, 7], "stars": [4.5, 3.0]})
+        >>> Ratings.from_frame(frame, user="who", item="film", value="stars").value
+        array([4.5, 3. ])
+        """
+        import narwhals as nw
+
+        table: Any = nw.from_native(frame)
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        names = [name for name in (user, item, value, time) if name is not None]
+        missing = [name for name in names if name not in table.columns]
+        if missing:
+            raise DataError(f"the frame has no column {missing[0]!r}; it has {table.columns}.")
+        columns = [table[name].to_numpy() for name in names]
+        return cls.from_arrays(*columns, duplicates=duplicates)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def n_ratings(self) -> int:
+        return len(self.value)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def by_user(self) -> Queries:
+        """Which rows belong to which user: those of user u are ``order[ptr[u]:ptr[u + 1]]``."""
+        return Queries(self.user, self.users)
+
+    @cached_property
+    def by_item(self) -> Queries:
+        """Which rows belong to which item."""
+        return Queries(self.item, self.items)
+
+    @property
+    def user_counts(self) -> IntArray:
+        """How many ratings each user gave."""
+        return self.by_user.sizes
+
+    @property
+    def item_counts(self) -> IntArray:
+        """How many ratings each item got."""
+        return self.by_item.sizes
+
+    @cached_property
+    def user_vocabulary(self) -> Vocabulary:
+        """User ids to numbers."""
+        return Vocabulary(self.users, "user")
+
+    @cached_property
+    def item_vocabulary(self) -> Vocabulary:
+        """Item ids to numbers."""
+        return Vocabulary(self.items, "item")
+
+    def rows_of(self, user: Any) -> IntArray:
+        """The rows of one user, by id, in the order given."""
+        number = int(self.user_vocabulary.numbers([user])[0])
+        start, stop = self.by_user.ptr[number : number + 2]
+        return self.by_user.order[start:stop]
+
+    def take(self, rows: ArrayLike | slice) -> Ratings:
+        """Some of the rows (a mask, row numbers or a slice) over the same users and items."""
+        index = row_numbers(rows, len(self))
+        time = None if self.time is None else self.time[index]
+        return replace(
+            self, user=self.user[index], item=self.item[index], value=self.value[index], time=time
+        )
+
+    def compact(self) -> Ratings:
+        """The same rows without the users and items that no row names any more.
+
+        >>> ratings = Ratings.from_arrays([1, 2], [7, 8], [5, 3])
+        >>> ratings.take([1]).n_users, ratings.take([1]).compact().n_users
+        (2, 1)
+        """
+        users, user = np.unique(self.user, return_inverse=True)
+        items, item = np.unique(self.item, return_inverse=True)
+        return replace(
+            self,
+            users=self.users[users],
+            items=self.items[items],
+            user=user.reshape(-1),
+            item=item.reshape(-1),
+        )
+
+    def only(self, users: Sequence[Any] | NDArray[Any] | None = None, items: Any = None) -> Ratings:
+        """The ratings of some users and some items (ids; None means all), compacted."""
+        keep = np.ones(len(self), dtype=bool)
+        if users is not None:
+            keep &= np.isin(self.user, self.user_vocabulary.numbers(users))
+        if items is not None:
+            keep &= np.isin(self.item, self.item_vocabulary.numbers(items))
+        return self.take(keep).compact()
+
+    def to_csr(self) -> Any:
+        """A SciPy CSR array, users by items. A rating of 0 is stored, an absent one is not."""
+        from scipy.sparse import csr_array
+
+        if _first_twice(self) is not None:
+            raise DataError('a pair stands twice: choose one with duplicates="last" or "mean".')
+        order = np.lexsort((self.item, self.user))
+        parts = (self.value[order], self.item[order], self.by_user.ptr)
+        return csr_array(parts, shape=(self.n_users, self.n_items))
+
+    def __repr__(self) -> str:
+        words = [f"{len(self):,} ratings", f"{self.n_users:,} users", f"{self.n_items:,} items"]
+        if len(self):
+            words.append(f"values {self.value.min():g} to {self.value.max():g}")
+        return f"Ratings({', '.join(words)})"
+
+
+def _as_numbers(values: Any, name: str, n_rows: int, n_ids: int) -> IntArray:
+    numbers = np.asarray(values)
+    if numbers.shape != (n_rows,) or (n_rows and numbers.dtype.kind not in "iu"):
+        raise DataError(f"{name} must hold one whole number for each of {n_rows} ratings.")
+    if n_rows and not (numbers.min() >= 0 and numbers.max() < n_ids):
+        raise DataError(f"{name} must lie in 0 .. {n_ids - 1}, the places of its ids.")
+    return numbers.astype(np.int64)
+
+
+def _keys(ratings: Ratings) -> IntArray:
+    return ratings.user * np.int64(max(ratings.n_items, 1)) + ratings.item
+
+
+def _first_twice(ratings: Ratings) -> tuple[int, int] | None:
+    """The first row that repeats a pair of user and item, and the row it repeats."""
+    return first_repeat(_keys(ratings))
+
+
+def _refuse(ratings: Ratings) -> Ratings:
+    row, earlier = _first_twice(ratings) or (0, 0)
+    user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
+    raise DataError(
+        f"user {user} rated item {item} "
+        f'in row {earlier} and again in row {row}. Say which counts: duplicates="first", "last" '
+        'or "mean", or "keep" for both.'
+    )
+
+
+def _first(ratings: Ratings) -> Ratings:
+    return ratings.take(np.sort(np.unique(_keys(ratings), return_index=True)[1]))
+
+
+def _last(ratings: Ratings) -> Ratings:
+    from_the_end = np.unique(_keys(ratings)[::-1], return_index=True)[1]
+    return ratings.take(np.sort(len(ratings) - 1 - from_the_end))
+
+
+def _mean(ratings: Ratings) -> Ratings:
+    _, first, pair = np.unique(_keys(ratings), return_index=True, return_inverse=True)
+    mean = np.bincount(pair.reshape(-1), ratings.value) / np.bincount(pair.reshape(-1))
+    rows = np.argsort(first)
+    return replace(ratings.take(first[rows]), value=mean[rows])
+
+
+# What to do where a user rated an item twice.
+DUPLICATES: dict[str, Callable[[Ratings], Ratings]] = {
+    "error": _refuse,
+    "first": _first,
+    "last": _last,
+    "mean": _mean,
+    "keep": lambda ratings: ratings,
+}
+
+
+def settle_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
+    """Apply one of the rules in ``DUPLICATES``; the order of the remaining rows stays."""
+    if duplicates not in DUPLICATES:
+        raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
+    return ratings if _first_twice(ratings) is None else DUPLICATES[duplicates](ratings)
