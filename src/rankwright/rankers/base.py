@@ -141,7 +141,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         queries = Queries.from_ids(qid, len(scores))
-        value, n_queries = pairwise_accuracy(scores, y, queries, sample_weight)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        value, n_queries = pairwise_accuracy(scores, np.asarray(y), queries, weights)
         if n_queries == 0:
             warnings.warn(
                 "no query has two different grades: there is no pair to order, the score is 0.5.",

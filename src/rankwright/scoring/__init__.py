@@ -5,13 +5,25 @@ so a score cannot depend on which of the two computed it. Kinds are a closed tab
 model file looks a class up, it never imports one.
 """
 
-from rankwright.scoring.base import Scorer, Transform
+from rankwright.scoring.base import Scorer, State, Transform
+from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal
 from rankwright.scoring.transforms import Affine, QueryScale
 
-__all__ = ["KINDS", "Affine", "Linear", "Ordinal", "QueryScale", "Scorer", "Transform"]
+__all__ = [
+    "KINDS",
+    "Affine",
+    "Kernel",
+    "KernelExpansion",
+    "Linear",
+    "Ordinal",
+    "QueryScale",
+    "Scorer",
+    "State",
+    "Transform",
+]
 
-KINDS: dict[str, type[Scorer] | type[Transform]] = {
-    cls.kind: cls for cls in (Linear, Ordinal, Affine, QueryScale)
+KINDS: dict[str, type[State]] = {
+    cls.kind: cls for cls in (Linear, Ordinal, Kernel, KernelExpansion, Affine, QueryScale)
 }

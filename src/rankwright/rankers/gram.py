@@ -1,0 +1,151 @@
+"""Which kernel a ranker uses, from its parameters; Gram matrices of training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rankwright.exceptions import DataError
+from rankwright.rankers import rules
+from rankwright.scoring import Kernel, KernelExpansion, Linear, Scorer
+
+__all__ = ["KERNEL_RULES", "FunctionExpansion", "Gram", "dense", "resolve_gamma"]
+
+FloatArray = NDArray[np.float64]
+KernelFunction = Callable[[Any, Any], FloatArray]
+
+# Shared by every ranker with a kernel: parameters of the same name and meaning as scikit-learn's.
+KERNEL_RULES: dict[str, rules.Rule] = {
+    "kernel": rules.either(
+        rules.one_of("linear", "poly", "rbf", "precomputed"), rules.a_function()
+    ),
+    "gamma": rules.either(rules.one_of("scale", "auto"), rules.positive()),
+    "degree": rules.at_least(1),
+    "coef0": rules.number(),
+}
+
+
+def resolve_gamma(gamma: float | str, X: Any) -> float:
+    """``"scale"`` is 1 / (n_features * variance of X), ``"auto"`` is 1 / n_features."""
+    if not isinstance(gamma, str):
+        return float(gamma)
+    spread = 1.0
+    if gamma == "scale":
+        mean = X.mean()
+        squares = X.multiply(X).mean() if sparse.issparse(X) else np.mean(np.square(X))
+        spread = max(float(squares - mean**2), 0.0) or 1.0
+    return 1.0 / (int(X.shape[1]) * spread)
+
+
+def dense(X: Any) -> FloatArray:
+    """The rows as a plain array."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Gram:
+    """The kernel of one ranker: a named kernel, a function, or numbers computed beforehand.
+
+    ``precomputed`` means that X holds kernel values: at training (n_items, n_items), later
+    (n_rows, n_items).
+
+    >>> gram = Gram.of("rbf", gamma=0.5)
+    >>> gram.block(np.array([[0.0], [1.0]]), np.array([[1.0]])).round(4)
+    array([[0.6065],
+           [1.    ]])
+    """
+
+    kernel: Kernel | KernelFunction | None  # None is precomputed
+
+    PRECOMPUTED: ClassVar[str] = "precomputed"
+
+    @classmethod
+    def of(
+        cls,
+        kernel: str | KernelFunction,
+        X: Any = None,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+    ) -> Gram:
+        """The kernel that these parameters describe; X is asked only for ``gamma`` by name."""
+        if callable(kernel):
+            return cls(kernel)
+        if kernel == cls.PRECOMPUTED:
+            return cls(None)
+        width = 1.0 if kernel == "linear" else resolve_gamma(gamma, X)
+        return cls(Kernel(kernel, gamma=width, degree=int(degree), coef0=float(coef0)))
+
+    @property
+    def is_precomputed(self) -> bool:
+        return self.kernel is None
+
+    def block(self, A: Any, B: Any) -> FloatArray:
+        """The kernel of every row of A with every row of B."""
+        if self.kernel is None:
+            raise DataError("a precomputed kernel has no rows to compute it from.")
+        if isinstance(self.kernel, Kernel):
+            return self.kernel.block(A, B)
+        values = np.asarray(self.kernel(A, B), dtype=np.float64)
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise DataError(
+                f"the kernel function gave shape {values.shape} for {A.shape[0]} x {B.shape[0]} "
+                "rows. It takes two tables of rows and gives one value per pair of rows."
+            )
+        return values
+
+    def square(self, X: Any) -> FloatArray:
+        """The kernel of the training rows with each other."""
+        if self.kernel is not None:
+            return self.block(X, X)
+        if X.shape[0] != X.shape[1]:
+            raise DataError(
+                f"kernel='precomputed' needs a square X at training, found {X.shape}: "
+                "X[i, j] is the kernel of rows i and j."
+            )
+        return dense(X)
+
+    def diagonal(self, X: Any) -> FloatArray:
+        """The kernel of each training row with itself."""
+        if self.kernel is None:
+            return np.asarray(X.diagonal(), dtype=np.float64)
+        if isinstance(self.kernel, Kernel):
+            return self.kernel.diagonal(X)
+        return np.concatenate(
+            [self.block(X[i : i + 1], X[i : i + 1])[0] for i in range(X.shape[0])]
+        )
+
+    def expansion(
+        self, support: FloatArray, rows: NDArray[np.int64], coef: FloatArray, n_features: int
+    ) -> Scorer:
+        """The scorer sum_s coef_s K(., support_s); ``rows`` are the support's training rows."""
+        if self.kernel is None:
+            weights = np.zeros(n_features)
+            np.add.at(weights, rows, coef)
+            return Linear(weights)
+        if isinstance(self.kernel, Kernel):
+            return KernelExpansion(self.kernel, support, coef)
+        return FunctionExpansion(self.kernel, support, coef)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionExpansion(Scorer):
+    """A kernel expansion over a Python function: it scores here, it cannot be saved to a file."""
+
+    kind: ClassVar[str] = "function"
+    function: KernelFunction
+    support: FloatArray
+    coef: FloatArray
+
+    @property
+    def n_features(self) -> int:
+        return int(self.support.shape[1])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        return np.asarray(self.function(X, self.support) @ self.coef, dtype=np.float64)
