@@ -1,0 +1,1 @@
+"""The command line: a verb a file; each parses, calls the library, prints."""

@@ -174,7 +174,7 @@ def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
     odd = np.flatnonzero(rows != weights[queries.codes])
     if len(odd):
         raise FeedbackError(
-            f"query_weight differs inside query {queries.ids[queries.codes[odd[0]]]!r} "
+            f"query_weight differs inside query {queries.ids.tolist()[queries.codes[odd[0]]]!r} "
             f"(row {odd[0]}): a query has one weight; use sample_weight for rows."
         )
     weights.setflags(write=False)

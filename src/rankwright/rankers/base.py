@@ -53,6 +53,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
     _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
 
+    _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
+    _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
+
     n_features_in_: int
     n_queries_in_: int
 

@@ -1,0 +1,119 @@
+"""Rankers among other things: feedback, pipelines, searches, model files."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwright.exceptions import FeedbackError, ParameterError
+from rankwright.feedback import Bipartite, Grades, Mixture, Pairs
+from rankwright.testing.inputs import refused
+from rankwright.testing.problem import fitted, make_problem
+
+__all__ = [
+    "check_feedback",
+    "check_grades_as_feedback_equal_fit",
+    "check_learned_attributes_are_declared",
+    "check_model_files",
+    "check_queries_are_routed",
+]
+
+
+def check_learned_attributes_are_declared(ranker: Any) -> None:
+    """What is learned is declared, so that model files can keep and check it."""
+    model = fitted(ranker, make_problem())
+    found = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    hidden = set(vars(model)) - found - set(model.get_params(deep=False))
+    assert found <= set(model.learned()), f"not declared: {sorted(found - set(model.learned()))}"
+    assert not hidden, f"state that is neither parameter nor learned attribute: {sorted(hidden)}"
+
+
+def check_grades_as_feedback_equal_fit(ranker: Any) -> None:
+    problem = make_problem()
+    wanted = fitted(ranker, problem).decision_function(problem.X)
+    other = clone(ranker).fit_feedback(problem.X, Grades(problem.y, problem.qid))
+    np.testing.assert_array_equal(other.decision_function(problem.X), wanted)
+
+
+def check_feedback(ranker: Any) -> None:
+    """Every feedback is taken, or refused by name; rows that X does not have are refused."""
+    problem = make_problem(n_queries=1, n_items=30)
+    low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
+    pairs = Pairs(np.resize(low, 40), np.resize(high, 40)).merge()
+    kinds = [Bipartite(low, high), pairs, pairs + 0.5 * Bipartite(low, high)]
+    for feedback in kinds:
+        if type(ranker).takes(type(feedback)) and all(
+            type(ranker).takes(type(term)) for _, term in feedback.terms()
+        ):
+            model = clone(ranker).fit_feedback(problem.X, feedback)
+            gap = (
+                model.decision_function(problem.X)[high].mean()
+                - model.decision_function(problem.X)[low].mean()
+            )
+            assert gap > 0, f"{type(feedback).__name__} was learned the wrong way round"
+        else:
+            with refused(FeedbackError, "learns from"):
+                clone(ranker).fit_feedback(problem.X, feedback)
+    assert isinstance(kinds[2], Mixture)
+    with refused(FeedbackError, "rows"):
+        clone(ranker).fit_feedback(problem.X, Bipartite([0], [1000]))
+
+
+def check_queries_are_routed(ranker: Any) -> None:
+    """qid reaches fit and score through a pipeline, a search and a cross-validation."""
+    problem = make_problem(n_queries=8)
+    grid = {name: [value] for name, value in ranker.get_params(deep=False).items()}
+    folds = GroupKFold(2)
+    with config_context(enable_metadata_routing=True):
+        folds = folds.set_split_request(groups="qid")
+        search = GridSearchCV(clone(ranker), {}, cv=folds, error_score="raise")
+        search.fit(problem.X, problem.y, qid=problem.qid)
+        pipeline = make_pipeline(StandardScaler(), clone(ranker))
+        grid = {f"{pipeline.steps[-1][0]}__{name}": values for name, values in grid.items()}
+        search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise")
+        search.fit(problem.X, problem.y, qid=problem.qid)
+        table = cross_validate(
+            pipeline,
+            problem.X,
+            problem.y,
+            cv=folds,
+            params={"qid": problem.qid},
+            error_score="raise",
+        )
+        wanted = []
+        for train, test in GroupKFold(2).split(problem.X, groups=problem.qid):
+            model = fitted(pipeline, problem.take(train))
+            held = problem.take(test)
+            wanted.append(model.score(held.X, held.y, qid=held.qid))
+    np.testing.assert_allclose(table["test_score"], wanted, rtol=1e-9)
+    np.testing.assert_allclose(search.best_score_, np.mean(wanted), rtol=1e-9)
+
+
+def check_model_files(ranker: Any) -> None:
+    """save -> load gives the same parameters and scores; load_scorer the same scores."""
+    from rankwright import load, load_scorer, save
+
+    problem = make_problem()
+    model = fitted(ranker, problem)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.rw"
+        if any(callable(value) for value in ranker.get_params(deep=False).values()):
+            with refused(ParameterError, "function"):
+                save(model, path)
+            return
+        save(model, path)
+        again, scorer = load(path), load_scorer(path)
+    assert again.get_params().keys() == model.get_params().keys()
+    for other in (again, scorer):
+        np.testing.assert_array_equal(
+            other.decision_function(problem.X), model.decision_function(problem.X)
+        )
+        np.testing.assert_array_equal(other.predict(problem.X), model.predict(problem.X))

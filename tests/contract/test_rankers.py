@@ -1,0 +1,31 @@
+"""Every ranker of the registry, in its main variants, against every common check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from contract.instances import INSTANCES
+from rankwright.rankers.registry import RANKERS
+from rankwright.testing import ranker_checks
+
+
+def test_every_ranker_of_the_registry_is_checked() -> None:
+    assert {type(ranker).__name__ for ranker in INSTANCES} == set(RANKERS)
+
+
+@pytest.mark.parametrize("check", ranker_checks(), ids=lambda check: check.__name__[6:])
+@pytest.mark.parametrize("ranker", INSTANCES, ids=repr)
+def test_it_keeps_the_contract_of_a_ranker(ranker: Any, check: Callable[[Any], None]) -> None:
+    check(ranker)
+
+
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
+@parametrize_with_checks(INSTANCES)
+def test_it_keeps_the_contract_of_a_scikit_learn_estimator(
+    estimator: Any, check: Callable[[Any], None]
+) -> None:
+    check(estimator)

@@ -1,0 +1,95 @@
+"""Regression against the plain formulas, and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+import rankwright as rw
+from rankwright.feedback import Grades, Pairs
+from rankwright.testing.problem import make_problem
+
+
+def centred(values: np.ndarray, qid: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    result = values.astype(float).copy()
+    for query in np.unique(qid):
+        rows = qid == query
+        result[rows] -= np.average(values[rows], axis=0, weights=weight[rows])
+    return result
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.5]), st.integers(1, 12), st.booleans())
+def test_it_solves_the_normal_equations_of_its_objective(
+    seed: int, alpha: float, n_features: int, weighted: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    X, y, qid = rng.normal(size=(9, n_features)), rng.normal(size=9), rng.integers(0, 3, 9)
+    weight = rng.uniform(0.5, 2.0, 9) if weighted else np.ones(9)
+    model = rw.Regression(alpha=alpha).fit(X, y, qid=qid, sample_weight=weight)
+    root = np.sqrt(weight)
+    A, b = root[:, None] * centred(X, qid, weight), root * centred(y, qid, weight)
+    if alpha:
+        wanted = np.linalg.solve(A.T @ A + alpha * np.eye(n_features), A.T @ b)
+    else:
+        wanted = np.linalg.pinv(A) @ b
+    np.testing.assert_allclose(model.coef_, wanted, rtol=1e-7, atol=1e-9)
+
+
+def test_without_queries_it_is_scikit_learns_ridge() -> None:
+    problem = make_problem()
+    model = rw.Regression(alpha=2.0).fit(problem.X, problem.y)
+    peer = Ridge(alpha=2.0).fit(problem.X, problem.y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-10)
+    np.testing.assert_allclose(model.predict(problem.X), peer.predict(problem.X), rtol=1e-10)
+
+
+def test_center_off_ignores_the_queries() -> None:
+    problem = make_problem()
+    model = rw.Regression(center=False).fit(problem.X, problem.y, qid=problem.qid)
+    np.testing.assert_array_equal(model.coef_, rw.Regression().fit(problem.X, problem.y).coef_)
+
+
+def test_pairs_are_fitted_as_unit_gaps() -> None:
+    rng = np.random.default_rng(0)
+    X, lower, upper = rng.normal(size=(20, 3)), np.arange(10), np.arange(10, 20)
+    model = rw.Regression().fit_feedback(X, Pairs(lower, upper))
+    wanted = np.linalg.lstsq(X[upper] - X[lower], np.ones(10), rcond=None)[0]
+    np.testing.assert_allclose(model.coef_, wanted, rtol=1e-9)
+
+
+def test_grades_and_pairs_are_fitted_together() -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(20, 3)), rng.normal(size=20)
+    model = rw.Regression().fit_feedback(X, Grades(y) + 4.0 * Pairs([0, 1], [2, 3]))
+    A = np.vstack([X - X.mean(axis=0), 2.0 * (X[[2, 3]] - X[[0, 1]])])
+    b = np.concatenate([y - y.mean(), [2.0, 2.0]])
+    np.testing.assert_allclose(model.coef_, np.linalg.lstsq(A, b, rcond=None)[0], rtol=1e-9)
+
+
+def test_many_blocks_of_rows_give_the_solution_of_one() -> None:
+    rng = np.random.default_rng(2)
+    X, qid = rng.normal(size=(20_000, 5)), rng.integers(0, 100, 20_000)
+    y = X @ [1.0, 2.0, 3.0, 4.0, 5.0] + 10.0 * qid
+    model = rw.Regression().fit(X, y, qid=qid)
+    np.testing.assert_allclose(model.coef_, [1, 2, 3, 4, 5], rtol=1e-10)
+    as_csr = rw.Regression().fit(sparse.csr_array(X), y, qid=qid)
+    np.testing.assert_allclose(as_csr.coef_, model.coef_, rtol=1e-10)
+
+
+def test_dependent_features_share_the_weight() -> None:
+    x = np.arange(5.0)
+    model = rw.Regression().fit(np.column_stack([x, x]), x)
+    np.testing.assert_allclose(model.coef_, [0.5, 0.5])
+    assert model.rank_ == 1
+
+
+def test_a_grid_search_without_routing_says_what_to_do() -> None:
+    problem = make_problem()
+    model = rw.Regression().fit(problem.X, problem.y, qid=problem.qid)
+    with pytest.warns(rw.exceptions.MissingQueryWarning, match="enable_metadata_routing"):
+        model.score(problem.X, problem.y)
