@@ -15,13 +15,15 @@ __version__ = "0.1.0"
 # module -> the public names it gives; __init__.pyi tells type checkers and editors the same.
 _PUBLIC = {
     "exceptions": ["RankwrightError", "ParameterError", "DataError"],
-    "data.datasets": ["load_dataset"],
+    "data.datasets": ["list_datasets", "load_dataset"],
     "data.items": ["Items"],
     "data.judges": ["Judgements", "read_judges"],
     "data.letor": ["read_letor", "write_letor"],
     "data.queries": ["Queries"],
-    "data.ratings": ["Ratings", "read_ratings"],
-    "data.runs": ["Qrels", "Run"],
+    "data.ratings": ["Ratings"],
+    "data.ratings_files": ["read_ratings"],
+    "data.runs": ["Qrels", "Run", "align"],
+    "data.tables": ["read_table"],
     "data.trec": ["read_qrels", "read_run", "write_qrels", "write_run"],
     "feedback": ["Bipartite", "Grades", "Pairs"],
     "metrics.evaluate": ["evaluate"],

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.text import Text
+from rankwright.data.vocabulary import encode
 
 __all__ = ["Fields", "parse_csv", "split_fields"]
 
@@ -61,17 +62,21 @@ class Fields:
         column = _column_of(self.text.line(line), field, self.separator)
         self.text.refuse(line, column, reason, fix)
 
-    def ids(self, field: int, what: str) -> NDArray[Any]:
-        """One column as ids: int64 where every one is a plain whole number, else text.
+    def encode(
+        self, field: int, what: str, as_text: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """One column of ids: a dense number for each row, and the distinct ids.
 
-        ``007`` is text: as a number it would not read back as it was written.
+        The ids are int64 where every one is a plain whole number, else text; ``007`` is text, for
+        as a number it would not read back as it was written.
         """
-        tokens = self.column(field)
-        if "" in tokens:
-            self.refuse(tokens.index(""), field, f"{what} is empty", f"give every line its {what}")
-        if all(map(_PLAIN_INTEGER.fullmatch, tokens)):
-            return np.array(tokens).astype(np.int64)
-        return np.array(tokens, dtype=object)
+        number, texts = encode(np.array(self.column(field), dtype=object), what)
+        if "" in texts:
+            row = self.column(field).index("")
+            self.refuse(row, field, f"{what} is empty", f"give every line its {what}")
+        if not as_text and all(map(_PLAIN_INTEGER.fullmatch, texts)):
+            return number, texts.astype(np.int64)
+        return number, texts
 
     def numbers(self, field: int, what: str, integer: bool = False) -> NDArray[Any]:
         """One column as float64 (or int64); anything but plain finite numbers is refused."""

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwright.data.arrays import as_column, first_repeat, read_only, row_numbers
+from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Vocabulary, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["DUPLICATES", "Ratings", "settle_duplicates"]
+__all__ = ["DUPLICATES", "Ratings", "first_twice", "settle_duplicates"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -102,17 +103,12 @@ class Ratings:
         >>> Ratings.from_frame(frame, user="who", item="film", value="stars").value
         array([4.5, 3. ])
         """
-        import narwhals as nw
-
-        table: Any = nw.from_native(frame)
-        if isinstance(table, nw.LazyFrame):
-            table = table.collect()
+        table = columns_of(frame)
         names = [name for name in (user, item, value, time) if name is not None]
-        missing = [name for name in names if name not in table.columns]
+        missing = [name for name in names if name not in table]
         if missing:
-            raise DataError(f"the frame has no column {missing[0]!r}; it has {table.columns}.")
-        columns = [table[name].to_numpy() for name in names]
-        return cls.from_arrays(*columns, duplicates=duplicates)
+            raise DataError(f"the frame has no column {missing[0]!r}; it has {list(table)}.")
+        return cls.from_arrays(*(table[name] for name in names), duplicates=duplicates)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -203,7 +199,7 @@ class Ratings:
         """A SciPy CSR array, users by items. A rating of 0 is stored, an absent one is not."""
         from scipy.sparse import csr_array
 
-        if _first_twice(self) is not None:
+        if first_twice(self) is not None:
             raise DataError('a pair stands twice: choose one with duplicates="last" or "mean".')
         order = np.lexsort((self.item, self.user))
         parts = (self.value[order], self.item[order], self.by_user.ptr)
@@ -229,13 +225,13 @@ def _keys(ratings: Ratings) -> IntArray:
     return ratings.user * np.int64(max(ratings.n_items, 1)) + ratings.item
 
 
-def _first_twice(ratings: Ratings) -> tuple[int, int] | None:
+def first_twice(ratings: Ratings) -> tuple[int, int] | None:
     """The first row that repeats a pair of user and item, and the row it repeats."""
     return first_repeat(_keys(ratings))
 
 
 def _refuse(ratings: Ratings) -> Ratings:
-    row, earlier = _first_twice(ratings) or (0, 0)
+    row, earlier = first_twice(ratings) or (0, 0)
     user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
     raise DataError(
         f"user {user} rated item {item} "
@@ -274,4 +270,4 @@ def settle_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
     """Apply one of the rules in ``DUPLICATES``; the order of the remaining rows stays."""
     if duplicates not in DUPLICATES:
         raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
-    return ratings if _first_twice(ratings) is None else DUPLICATES[duplicates](ratings)
+    return ratings if first_twice(ratings) is None else DUPLICATES[duplicates](ratings)

@@ -16,7 +16,6 @@ from rankwright.data.atomic import atomic_write
 from rankwright.data.fields import Fields, split_fields
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.text import read_text
-from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError
 
 __all__ = ["read_qrels", "read_run", "write_qrels", "write_run"]
@@ -83,8 +82,8 @@ def _pairs(
     fields: Fields, field: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
     """Vocabularies and numbers of queries and documents; a pair that comes twice is refused."""
-    query, queries = encode(np.array(fields.column(0), dtype=object))
-    doc, docs = encode(np.array(fields.column(field), dtype=object))
+    query, queries = fields.encode(0, "query", as_text=True)
+    doc, docs = fields.encode(field, "document", as_text=True)
     again = first_repeat(query * np.int64(len(docs)) + doc)
     if again is not None:
         row, earlier = again

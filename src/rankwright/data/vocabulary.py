@@ -97,7 +97,7 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
         raise DataError(f"{name} is {values!r}: give one id per row, as a list, array or column.")
     # np.asarray would turn [1, "1"] into two equal strings, and tuples into a second axis.
     kinds = {type(item) for item in items}
-    if len(kinds) == 1 and not kinds & {tuple, frozenset, bytes}:
+    if len(kinds) == 1 and not kinds & {tuple, list, set, dict, frozenset, bytes}:
         return np.asarray(items)
     ids = np.empty(len(items), dtype=object)
     ids[:] = items
@@ -159,13 +159,12 @@ def _encode_by_table(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 
 def _encode_by_dict(ids: NDArray[Any], name: str) -> tuple[IntArray, NDArray[Any]]:
-    table: dict[Any, int] = {}
+    keys = ids.tolist()
     try:
-        numbers = np.fromiter(
-            (table.setdefault(key, len(table)) for key in ids.tolist()), np.int64, len(ids)
-        )
+        table = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     except TypeError as error:
         raise DataError(f"{name} holds an id that cannot be hashed ({error}).") from None
+    numbers = np.fromiter(map(table.__getitem__, keys), np.int64, len(keys))
     return numbers, ids[_first_rows(numbers, len(table))]
 
 
