@@ -43,10 +43,10 @@ check: $(VENV)/.made-test $(VENV)/.made-check
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.made-bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(NAMES)
 
 experiments: $(VENV)/.made-test
-	$(BIN)/python -m experiments
+	$(BIN)/python -m experiments $(NAMES)
 
 docs: $(VENV)/.made-docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

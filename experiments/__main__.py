@@ -1,8 +1,8 @@
 """``python -m experiments [--quick] [paper | paper/table ...]``: the papers' tables and figures.
 
-Each ``experiments/<paper>/table_*.py`` or ``figure_*.py`` has a ``main(argv)``; it prints the paper's
-figures against ours and writes what it found under ``experiments/_results``. ``--quick`` asks for a
-few trials instead of the paper's number.
+Each ``experiments/<paper>/table_*.py`` or ``figure_*.py`` has a ``main(argv)``; it prints the
+paper's figures against ours and writes what it found under ``experiments/_results``. ``--quick``
+asks for a few trials instead of the paper's number.
 """
 
 from __future__ import annotations

@@ -1,0 +1,35 @@
+"""Parameter rules: what passes, what is refused, in which words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankwright.exceptions import ParameterError
+from rankwright.rankers import rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "good", "bad", "words"),
+    [
+        (rules.at_least(1), [1, np.int32(7)], [0, 1.0, True, "1", None], "an integer >= 1"),
+        (rules.positive(), [0.1, 3, np.float32(2)], [0, -1, np.nan, np.inf, True], "a number > 0"),
+        (rules.number(), [-2.5, 0], [np.nan, np.inf, "0"], "a finite number"),
+        (rules.number(0.0), [0, 2.5], [-1e-9, np.nan], "a number >= 0"),
+        (rules.between(0, 1), [0, 0.5, 1], [-0.1, 1.1, np.nan], "a number from 0 to 1"),
+        (rules.one_of("a", "b", 1), ["a", 1], ["c", True, 1.0], "'a', 'b' or 1"),
+        (rules.a_flag(), [True, np.False_], [1, "yes"], "True or False"),
+        (rules.a_seed(), [None, 0, np.random.RandomState(1)], [-1, 1.5, "s"], "None, an integer"),
+        (rules.either(rules.nothing(), rules.at_least(2)), [None, 2], [1], "None or an integer"),
+        (rules.a_function(), [len], [3], "a function"),
+        (rules.an_instance("a list", list), [[1]], [(1,)], "a list"),
+    ],
+)
+def test_a_rule_tests_what_its_words_say(
+    rule: rules.Rule, good: list[object], bad: list[object], words: str
+) -> None:
+    for value in good:
+        rule.check("Model", "thing", value)
+    for value in bad:
+        with pytest.raises(ParameterError, match=f"Model\\(thing=.*thing must be .*{words}"):
+            rule.check("Model", "thing", value)

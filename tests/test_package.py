@@ -1,0 +1,69 @@
+"""The package as a whole: light to import, honest about its public names."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rankwright
+
+HEAVY = {"numba", "sklearn", "scipy", "pandas", "polars", "safetensors", "pooch", "narwhals"}
+
+
+def modules_after(code: str) -> set[str]:
+    """The heavy packages that a fresh process has loaded after running the code."""
+    script = f"{code}\nimport sys; print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return HEAVY & {line.split(".")[0] for line in done.stdout.splitlines()}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert modules_after("import rankwright") == set()
+
+
+def test_asking_for_the_version_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['rankwright', '--version']\n"
+        "from rankwright.cli.app import main\n"
+        "try: main()\nexcept SystemExit as stop: assert not stop.code"
+    )
+    assert modules_after(code) == set()
+
+
+def test_measuring_needs_numpy_only() -> None:
+    code = "import rankwright as rw; rw.evaluate([0.1, 0.3], [0, 1], measures=['NDCG@10', 'AP'])"
+    assert modules_after(code) == set()
+
+
+def test_defining_a_ranker_does_not_load_numba() -> None:
+    code = "import rankwright as rw\nfor name in rw.__all__: getattr(rw, name)"
+    assert "numba" not in modules_after(code)
+
+
+@pytest.mark.parametrize("name", rankwright.__all__)
+def test_every_public_name_can_be_had(name: str) -> None:
+    assert getattr(rankwright, name) is not None
+    assert name in dir(rankwright)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = rankwright.nothing
+
+
+def test_type_checkers_see_the_names_that_users_get() -> None:
+    stub = ast.parse((Path(rankwright.__file__).with_suffix(".pyi")).read_text())
+    seen = {
+        alias.asname: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    wanted = {name: f"rankwright.{module}" for name, module in rankwright._HOME.items()}
+    assert {name: seen.get(name) for name in wanted} == wanted
