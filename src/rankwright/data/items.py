@@ -129,7 +129,7 @@ class Items:
         index = np.arange(self.n_items)[np.asarray(rows) if not isinstance(rows, slice) else rows]
         if index.ndim != 1:
             raise DataError(f"rows has {index.ndim} axes: give a mask, row numbers or a slice.")
-        part = {
+        part: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[index]
             for name in ("X", "y", "qid", "docid", "comment")
         }
@@ -151,7 +151,9 @@ class Items:
                 f"Items.concat: the parts have {widths} features. Read each of them with "
                 f"n_features={widths[-1]}."
             )
-        columns = {name: _join(parts, name) for name in ("y", "qid", "docid", "comment")}
+        columns: dict[str, Any] = {
+            name: _join(parts, name) for name in ("y", "qid", "docid", "comment")
+        }
         return cls(_stack([part.X for part in parts]), **columns, feature_names=_names(parts))
 
     def __repr__(self) -> str:
@@ -182,7 +184,9 @@ def _as_matrix(X: Any) -> Matrix:
         X = csr_array(X, copy=False)
         if X.dtype.kind != "f":
             X = X.astype(np.float64)
-        X.sum_duplicates()
+        if not X.has_canonical_format:
+            X = X.copy()  # the caller's own arrays stay as they are
+            X.sum_duplicates()
         for name in ("data", "indices", "indptr"):
             setattr(X, name, _frozen(getattr(X, name)))
         return X
