@@ -1,0 +1,134 @@
+"""Measures that read grades: NDCG and ERR."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.metrics.lists import RankedLists, TieGroups
+
+__all__ = ["DISCOUNTS", "GAINS", "err", "ndcg"]
+
+FloatArray = NDArray[np.float64]
+Values = tuple[FloatArray, NDArray[np.bool_]]
+
+
+def _log2_discount(place: FloatArray) -> FloatArray:
+    return 1.0 / np.log2(place + 1.0)
+
+
+def _letor3_discount(place: FloatArray) -> FloatArray:
+    return 1.0 / np.log2(np.maximum(place, 2.0))
+
+
+def _exp_gain(grades: FloatArray) -> FloatArray:
+    return np.exp2(grades) - 1.0
+
+
+def _linear_gain(grades: FloatArray) -> FloatArray:
+    return grades
+
+
+GAINS = {"exp": _exp_gain, "linear": _linear_gain}
+DISCOUNTS = {"log2": _log2_discount, "letor3": _letor3_discount}
+
+
+def ndcg(
+    lists: RankedLists, cutoff: int | None = None, gain: str = "exp", discount: str = "log2"
+) -> Values:
+    """Discounted gain of the first places over the most that was possible.
+
+    The gain at a place is, in expectation over random tie-breaking, the mean gain of the tie.
+    """
+    n_places = lists.width if cutoff is None else min(cutoff, lists.width)
+    weights = DISCOUNTS[discount](lists.place[:n_places])
+    found = _gains(lists, gain, n_places) @ weights
+    ideal = _filled(GAINS[gain](_best_first(lists)[:, :n_places]), lists) @ weights
+    return found / np.where(ideal > 0, ideal, 1.0), ideal > 0
+
+
+def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values:
+    """Expected reciprocal rank at which a reader stops, who is content with probability
+    (2^grade - 1) / 2^max at each item.
+
+    A reader is still there after the first l items of a tie with the mean over all subsets of l
+    items of the product of (1 - stop); :func:`subset_means` computes it by dynamic programming.
+    """
+    stop = lists.keep(("stop", max), lambda: _filled(_exp_gain(lists.grades), lists) / 2.0**max)
+    n_places = lists.width if cutoff is None else min(cutoff, lists.width)
+    still = lists.keep(("still", max, n_places), lambda: _still_reading(lists, stop, n_places))
+    stopped = still[:, :n_places] - still[:, 1 : n_places + 1]
+    return stopped @ (1.0 / lists.place[:n_places]), stop.max(axis=1) > 0
+
+
+def subset_means(values: FloatArray, sizes: NDArray[np.int64], n_means: int) -> FloatArray:
+    """Mean, over the subsets of l values of a row, of the product of the subset, for l = 0 .. n_means.
+
+    Row r holds ``sizes[r]`` values; rows must be sorted from the longest to the shortest. Adding the
+    n-th value v turns the means m_l into (1 - l/n) m_l + (l/n) v m_{l-1}: numbers between 0 and 1
+    stay there, so nothing cancels. O(size × n_means) per row.
+
+    >>> subset_means(np.array([[0.5, 0.25, 1.0]]), np.array([3]), 3).round(4)
+    array([[1.    , 0.5833, 0.2917, 0.125 ]])
+    """
+    means = np.zeros((len(values), n_means + 1))
+    means[:, 0] = 1.0
+    for n in range(1, values.shape[1] + 1):
+        rows = int(np.searchsorted(-sizes, -n, side="right"))  # those that have an n-th value
+        last = min(n, n_means)
+        share = np.arange(1, last + 1) / n
+        taken = share * values[:rows, n - 1 : n] * means[:rows, :last]
+        means[:rows, 1 : last + 1] *= 1.0 - share
+        means[:rows, 1 : last + 1] += taken
+    return means
+
+
+def _gains(lists: RankedLists, gain: str, n_places: int) -> FloatArray:
+    """Gains of the first places, in expectation."""
+    if lists.ties is None:
+        return _filled(GAINS[gain](lists.grades[:, :n_places]), lists)
+    everywhere: FloatArray = lists.keep(
+        ("gains", gain), lambda: lists.expected(_filled(GAINS[gain](lists.grades), lists))
+    )
+    return everywhere[:, :n_places]
+
+
+def _best_first(lists: RankedLists) -> FloatArray:
+    best: FloatArray = lists.keep("best first", lambda: -np.sort(-lists.grades, axis=1))
+    return best
+
+
+def _filled(gains: FloatArray, lists: RankedLists) -> FloatArray:
+    """Gains with 0 behind the end of each list."""
+    return gains if lists.inside is None else np.where(np.isnan(gains), 0.0, gains)
+
+
+def _still_reading(lists: RankedLists, stop: FloatArray, n_places: int) -> FloatArray:
+    """The probability that a reader goes on after 0, 1, 2, ... items."""
+    still = np.ones((len(stop), lists.width + 1))
+    np.cumprod(1.0 - stop, axis=1, out=still[:, 1:])
+    if lists.ties is not None:
+        _average_ties(still, 1.0 - stop, lists.ties, n_places)
+    return still
+
+
+def _average_ties(still: FloatArray, go_on: FloatArray, ties: TieGroups, n_places: int) -> None:
+    """Replace the chain inside each tie by its mean over all orders."""
+    row, first = np.nonzero((ties.first == np.arange(go_on.shape[1])) & (ties.size > 1))
+    size = ties.size[row, first]
+    longest = np.argsort(-size, kind="stable")
+    row, first, size = row[longest], first[longest], size[longest]
+    # Ties beyond the cutoff cannot matter; ties across it only as far as the cutoff.
+    inside = first < n_places
+    row, first, size = row[inside], first[inside], size[inside]
+    if not len(size):
+        return
+    places = np.minimum(first[:, None] + np.arange(size[0]), go_on.shape[1] - 1)
+    means = subset_means(go_on[row[:, None], places], size, min(int(size[0]), n_places))
+    step = np.arange(1, means.shape[1])
+    written = (
+        step < size[:, None]
+    )  # the last item of a tie leaves the plain product, rounding apart
+    start = still[row, first]
+    group, at = np.nonzero(written)
+    still[row[group], first[group] + at + 1] = start[group] * means[group, at + 1]

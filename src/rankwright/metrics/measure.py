@@ -1,0 +1,202 @@
+"""A measure as data: built in Python or read from text, printed the way it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from rankwright.exceptions import MeasureError
+from rankwright.metrics.catalogue import CATALOGUE, EMPTY, SPELLINGS, Definition, Parameter
+
+__all__ = ["Measure", "parse_measures"]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Measure:
+    """One way to turn a ranking and judgements into a number.
+
+    Parameters
+    ----------
+    name : str
+        ``NDCG ERR AP P R RR RBP AUC PROT Coverage Top AverageRank Disagreement Misranked KendallTau
+        Spearman HR MP HMP SVR MSD M1D RankLoss``
+    params : mapping, optional
+        Parameters of the measure that differ from its defaults, such as ``gain`` or ``rel``. Every
+        measure also takes ``empty`` ("skip", "zero", "one"): what a query without anything to
+        measure counts as.
+    cutoff : int, optional
+        How many places from the top are looked at; all when None.
+
+    Examples
+    --------
+    It prints as you write it, and reads what other tools write:
+
+    >>> from rankwright.metrics import NDCG, P
+    >>> NDCG @ 10, NDCG(gain="linear") @ 5, P(rel=2) @ 3
+    (NDCG@10, NDCG(gain=linear)@5, P(rel=2)@3)
+    >>> [Measure.parse(text) for text in ("ndcg_cut_10", "map@10", "recip_rank", "SVR(n=1, eps=0.1)")]
+    [NDCG(gain=linear)@10, AP@10, RR, SVR(n=1,eps=0.1)]
+    >>> Measure.parse("NDGC@10")
+    Traceback (most recent call last):
+    rankwright.exceptions.MeasureError: 'NDGC@10': there is no measure 'NDGC'. Near it: NDCG. ...
+    """
+
+    name: str
+    params: tuple[tuple[str, Any], ...]
+    cutoff: int | None
+
+    def __init__(
+        self, name: str, params: Mapping[str, Any] | None = None, cutoff: int | None = None
+    ) -> None:
+        if name not in CATALOGUE:
+            raise MeasureError(_unknown(name) + " Measure.parse(...) reads other spellings.")
+        known = _parameters(CATALOGUE[name])
+        given = {key: _read(name, known, key, value) for key, value in (params or {}).items()}
+        ordered = tuple((key, given[key]) for key in known if key in given)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "params", ordered)
+        object.__setattr__(self, "cutoff", _check_cutoff(name, cutoff))
+
+    @classmethod
+    def parse(cls, text: str | Measure) -> Measure:
+        """Read a measure in our spelling or that of ranx, trec_eval, RankLib, XGBoost, ir_measures."""
+        if isinstance(text, Measure):
+            return text
+        if not isinstance(text, str):
+            raise MeasureError(f"a measure is text such as 'NDCG@10', not {text!r}.")
+        try:
+            measure = _parse(text)
+            measure._require_cutoff()
+        except MeasureError as error:
+            raise MeasureError(f"{text!r}: {error}") from None
+        return measure
+
+    def __call__(self, **params: Any) -> Measure:
+        """The same measure with these parameters."""
+        return Measure(self.name, {**dict(self.params), **params}, self.cutoff)
+
+    def __matmul__(self, cutoff: int) -> Measure:
+        """``NDCG @ 10``: the same measure on the first places only."""
+        return Measure(self.name, dict(self.params), cutoff)
+
+    def __str__(self) -> str:
+        inside = ",".join(f"{key}={value}" for key, value in self.params)
+        at = "" if self.cutoff is None else f"@{self.cutoff}"
+        return f"{self.name}({inside}){at}" if inside else f"{self.name}{at}"
+
+    __repr__ = __str__
+
+    @property
+    def definition(self) -> Definition:
+        """Function, parameters and direction of this measure."""
+        return CATALOGUE[self.name]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger value is a better ranking."""
+        return self.definition.higher_is_better
+
+    def _require_cutoff(self) -> None:
+        if self.cutoff is None and self.definition.cutoff == "required":
+            raise MeasureError(
+                f"{self.name} needs a number of places: {self.name}@10, for example."
+            )
+
+
+def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
+    """One measure or several, in the order given, each once."""
+    several = [measures] if isinstance(measures, str | Measure) else list(measures)
+    parsed = [Measure.parse(measure) for measure in several]
+    for measure in parsed:
+        measure._require_cutoff()
+    if not parsed:
+        raise MeasureError("no measure was asked for. Name one, such as measures=['NDCG@10'].")
+    return list(dict.fromkeys(parsed))
+
+
+_FORM = re.compile(
+    r"""\s* (?P<name> [A-Za-z][\w.\- ]*?) \s*
+        (\( (?P<params> [^()]*) \))? \s*
+        (@ \s* (?P<cutoff> \d+))? \s*
+        (-l (?P<level> \d+))? (?P<minus> -)? \s*""",
+    re.VERBOSE,
+)
+_TAIL = re.compile(r"(?P<name>.+?)[_.](?P<number>\d+)")
+_DCG = {"log2": "linear", "exp-log2": "exp"}  # ir_measures: nDCG(dcg='exp-log2')
+
+
+def _parse(text: str) -> Measure:
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise MeasureError(
+            "cannot be read. Write a name, (parameters), @places: NDCG(gain=exp)@10."
+        )
+    name, params, tail = _resolve(form["name"])
+    cutoff = tail if form["cutoff"] is None else int(form["cutoff"])
+    for part in filter(None, (form["params"] or "").split(",")):
+        key, equals, value = (piece.strip(" '\"") for piece in part.partition("="))
+        if not equals:
+            raise MeasureError(f"parameter {part.strip()!r} has no value: write {key}=value.")
+        if key == "cutoff":
+            cutoff = _check_cutoff(name, value)
+        elif key == "dcg" and value in _DCG:
+            params["gain"] = _DCG[value]
+        else:
+            params[key] = value
+    if form["level"]:  # ranx: map@100-l2
+        params["rel"] = form["level"]
+    if form["minus"]:  # XGBoost: ndcg@10- counts an empty query as 0
+        params["empty"] = "zero"
+    return Measure(name, params, cutoff)
+
+
+def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
+    """Our name, the parameters the spelling implies and the number at its end (``P_10``)."""
+    key = spelling.strip().lower().replace("-", "_").replace(" ", "_")
+    if key in SPELLINGS:
+        name, params = SPELLINGS[key]
+        return name, dict(params), None
+    tail = _TAIL.fullmatch(key)
+    if tail and tail["name"] == "rbp":  # ranx: rbp.80
+        return "RBP", {"p": float(f"0.{tail['number']}")}, None
+    if tail and tail["name"] in SPELLINGS:
+        name, params = SPELLINGS[tail["name"]]
+        return name, dict(params), int(tail["number"])
+    raise MeasureError(_unknown(spelling))
+
+
+def _unknown(name: str) -> str:
+    spelled = {key: ours for key, (ours, _) in SPELLINGS.items()}
+    near = get_close_matches(str(name).lower(), spelled, n=3, cutoff=0.6)
+    hint = f" Near it: {', '.join(dict.fromkeys(spelled[key] for key in near))}." if near else ""
+    return f"there is no measure {name!r}.{hint} Known: {', '.join(CATALOGUE)}."
+
+
+def _parameters(definition: Definition) -> dict[str, Parameter]:
+    return {**definition.parameters, "empty": EMPTY}
+
+
+def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> Any:
+    if key not in known:
+        raise MeasureError(f"{name} has no parameter {key!r}. It takes: {', '.join(known)}.")
+    try:
+        return known[key].read(value)
+    except (TypeError, ValueError, OverflowError):
+        raise MeasureError(f"{name}({key}={value}): {key} must be {known[key].words}.") from None
+
+
+def _check_cutoff(name: str, cutoff: Any) -> int | None:
+    if cutoff is None:
+        return None
+    if CATALOGUE[name].cutoff == "none":
+        raise MeasureError(f"{name} looks at the whole list: write {name} without @{cutoff}.")
+    try:
+        number = int(cutoff)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1 or number != float(cutoff):
+        raise MeasureError(f"{name}@{cutoff}: the number of places must be an integer >= 1.")
+    return number

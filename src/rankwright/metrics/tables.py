@@ -1,0 +1,148 @@
+"""A small table of text cells, printed as text, Markdown, LaTeX, HTML or JSON."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass
+
+__all__ = ["Cell", "Table"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text with an optional mark: best of its column, letters above, a remark beside."""
+
+    text: str
+    best: bool = False
+    above: str = ""
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a header; the first column holds names, the others numbers.
+
+    Examples
+    --------
+    >>> table = Table(("system", "AP"), ((Cell("a"), Cell("0.50", best=True, above="b")),
+    ...                                  (Cell("b"), Cell("0.25"))), ("higher is better",))
+    >>> print(table)
+    system      AP
+    a       *0.50b
+    b         0.25
+    higher is better
+    >>> print(table.to_markdown())
+    | system | AP |
+    | :--- | ---: |
+    | a | **0.50**<sup>b</sup> |
+    | b | 0.25 |
+    <BLANKLINE>
+    higher is better
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self) -> str:
+        """Aligned columns; ``*`` marks the best."""
+        cells = [list(self.header), *([_plain(cell) for cell in row] for row in self.rows)]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.header))]
+        lines = [
+            "  ".join(
+                text.ljust(width) if i == 0 else text.rjust(width)
+                for i, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join([*lines, *self.notes])
+
+    def to_markdown(self) -> str:
+        """A GitHub table."""
+        rule = ["---:"] * len(self.header)
+        rule[0] = ":---"
+        head = [_escape_markdown(text) for text in self.header]
+        body = [[_markdown(cell) for cell in row] for row in self.rows]
+        lines = [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
+        return "\n".join(lines + (["", *self.notes] if self.notes else []))
+
+    def to_latex(self) -> str:
+        """A ``tabular`` with booktabs rules."""
+        head = " & ".join(_escape_latex(text) for text in self.header)
+        body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
+                r"\toprule",
+                head + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                *(f"% {note}" for note in self.notes),
+            ]
+        )
+
+    def to_html(self) -> str:
+        """A table without style of its own."""
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
+        body = "".join(
+            "<tr>" + "".join(_html(i, cell) for i, cell in enumerate(row)) + "</tr>"
+            for row in self.rows
+        )
+        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" + notes
+
+    def to_json(self) -> str:
+        """The texts as they stand in the table: a list with an object for each row."""
+        rows = [
+            {name: _plain(cell) for name, cell in zip(self.header, row, strict=True)}
+            for row in self.rows
+        ]
+        return json.dumps({"rows": rows, "notes": list(self.notes)}, indent=1)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def _plain(cell: Cell) -> str:
+    beside = f" {cell.beside}" if cell.beside else ""
+    return f"{'*' if cell.best else ''}{cell.text}{cell.above}{beside}"
+
+
+def _markdown(cell: Cell) -> str:
+    text = _escape_markdown(cell.text)
+    text = f"**{text}**" if cell.best else text
+    above = f"<sup>{cell.above}</sup>" if cell.above else ""
+    return text + above + (f" {_escape_markdown(cell.beside)}" if cell.beside else "")
+
+
+def _latex(cell: Cell) -> str:
+    text = _escape_latex(cell.text)
+    text = rf"\textbf{{{text}}}" if cell.best else text
+    above = rf"$^{{\mathrm{{{cell.above}}}}}$" if cell.above else ""
+    return text + above + (rf" {{\small {_escape_latex(cell.beside)}}}" if cell.beside else "")
+
+
+def _html(column: int, cell: Cell) -> str:
+    text = html.escape(cell.text)
+    text = f"<b>{text}</b>" if cell.best else text
+    above = f"<sup>{html.escape(cell.above)}</sup>" if cell.above else ""
+    beside = f" <small>{html.escape(cell.beside)}</small>" if cell.beside else ""
+    return f'<td style="text-align:{"left" if column == 0 else "right"}">{text}{above}{beside}</td>'
+
+
+def _escape_markdown(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
