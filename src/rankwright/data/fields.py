@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankwright.data.text import Text
 from rankwright.data.vocabulary import encode
 
-__all__ = ["Fields", "parse_csv", "split_fields"]
+__all__ = ["Fields", "is_number", "likely_separator", "parse_csv", "split_fields"]
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
@@ -78,30 +78,48 @@ class Fields:
             return number, texts.astype(np.int64)
         return number, texts
 
-    def numbers(self, field: int, what: str, integer: bool = False) -> NDArray[Any]:
-        """One column as float64 (or int64); anything but plain finite numbers is refused."""
+    def numbers(
+        self,
+        field: int,
+        what: str,
+        integer: bool = False,
+        missing: Collection[str] = (),
+        fix: str = "",
+    ) -> NDArray[Any]:
+        """One column as float64 (or int64); anything but plain finite numbers is refused.
+
+        A token of ``missing`` becomes NaN.
+        """
         tokens = self.column(field)
         dtype = np.int64 if integer else np.float64
-        if not tokens:
-            return np.zeros(0, dtype)
+        gaps = [row for row, token in enumerate(tokens) if token in missing] if missing else []
+        for row in gaps:
+            tokens[row] = "0"
         try:  # the strictest of NumPy's parsers: no underscores, no digits of other scripts
-            values = np.loadtxt(tokens, dtype=dtype, comments=None, delimiter="\x1f", ndmin=1)
+            values = (
+                np.loadtxt(tokens, dtype, None, "\x1f", ndmin=1) if tokens else np.zeros(0, dtype)
+            )
         except ValueError:
             values = np.zeros(0, dtype)
         if len(values) != len(tokens) or not (integer or np.isfinite(values).all()):
-            self._refuse_numbers(tokens, field, what, integer)
+            self._refuse_numbers(tokens, field, what, integer, fix)
+        if gaps:
+            values[gaps] = np.nan
         return values
 
-    def _refuse_numbers(self, tokens: list[str], field: int, what: str, integer: bool) -> NoReturn:
+    def _refuse_numbers(
+        self, tokens: list[str], field: int, what: str, integer: bool, fix: str
+    ) -> NoReturn:
         kind = "whole number" if integer else "finite number"
         for row, token in enumerate(tokens):
-            if not _is_number(token.strip(), integer):
+            if not is_number(token.strip(), integer):
                 found = f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
-                self.refuse(row, field, found, f"write the {what} as a plain {kind}")
+                self.refuse(row, field, found, fix or f"write the {what} as a plain {kind}")
         raise AssertionError(f"{self.text.path}: {what} refused as a column, accepted one by one")
 
 
-def _is_number(token: str, integer: bool) -> bool:
+def is_number(token: str, integer: bool = False) -> bool:
+    """Whether a token is a plain finite number (or a whole one of 64 bits)."""
     if integer:
         return bool(re.fullmatch(r"[+-]?[0-9]+", token)) and -(2**63) <= int(token) < 2**63
     return bool(_NUMBER.fullmatch(token)) and bool(np.isfinite(float(token)))
@@ -150,6 +168,18 @@ def refuse_count(
     column = _column_of(text.line(line), min(found, n_fields), separator)
     fields = "field" if found == 1 else "fields"
     text.refuse(line, column, f"{found} {fields}, not {n_fields}", f"a line holds: {layout}")
+
+
+def likely_separator(text: Text) -> str | None:
+    """Of comma, semicolon, tab and bar, the one the first line has most of; None if none.
+
+    >>> likely_separator(Text("a.csv", b'user;"a,b,c";rating'))
+    ';'
+    """
+    line = text.data.lstrip().split(b"\n", 1)[0].decode(text.encoding, "replace")
+    line = re.sub(r'"[^"]*"', "", line)
+    best = max(",;\t|", key=line.count)
+    return best if best in line else None
 
 
 def parse_csv(text: Text, separator: str, layout: str) -> Fields:

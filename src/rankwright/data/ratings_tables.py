@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from rankwright.data.fields import Fields, parse_csv
+from rankwright.data.fields import Fields, likely_separator, parse_csv
 from rankwright.data.frames import read_parquet
 from rankwright.data.ratings import Ratings, first_twice, settle_duplicates
 from rankwright.data.text import Text
@@ -41,7 +41,10 @@ def read_csv_ratings(
     """Ratings from lines with a separator; see :func:`rankwright.read_ratings`."""
     if separator is not None and len(separator) != 1:
         raise ParameterError(f"separator={separator!r}: give one character.")
-    fields = parse_csv(text, separator or _likely_separator(text), "the same columns as line 1")
+    separator = separator or likely_separator(text)
+    if separator is None:
+        text.refuse(1, 1, "no comma, semicolon, tab or bar between fields", "give separator=...")
+    fields = parse_csv(text, separator, "the same columns as line 1")
     chosen = {"user": user, "item": item, "value": value, "time": time}
     header = _header(fields, chosen)
     places = _places(header or fields.n_fields, chosen, text.path)
@@ -87,16 +90,6 @@ def settle_in_file(ratings: Ratings, fields: Fields, item_field: int, duplicates
             'remove one, or say which counts: duplicates="first", "last", "mean" or "keep"',
         )
     return settle_duplicates(ratings, duplicates)
-
-
-def _likely_separator(text: Text) -> str:
-    """Of comma, semicolon, tab and bar, the one the first line has most of."""
-    line = text.data.lstrip().split(b"\n", 1)[0].decode(text.encoding, "replace")
-    line = re.sub(r'"[^"]*"', "", line)
-    best = max(",;\t|", key=line.count)
-    if best not in line:
-        text.refuse(1, 1, "no comma, semicolon, tab or bar", "give separator=...")
-    return best
 
 
 def _header(fields: Fields, chosen: dict[str, Column]) -> list[str] | None:

@@ -1,0 +1,145 @@
+"""Rows for training and rows for testing, never cutting what must stay together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.arrays import as_column
+from rankwright.data.queries import Queries
+from rankwright.exceptions import ParameterError
+
+__all__ = ["Split", "fold_queries", "halve_users", "leave_out", "split_queries"]
+
+IntArray = NDArray[np.int64]
+Seed = int | np.random.Generator | None
+
+
+class Split(NamedTuple):
+    """Row numbers, ascending; every row is in one of the two."""
+
+    train: IntArray
+    test: IntArray
+
+
+def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None) -> Split:
+    """Whole queries to the one side or to the other, at random.
+
+    Parameters
+    ----------
+    qid : (n_rows,) ids of any type, in any order
+    test_size : float, default=0.5
+        Share of the queries (not of the rows) that go to the test side: at least one, at most all
+        but one.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> split = split_queries(["a", "b", "a", "c"], test_size=0.3, random_state=1)
+    >>> split.train, split.test
+    (array([1, 3]), array([0, 2]))
+    """
+    queries = Queries.from_ids(qid)
+    if not 0 < test_size < 1:
+        raise ParameterError(f"test_size={test_size}: test_size must lie between 0 and 1.")
+    _need_queries(queries, 2)
+    n_test = min(max(round(test_size * queries.n_queries), 1), queries.n_queries - 1)
+    shuffled = np.random.default_rng(random_state).permutation(queries.n_queries)
+    return _split(np.isin(queries.codes, shuffled[:n_test]))
+
+
+def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> list[Split]:
+    """Cut the queries into folds of equal number; each is the test side once.
+
+    Parameters
+    ----------
+    qid : (n_rows,) ids of any type, in any order
+    n_folds : int, default=5
+    random_state : int, Generator or None
+        Seeds the shuffle of the queries; None shuffles anew each time.
+
+    Examples
+    --------
+    >>> [split.test.tolist() for split in fold_queries([1, 1, 2, 3], 3, random_state=0)]
+    [[3], [0, 1], [2]]
+    """
+    queries = Queries.from_ids(qid)
+    if n_folds < 2:
+        raise ParameterError(f"n_folds={n_folds}: n_folds must be an integer >= 2.")
+    _need_queries(queries, n_folds)
+    fold = np.empty(queries.n_queries, dtype=np.int64)
+    shuffled = np.random.default_rng(random_state).permutation(queries.n_queries)
+    fold[shuffled] = np.arange(queries.n_queries) % n_folds
+    return [_split(fold[queries.codes] == k) for k in range(n_folds)]
+
+
+def halve_users(user: Any, *, random_state: Seed = None) -> Split:
+    """Half of every user's rows, at random, to each side; an odd one goes to training.
+
+    Parameters
+    ----------
+    user : (n_rows,) ids of any type, such as ``ratings.user``
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> split = halve_users([7, 7, 7, 8, 8], random_state=0)
+    >>> split.train, split.test
+    (array([0, 1, 4]), array([2, 3]))
+    """
+    users = Queries.from_ids(user)
+    place = _places(users, np.random.default_rng(random_state).uniform(size=users.n_items))
+    return _split(place < users.sizes[users.codes] // 2)
+
+
+def leave_out(
+    user: Any, n_left_out: int = 1, *, time: Any = None, random_state: Seed = None
+) -> Split:
+    """A fixed number of every user's rows for testing: the latest ones, or any.
+
+    Parameters
+    ----------
+    user : (n_rows,) ids of any type, such as ``ratings.user``
+    n_left_out : int, default=1
+        Rows per user on the test side. A user with no more rows than that stays in training.
+    time : (n_rows,) numbers or None
+        When each row came about. The latest rows are left out (of equal ones the later in the
+        order given); None leaves out rows at random.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> leave_out([7, 7, 7, 8], time=[30, 10, 20, 10]).test
+    array([0])
+    """
+    if n_left_out < 1:
+        raise ParameterError(f"n_left_out={n_left_out}: n_left_out must be an integer >= 1.")
+    users = Queries.from_ids(user)
+    if time is None:
+        key = np.random.default_rng(random_state).uniform(size=users.n_items)
+    else:
+        key = as_column(time, "time", users.n_items)
+    size = users.sizes[users.codes]
+    from_the_end = size - 1 - _places(users, key)
+    return _split((from_the_end < n_left_out) & (size > n_left_out))
+
+
+def _places(groups: Queries, key: NDArray[np.float64]) -> IntArray:
+    """The place of each row among the rows of its group, from 0, by a key that ascends."""
+    order = np.lexsort((key, groups.codes))
+    place = np.empty(groups.n_items, dtype=np.int64)
+    place[order] = np.arange(groups.n_items) - np.repeat(groups.ptr[:-1], groups.sizes)
+    return place
+
+
+def _split(in_test: NDArray[np.bool_]) -> Split:
+    return Split(np.flatnonzero(~in_test), np.flatnonzero(in_test))
+
+
+def _need_queries(queries: Queries, least: int) -> None:
+    if queries.n_queries < least:
+        raise ParameterError(
+            f"{queries.n_queries} queries cannot be cut into {least} parts: give more queries."
+        )

@@ -1,0 +1,212 @@
+"""Tables of items: features, grade and query as columns of a CSV or Parquet file or a frame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.arrays import as_column
+from rankwright.data.fields import Fields, is_number, likely_separator, parse_csv, split_fields
+from rankwright.data.frames import Columns, columns_of, read_parquet
+from rankwright.data.items import Items
+from rankwright.data.text import Text, read_text
+from rankwright.data.vocabulary import as_ids, encode
+from rankwright.exceptions import DataError, ParameterError
+
+__all__ = ["items_from_frame", "read_table"]
+
+Column = str | int
+
+_GAPS = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    y: Column,
+    qid: Column | None = None,
+    docid: Column | None = None,
+    features: Sequence[Column] | None = None,
+    one_hot: Sequence[Column] = (),
+    separator: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+) -> Items:
+    """Read items from a CSV file (gzipped or not, any separator) or a Parquet file.
+
+    Parameters
+    ----------
+    path : path
+    y, qid, docid : str or int
+        The columns of grade, query and id, by name or by place (from 0; -1 is the last).
+    features : sequence of str or int, or None
+        The columns of ``X``; None takes all the others.
+    one_hot : sequence of str or int
+        Feature columns that hold words: each word becomes a column of 0 and 1.
+    separator : str or None
+        None tells it by the first line: comma, semicolon, tab or bar, else blanks.
+    header : bool or None
+        Whether the first line holds the names; None says yes where it holds no number.
+    encoding : str, default="utf-8"
+
+    Returns
+    -------
+    items : Items
+        An empty cell, ``NA``, ``NaN``, ``NULL`` and ``?`` among the features are NaN.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "wine.csv"
+    >>> _ = path.write_text("colour,alcohol,quality\\nred,9.4,5\\nwhite,,7\\n")
+    >>> items = read_table(path, y="quality", one_hot=["colour"])
+    >>> items.feature_names, items.X.tolist(), items.y.tolist()
+    (('colour=red', 'colour=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
+    """
+    wanted = _Wanted(y, qid, docid, features, tuple(one_hot))
+    with open(path, "rb") as file:
+        is_parquet = file.read(4) == b"PAR1"
+    if is_parquet:
+        table = read_parquet(path)
+        return _items(table, wanted.among(list(table), os.fspath(path)))
+    fields = _fields(read_text(path, encoding), separator)
+    names = _header(fields, header)
+    if names is not None:
+        fields = fields.after_header()
+    if fields.n_rows == 0:
+        fields.text.refuse(2, 1, "no line after the header", "give a file with at least one item")
+    places = names or [f"column {place}" for place in range(fields.n_fields)]
+    chosen = wanted.among(places, os.fspath(path))
+    items = _items(_parse(fields, places, chosen), chosen)
+    return items if names else replace(items, feature_names=None)
+
+
+def items_from_frame(
+    frame: Any,
+    *,
+    y: Column,
+    qid: Column | None = None,
+    docid: Column | None = None,
+    features: Sequence[Column] | None = None,
+    one_hot: Sequence[Column] = (),
+) -> Items:
+    """Items from a pandas, polars, pyarrow or other data frame; parameters as in `read_table`.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"query": ["a", "a"], "bm25": [1.5, 0.5], "grade": [1, 0]})
+    >>> items_from_frame(frame, y="grade", qid="query")
+    Items(2 items, 1 features, 1 queries, grades 0 to 1)
+    """
+    table = columns_of(frame)
+    wanted = _Wanted(y, qid, docid, features, tuple(one_hot))
+    return _items(table, wanted.among(list(table), "the frame"))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which column plays which part, by name or by place."""
+
+    y: Column
+    qid: Column | None
+    docid: Column | None
+    features: Sequence[Column] | None
+    one_hot: tuple[Column, ...]
+
+    def among(self, names: list[str], where: str) -> _Chosen:
+        """The same by name only, once the names are known."""
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{where}: two columns are called {twice!r}. Rename one.")
+
+        def name_of(column: Column) -> str:
+            if isinstance(column, str) and column in names:
+                return column
+            if isinstance(column, int) and -len(names) <= column < len(names):
+                return names[column]
+            raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
+
+        y = name_of(self.y)
+        qid = None if self.qid is None else name_of(self.qid)
+        docid = None if self.docid is None else name_of(self.docid)
+        others = [name for name in names if name not in (y, qid, docid)]
+        features = others if self.features is None else [name_of(f) for f in self.features]
+        words = [name_of(column) for column in self.one_hot]
+        strange = set(words) - set(features)
+        if strange:
+            raise ParameterError(
+                f"one_hot names {sorted(strange)}, which are not among the features."
+            )
+        return _Chosen(y, qid, docid, features, words)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Names of columns and the parts they play."""
+
+    y: str
+    qid: str | None
+    docid: str | None
+    features: list[str]
+    one_hot: list[str]
+
+
+def _items(table: Columns, chosen: _Chosen) -> Items:
+    blocks: list[NDArray[Any]] = []
+    names: list[str] = []
+    for name in chosen.features:
+        if name in chosen.one_hot:
+            number, words = encode(as_ids(table[name], name), name)
+            order = sorted(range(len(words)), key=lambda k: str(words[k]))
+            blocks += [(number == k).astype(np.float64) for k in order]
+            names += [f"{name}={words[k]}" for k in order]
+        else:
+            blocks.append(as_column(table[name], name, len(table[name]), finite=False))
+            names.append(name)
+    grade = as_column(table[chosen.y], chosen.y, len(table[chosen.y]))
+    return Items(
+        np.column_stack(blocks) if blocks else np.zeros((len(grade), 0)),
+        grade,
+        None if chosen.qid is None else table[chosen.qid],
+        None if chosen.docid is None else table[chosen.docid],
+        tuple(names),
+    )
+
+
+def _fields(text: Text, separator: str | None) -> Fields:
+    """Cut the lines; without any of the usual separators, at blanks."""
+    words = "the same columns as line 1"
+    separator = separator or likely_separator(text)
+    if separator is not None and separator.strip(" "):
+        return parse_csv(text, separator, words)
+    first = text.data.lstrip().split(b"\n", 1)[0]
+    return split_fields(text, None, len(first.split()), words)
+
+
+def _header(fields: Fields, header: bool | None) -> list[str] | None:
+    first = fields.tokens[: fields.n_fields]
+    if header is None:
+        header = not any(is_number(token.strip()) or token in _GAPS for token in first)
+    return [token.strip() for token in first] if header else None
+
+
+def _parse(fields: Fields, names: list[str], chosen: _Chosen) -> Columns:
+    """The chosen columns, so that a cell which is no number is refused by its line."""
+    table: Columns = {}
+    for name in (chosen.y, chosen.qid, chosen.docid, *chosen.features):
+        if name is None:
+            continue
+        place = names.index(name)
+        if name in (chosen.qid, chosen.docid, *chosen.one_hot):
+            number, distinct = fields.encode(place, name)
+            table[name] = distinct[number]
+        elif name == chosen.y:
+            table[name] = fields.numbers(place, name)
+        else:
+            fix = f"write a plain number, or read the words with one_hot=[{name!r}]"
+            table[name] = fields.numbers(place, name, missing=_GAPS, fix=fix)
+    return table
