@@ -89,3 +89,14 @@ class Queries:
         if self.is_contiguous:
             return np.arange(self.n_items, dtype=np.int64)
         return np.argsort(self.codes, kind="stable").astype(np.int64)
+
+    def places(self, scores: NDArray[np.float64]) -> IntArray:
+        """The place of each row in its query, 1 for the highest; equal scores keep their order.
+
+        >>> Queries.from_ids(["b", "a", "b"]).places(np.array([0.5, 3.0, 2.0]))
+        array([2, 1, 1])
+        """
+        order = np.lexsort((-scores, self.codes))
+        places = np.empty(self.n_items, dtype=np.int64)
+        places[order] = np.arange(self.n_items) - self.ptr[self.codes[order]] + 1
+        return places

@@ -121,11 +121,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The place of each row in its query, 1 for the first; equal scores keep their order."""
         scores = self.decision_function(X)
-        queries = Queries.from_ids(qid, len(scores))
-        order = np.lexsort((-scores, queries.codes))
-        places = np.empty(len(scores), dtype=np.int64)
-        places[order] = np.arange(len(scores)) - queries.ptr[queries.codes[order]] + 1
-        return places
+        return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(
         self, X: Any, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None

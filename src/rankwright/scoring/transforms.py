@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
@@ -13,34 +14,74 @@ from rankwright.scoring.base import FloatArray, IntArray, Matrix, Transform, mus
 
 __all__ = ["Affine", "QueryScale"]
 
+Column = NDArray[np.floating[Any]]  # one value per feature
+
 
 @dataclass(frozen=True, eq=False)
 class Affine(Transform):
-    """Each column minus its shift, times its scale.
+    """Each column minus its shift, over its divisor, times its factor, plus its offset, clipped.
 
-    >>> affine = Affine(shift=np.array([1.0, 0.0]), scale=np.array([0.5, 2.0]))
+    What is not given is left out. Dividing and multiplying are told apart because x / 3 and
+    x * (1 / 3) differ in the last bit, and a saved pipeline has to score as it did before.
+
+    >>> affine = Affine(shift=np.array([1.0, 0.0]), divisor=np.array([2.0, 0.5]))
     >>> affine.transform(np.array([[3.0, 4.0]]), Queries.from_ids(None, 1))
     array([[1., 8.]])
     """
 
     kind: ClassVar[str] = "affine"
-    shift: FloatArray
-    scale: FloatArray
+    shift: Column | None = None
+    divisor: Column | None = None
+    factor: Column | None = None
+    offset: Column | None = None
+    low: float | None = None
+    high: float | None = None
 
     def __post_init__(self) -> None:
-        must(self.shift.ndim == 1 and self.shift.shape == self.scale.shape, "one shift per scale")
-        must(np.isfinite(self.shift).all() and np.isfinite(self.scale).all(), "shifts are finite")
+        columns = self._columns()
+        must(columns, "an affine transform needs a shift, divisor, factor or offset")
+        must(all(c.ndim == 1 and len(c) == len(columns[0]) for c in columns), "columns match")
+        must(all(np.isfinite(c).all() for c in columns), "shifts and scales must be finite")
+        must(self.divisor is None or self.divisor.all(), "a divisor must not be zero")
+        must(self.low is None or np.isfinite(self.low), "low must be finite")
+        must(self.high is None or np.isfinite(self.high), "high must be finite")
+
+    def _columns(self) -> list[Column]:
+        return [c for c in (self.shift, self.divisor, self.factor, self.offset) if c is not None]
 
     @property
     def n_features(self) -> int:
-        return len(self.shift)
+        return len(self._columns()[0])
 
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
-        if isinstance(X, np.ndarray):
-            return (X - self.shift) * self.scale
-        if self.shift.any():
+        if not isinstance(X, np.ndarray):
+            return self._transform_sparse(X)
+        rows = X.copy()
+        if self.shift is not None:
+            rows -= self.shift
+        if self.divisor is not None:
+            rows /= self.divisor
+        if self.factor is not None:
+            rows *= self.factor
+        if self.offset is not None:
+            rows += self.offset
+        return self._clip(rows)
+
+    def _transform_sparse(self, X: Matrix) -> Matrix:
+        if self.shift is not None or self.offset is not None:
             raise DataError("a shift would make sparse rows dense: call X.toarray() first.")
-        return X.multiply(self.scale).tocsr()
+        rows = X.copy()
+        if self.divisor is not None:
+            rows.data *= (1.0 / self.divisor)[rows.indices]
+        if self.factor is not None:
+            rows.data *= self.factor[rows.indices]
+        self._clip(rows.data)
+        return rows
+
+    def _clip(self, values: FloatArray) -> FloatArray:
+        if self.low is not None or self.high is not None:
+            np.clip(values, self.low, self.high, out=values)
+        return values
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,138 @@
+"""Save a fitted model and load it again, in a file that holds nothing executable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankwright import __version__
+from rankwright.exceptions import DataError, ModelFileError, ParameterError
+from rankwright.persist.container import MAX_BYTES, read_file, write_file
+from rankwright.persist.kinds import build_model, build_part, pack_model, pack_node, serve
+from rankwright.persist.manifest import FORMAT, Manifest, Refused, brief
+from rankwright.persist.scikit import entrance
+from rankwright.persist.scorer import scorer_of
+from rankwright.persist.states import build_state, pack_served
+from rankwright.persist.values import Array, Packer, Unpacker
+
+__all__ = ["load", "save"]
+
+
+def save(model: Any, path: Any) -> None:
+    """Write a fitted ranker, transformer or pipeline to a file.
+
+    The file takes the place of ``path`` in one step, when it is whole and on the disk: a kill or
+    a power cut leaves the old file. A new file gets the permissions any new document gets (the
+    umask decides), because who trains is seldom who serves; a file that is replaced passes on its
+    own. Models that keep training rows (kernels, neighbours) put those rows into the file: for
+    confidential data set ``umask 077`` first.
+
+    Parameters
+    ----------
+    model : a fitted ranker of rankwright, a ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of
+        these with ``StandardScaler``, ``MinMaxScaler`` or ``MaxAbsScaler``
+    path : where to write; the ending is free, ``.rw`` is usual
+
+    Raises
+    ------
+    ParameterError
+        The model is not fitted, or holds what a file cannot: a function, a class of your own.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, rankwright as rw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.rw"
+    >>> model = rw.Regression(alpha=0.1).fit([[0.0], [1.0]], [0, 1])
+    >>> rw.save(model, path)
+    >>> rw.load(path)
+    Regression(alpha=0.1)
+    """
+    manifest, arrays = _take_apart(model)
+    try:
+        # What could not be loaded again is not written.
+        _put_together(manifest, arrays, copy=False)
+        write_file(path, manifest, arrays)
+    except Refused as refused:
+        raise ParameterError(f"save: {type(model).__name__}: {refused.reason}.") from refused
+    except DataError as error:
+        raise ParameterError(
+            f"save: {type(model).__name__} is not in a state that fit could have left ({error})"
+        ) from error
+
+
+def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
+    """Read a model that :func:`save` wrote.
+
+    Safe for files from strangers: nothing in a file runs, sizes are checked before memory is
+    taken, and every value is checked against what training could have produced.
+
+    Parameters
+    ----------
+    path : path of a model file
+    max_bytes : refuse a larger file before reading it; default 2 GiB
+
+    Returns
+    -------
+    model : the estimator, with equal parameters, learned attributes and scores
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, foreign (it says which), unsafe or too new. It says what to do.
+    OSError
+        There is no such file, or it may not be read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, pickle, rankwright as rw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.pkl"
+    >>> _ = path.write_bytes(pickle.dumps([1, 2]))
+    >>> rw.load(path)
+    Traceback (most recent call last):
+    ...
+    rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
+    """
+    try:
+        return _put_together(*read_file(path, max_bytes))
+    except Refused as refused:
+        raise refused.about(path) from refused
+    except (ModelFileError, OSError):
+        raise
+    except Exception as error:  # whatever a hostile file may provoke: one class for the caller
+        raise Refused(f"its values contradict each other ({brief(error)})").about(path) from error
+
+
+def _take_apart(model: Any) -> tuple[Manifest, dict[str, Array]]:
+    packer = Packer(pack_node)
+    node = pack_model(packer, model, "model")
+    first = entrance(model)
+    if not hasattr(first, "n_features_in_"):
+        raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
+    served = serve(model)
+    names = getattr(first, "feature_names_in_", None)
+    manifest = Manifest(
+        format=FORMAT,
+        library=__version__,
+        model=node,
+        served=None if served is None else pack_served(packer, *served),
+        feature_names=None if names is None else [str(name) for name in names],
+        arrays=packer.stored,
+    )
+    return manifest, packer.arrays
+
+
+def _put_together(manifest: Manifest, arrays: dict[str, Array], *, copy: bool = True) -> Any:
+    nodes = {"model": build_model, "part": build_part, "state": build_state}
+    unpacker = Unpacker(arrays, nodes, copy=copy)
+    model = build_model(unpacker, manifest.model)
+    first = entrance(model)
+    if not hasattr(first, "n_features_in_"):
+        raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
+    served = serve(model)
+    sizes = {first.n_features_in_}
+    if served is not None:
+        sizes.add(served[1].n_features)
+    if manifest.served is not None:
+        sizes.add(scorer_of(manifest, arrays).n_features)
+    if len(sizes) > 1:
+        raise Refused("its model and its scorer disagree on the number of features")
+    return model

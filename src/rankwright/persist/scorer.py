@@ -1,0 +1,202 @@
+"""A model file opened for scoring alone: NumPy, no scikit-learn, no numba, no SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError, ModelFileError
+from rankwright.persist.container import MAX_BYTES, read_file
+from rankwright.persist.manifest import Manifest, Refused, brief
+from rankwright.persist.states import build_served, build_state
+from rankwright.persist.values import Array, Unpacker
+from rankwright.scoring import Scorer, Transform
+
+__all__ = ["SavedScorer", "load_scorer", "scorer_of"]
+
+FloatArray = NDArray[np.float64]
+
+
+def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
+    """Open a model file for scoring alone.
+
+    Scores are those of the model that was saved, bit for bit: both run the code of
+    ``rankwright.scoring``. Neither scikit-learn nor numba nor SciPy is imported, so a server
+    starts in a fraction of a second and needs little memory.
+
+    Parameters
+    ----------
+    path : path of a file written by :func:`rankwright.save`
+    max_bytes : refuse a larger file before reading it; default 2 GiB
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, foreign, unsafe, too new, or holds no ranker.
+    OSError
+        There is no such file, or it may not be read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, rankwright as rw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.rw"
+    >>> rw.save(rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), path)
+    >>> scorer = rw.load_scorer(path)
+    >>> scorer
+    SavedScorer('Regression', n_features=1)
+    >>> scorer.rank([[0.5], [3.0]])
+    array([2, 1])
+    """
+    try:
+        manifest, arrays = read_file(path, max_bytes)
+        return scorer_of(manifest, arrays)
+    except Refused as refused:
+        raise refused.about(path) from refused
+    except (ModelFileError, OSError):
+        raise
+    except Exception as error:  # whatever a hostile file may provoke: one class for the caller
+        raise Refused(f"its values contradict each other ({brief(error)})").about(path) from error
+
+
+def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:
+    """The scorer that a file's manifest describes."""
+    if manifest.served is None:
+        raise Refused(
+            f"it holds a {manifest.model.kind[:40]}, which cannot be served without training code",
+            "Use rankwright.load(path).",
+        )
+    unpacker = Unpacker(arrays, {"state": build_state}, copy=False)
+    transforms, scorer = build_served(unpacker, manifest.served)
+    names = manifest.feature_names
+    if names is not None and len(names) != scorer.n_features:
+        raise Refused(f"it names {len(names)} features for {scorer.n_features} columns")
+    return SavedScorer(
+        manifest.model.kind,
+        scorer,
+        transforms,
+        None if names is None else tuple(names),
+        manifest.served.allow_nan,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SavedScorer:
+    """What :func:`load_scorer` gives: rows in, scores out.
+
+    ``X`` may be a list of rows, an array, a data frame or a SciPy sparse matrix; it is read as
+    float64. Of a data frame the columns are taken by name where the model knows its features by
+    name, whatever their order; columns it does not know are left aside. No rows give no scores.
+
+    Attributes
+    ----------
+    kind : str
+        What was saved: ``"RankBoost"``, ``"Pipeline"``, ...
+    n_features : int
+    feature_names : tuple of str, or None where the model was trained on unnamed columns
+    allow_nan : bool
+        Whether NaN is a value to this model (a feature that abstains).
+    """
+
+    kind: str
+    scorer: Scorer
+    transforms: tuple[Transform, ...] = ()
+    feature_names: tuple[str, ...] | None = None
+    allow_nan: bool = False
+
+    @property
+    def n_features(self) -> int:
+        return self.scorer.n_features
+
+    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+        """The score of each row; higher comes first.
+
+        ``qid`` matters only to a model that scales by query (QueryNormalizer); there, None means
+        that all rows are one query, as in ``QueryNormalizer.transform``.
+        """
+        rows = self._rows(X, qid)
+        return self.scorer.decision_function(rows) if rows.shape[0] else np.empty(0)
+
+    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+        """In the terms of ``y``: the grade for ordinal models, the score for the others."""
+        rows = self._rows(X, qid)
+        return self.scorer.predict(rows) if rows.shape[0] else np.empty(0)
+
+    def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
+        """The place of each row in its query, 1 for the first; equal scores keep their order."""
+        scores = self.decision_function(X, qid)
+        return Queries.from_ids(qid, len(scores)).places(scores)
+
+    def _rows(self, X: Any, qid: Any) -> Any:
+        rows = _as_rows(X, self.feature_names, self.n_features)
+        self._check_values(rows)
+        if not self.transforms or rows.shape[0] == 0:
+            return rows
+        queries = Queries.from_ids(qid, rows.shape[0])
+        for step in self.transforms:
+            rows = step.transform(rows, queries)
+        self._check_values(rows)
+        return np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows
+
+    def _check_values(self, rows: Any) -> None:
+        values = rows if isinstance(rows, np.ndarray) else rows.data
+        bad = np.isinf(values) if self.allow_nan else ~np.isfinite(values)
+        if bad.any():
+            found = "an infinite value" if self.allow_nan else "NaN or an infinite value"
+            where = f" in row {int(np.argwhere(bad)[0][0])}" if bad.ndim == 2 else ""
+            raise DataError(f"X has {found}{where}. Fill or drop it before scoring.")
+
+    def __repr__(self) -> str:
+        return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
+
+
+def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
+    """X as a float64 array in C order or a CSR matrix, with the right number of columns."""
+    if hasattr(X, "tocsr"):
+        rows = X.tocsr().astype(np.float64)
+    else:
+        rows = _as_array(_from_frame(X, names) if hasattr(type(X), "columns") else X)
+    if rows.ndim == 1 and rows.size == 0:
+        rows = rows.reshape(0, n_features)
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise DataError(
+            f"X has the shape {rows.shape}, this model needs (n_items, {n_features})."
+            + (" For one single row: X.reshape(1, -1)." if rows.shape == (n_features,) else "")
+        )
+    return rows
+
+
+def _as_array(X: Any) -> FloatArray:
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind == "O" and not any(isinstance(v, str) for v in array.ravel()):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X is not a table of numbers ({brief(error)}).") from error
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"X holds {array.dtype} values: a model scores numbers.")
+    return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
+
+
+def _from_frame(X: Any, names: Sequence[str] | None) -> Any:
+    """The columns of a data frame, by name where the model knows names."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError as error:
+        raise DataError(f"X is not a data frame held in memory ({brief(error)}).") from error
+    if names is None:
+        return frame.to_numpy()
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise DataError(
+            f"X lacks the column {missing[0]!r}"
+            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+            + f". This model was trained on: {', '.join(names[:20])}."
+        )
+    return frame.select(list(names)).to_numpy()

@@ -1,0 +1,159 @@
+"""load_scorer: scores without the training libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+import rankwright as rw
+
+HEAVY = ("sklearn", "numba", "scipy", "safetensors", "pandas", "narwhals")
+
+
+@pytest.fixture
+def named(tmp_path: Path, rows: np.ndarray, grades: np.ndarray) -> Any:
+    path = tmp_path / "named.rw"
+    rw.save(rw.Regression().fit(pd.DataFrame(rows, columns=list("abcd")), grades), path)
+    return rw.load_scorer(path)
+
+
+def run(code: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_scoring_imports_no_training_library(saved: Path) -> None:
+    found = run(
+        "import sys, rankwright as rw\n"
+        "scorer = rw.load_scorer(sys.argv[1])\n"
+        "scorer.decision_function([[1.0, 2.0, 3.0, 4.0]]), scorer.predict([[0, 0, 0, 0]])\n"
+        "scorer.rank([[1.0, 2.0, 3.0, 4.0]], ['q'])\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])",
+        str(saved),
+    )
+    assert found == "[]"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import rankwright",
+        "import sys; sys.argv = ['rankwright', '--version']\n"
+        "try:\n    from rankwright.cli.app import main; main()\nexcept SystemExit: pass",
+    ],
+    ids=["import rankwright", "rankwright --version"],
+)
+def test_starting_up_imports_no_training_library(code: str) -> None:
+    found = run(f"{code}\nimport sys; print([name for name in {HEAVY} if name in sys.modules])")
+    assert found.splitlines()[-1] == "[]"
+
+
+def test_lists_arrays_frames_and_sparse_rows_score_alike(
+    named: Any, rows: np.ndarray, regression: Any
+) -> None:
+    expected = named.decision_function(rows)
+    assert np.array_equal(named.decision_function(rows.tolist()), expected)
+    assert np.array_equal(named.decision_function(np.asfortranarray(rows)), expected)
+    data = dict(zip("abcd", rows.T, strict=True))
+    for frame in (pd.DataFrame(data), pl.DataFrame(data), pa.table(data)):
+        assert np.array_equal(named.decision_function(frame), expected)
+    for kind in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
+        assert np.allclose(named.decision_function(kind(rows)), expected, rtol=1e-14, atol=1e-14)
+
+
+def test_columns_of_a_frame_are_found_by_name(named: Any, rows: np.ndarray) -> None:
+    frame = pd.DataFrame(rows, columns=list("abcd"))[["d", "b", "a", "c"]].assign(docid="x")
+    assert np.array_equal(named.decision_function(frame), named.decision_function(rows))
+
+
+def test_integers_and_float32_are_widened(named: Any) -> None:
+    whole = np.array([[1, 2, 3, 4], [0, 1, 0, 1]])
+    expected = named.decision_function(whole.astype(np.float64))
+    for kind in (np.int8, np.uint32, np.float32, np.float16, object):
+        assert np.array_equal(named.decision_function(whole.astype(kind)), expected)
+
+
+def test_sparse_pipelines_score_as_scikit_learn_does(
+    rows: np.ndarray, grades: np.ndarray, tmp_path: Path
+) -> None:
+    X = sparse.csr_matrix(np.where(rows > 0, rows, 0.0))
+    for scaler in (StandardScaler(with_mean=False), MaxAbsScaler()):
+        model = make_pipeline(scaler, rw.Regression()).fit(X, grades)
+        rw.save(model, tmp_path / "sparse.rw")
+        scorer = rw.load_scorer(tmp_path / "sparse.rw")
+        assert np.array_equal(scorer.decision_function(X), model.decision_function(X))
+
+
+def test_places_are_those_of_the_ranker(
+    saved: Path, regression: Any, rows: np.ndarray, qid: np.ndarray
+) -> None:
+    scorer = rw.load_scorer(saved)
+    shuffled = np.random.default_rng(1).permutation(qid)
+    assert np.array_equal(scorer.rank(rows, shuffled), regression.rank(rows, shuffled))
+
+
+def test_no_rows_give_no_scores(named: Any) -> None:
+    for nothing in ([], np.empty((0, 4)), pd.DataFrame(columns=list("abcd"), dtype=float)):
+        assert named.decision_function(nothing).shape == (0,)
+        assert named.predict(nothing).shape == (0,)
+        assert named.rank(nothing, []).shape == (0,)
+
+
+def test_it_says_what_it_is(named: Any, saved: Path) -> None:
+    assert repr(named) == "SavedScorer('Regression', n_features=4)"
+    assert (named.kind, named.n_features, named.feature_names) == ("Regression", 4, tuple("abcd"))
+    assert rw.load_scorer(saved).feature_names is None
+
+
+BAD = {
+    "NaN": ([[1.0, np.nan, 0.0, 0.0]], "NaN or an infinite value in row 0"),
+    "infinite": ([[0.0] * 4, [np.inf, 0.0, 0.0, 0.0]], "row 1"),
+    "one row": ([1.0, 2.0, 3.0, 4.0], "reshape"),
+    "too few columns": ([[1.0, 2.0]], r"needs \(n_items, 4\)"),
+    "ragged": ([[1.0], [1.0, 2.0]], "not a table of numbers"),
+    "text": ([["1", "2", "3", "4"]], "scores numbers"),
+    "mixed text": (np.array([["1", 2, 3, 4]], dtype=object), "scores numbers"),
+    "a number": (3.0, "needs"),
+    "None": (None, "needs|numbers"),
+    "dates": (np.zeros((1, 4), dtype="M8[s]"), "scores numbers"),
+    "sparse NaN": (sparse.csr_array([[np.nan, 0.0, 0.0, 0.0]]), "NaN"),
+    "sparse width": (sparse.csr_array((2, 9)), "needs"),
+    "missing column": (pd.DataFrame({"a": [1.0], "b": [1.0]}), "lacks the column 'c' and 1 more"),
+    "text column": (pd.DataFrame({c: ["x"] for c in "abcd"}), "numbers"),
+    "lazy frame": (pl.LazyFrame({c: [1.0] for c in "abcd"}), "data frame"),
+}
+
+
+@pytest.mark.parametrize("X, words", BAD.values(), ids=BAD.keys())
+def test_rows_that_cannot_be_scored_are_refused_by_reason(named: Any, X: Any, words: str) -> None:
+    with pytest.raises(rw.DataError, match=words):
+        named.decision_function(X)
+
+
+def test_a_transform_that_overflows_is_noticed(
+    rows: np.ndarray, grades: np.ndarray, tmp_path: Path
+) -> None:
+    rw.save(
+        make_pipeline(StandardScaler(), rw.Regression()).fit(rows * 1e-3, grades), tmp_path / "m"
+    )
+    scorer = rw.load_scorer(tmp_path / "m")
+    with pytest.raises(rw.DataError, match="infinite"), np.errstate(over="ignore"):
+        scorer.decision_function(np.full((1, 4), 1e308))
+
+
+def test_qid_must_match_the_rows(named: Any, rows: np.ndarray) -> None:
+    with pytest.raises(rw.DataError, match="one id per row"):
+        named.rank(rows, ["a"])
