@@ -28,7 +28,7 @@ _PUBLIC = {
     "feedback": ["Bipartite", "Grades", "Pairs"],
     "metrics.evaluate": ["evaluate"],
     "metrics.measure": ["Measure"],
-    "metrics.significance": ["compare"],
+    "metrics.comparison": ["compare"],
     "rankers.base": ["Ranker"],
     "rankers.gradient.regression": ["Regression"],
     "rankers.normalizer": ["QueryNormalizer"],

@@ -7,11 +7,11 @@
 """
 
 from rankwright.metrics.catalogue import CATALOGUE
+from rankwright.metrics.comparison import Comparison, compare
 from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.metrics.scores import Scores
-from rankwright.metrics.significance import compare
 
 NDCG, ERR, AP, P, R = (Measure(name) for name in ("NDCG", "ERR", "AP", "P", "R"))
 RR, RBP, AUC, PROT = (Measure(name) for name in ("RR", "RBP", "AUC", "PROT"))
@@ -21,4 +21,12 @@ KendallTau, Spearman = Measure("KendallTau"), Measure("Spearman")
 HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))
 MSD, M1D, RankLoss = (Measure(name) for name in ("MSD", "M1D", "RankLoss"))
 
-__all__ = ["Measure", "Scores", "compare", "evaluate", "pairwise_accuracy", *CATALOGUE]
+__all__ = [
+    "Comparison",
+    "Measure",
+    "Scores",
+    "compare",
+    "evaluate",
+    "pairwise_accuracy",
+    *CATALOGUE,
+]

@@ -1,4 +1,4 @@
-"""Measures that ask one thing of an item: is it relevant? AP P R RR RBP AUC PROT Coverage Top AverageRank.
+"""Measures that only ask whether an item is relevant: AP P R RR RBP AUC Coverage Top and others.
 
 ``rel=1`` calls grades from 1 up relevant, ``rel="max"`` the highest grade of each list. With ties,
 every function gives the exact mean over all orders of the tied items. Two facts carry them all:
@@ -79,13 +79,13 @@ def average_precision(
 def reciprocal_rank(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
     """1 / place of the first relevant item."""
     first = _first_relevant(lists, rel)[:, :cutoff]
-    return first @ (1.0 / lists.place[:cutoff]), _relevant(lists, rel).any(axis=1)
+    return first @ (1.0 / lists.place[:cutoff]), _relevant(lists, rel).max(axis=1) > 0
 
 
 def top(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
     """Whether a relevant item stands among the first ``cutoff`` (the probability, with ties)."""
     first = _first_relevant(lists, rel)[:, :cutoff]
-    return first.sum(axis=1), _relevant(lists, rel).any(axis=1)
+    return first.sum(axis=1), _relevant(lists, rel).max(axis=1) > 0
 
 
 def coverage(lists: RankedLists, rel: Rel = "max") -> Values:
@@ -112,7 +112,7 @@ def rank_biased_precision(
 ) -> Values:
     """Share of relevant items seen by a reader who goes on to the next with probability p."""
     weights = (1.0 - p) * p ** (lists.place[:cutoff] - 1.0)
-    return _expected(lists, rel)[:, :cutoff] @ weights, _relevant(lists, rel).any(axis=1)
+    return _expected(lists, rel)[:, :cutoff] @ weights, _relevant(lists, rel).max(axis=1) > 0
 
 
 def auc(lists: RankedLists, rel: Rel = 1) -> Values:
@@ -127,8 +127,10 @@ def _relevant(lists: RankedLists, rel: Rel) -> FloatArray:
     """1.0 at the places of relevant items, 0.0 elsewhere."""
 
     def compare() -> FloatArray:
-        least = np.fmax.reduce(lists.grades, axis=1, keepdims=True) if rel == "max" else rel
-        return (lists.grades >= least).astype(np.float64)
+        if isinstance(rel, str):
+            least = np.fmax.reduce(lists.grades, axis=1, keepdims=True)
+            return (lists.grades >= least).astype(np.float64)
+        return (lists.grades >= rel).astype(np.float64)
 
     relevant: FloatArray = lists.keep(("relevant", rel), compare)
     return relevant

@@ -82,7 +82,8 @@ _GAIN = {"gain": _choice("exp", "linear"), "discount": _choice("log2", "letor3")
 _OVER = {"over": _choice("all", "cutoff"), "steps": _choice("item", "threshold")}
 EMPTY = _choice("skip", "zero", "one")
 
-_REL_1 = {"rel": 1}
+_REL_1, _REL_MAX = {"rel": 1}, {"rel": "max"}
+_N_1 = {"n": 1}
 _COST: dict[str, Any] = {"higher_is_better": False, "reads": "scores", "empty": "no pair"}
 _PAIRS: dict[str, Any] = {"empty": "no pair of different grade"}
 
@@ -112,8 +113,8 @@ _DEFINITIONS = [
         "AUC", "area under the ROC curve", binary.auc, _REL, _REL_1,
         empty="no pair of a relevant and another item",
     ),
-    Definition("PROT", "1 / place of the first top item", binary.reciprocal_rank, _REL, {"rel": "max"}),
-    Definition("Coverage", "precision at the last top item", binary.coverage, _REL, {"rel": "max"}),
+    Definition("PROT", "1 / place of the first top item", binary.reciprocal_rank, _REL, _REL_MAX),
+    Definition("Coverage", "precision at the last top item", binary.coverage, _REL, _REL_MAX),
     Definition("Top", "a relevant item among the first", binary.top, _REL, _REL_1, "required"),
     Definition(
         "AverageRank", "mean place of the relevant items", binary.average_rank, _REL | _CAP,
@@ -129,9 +130,9 @@ _DEFINITIONS = [
     ),
     Definition("KendallTau", "Kendall's tau-b", pairwise.kendall_tau, **_PAIRS),
     Definition("Spearman", "Spearman's rho", pairwise.spearman, **_PAIRS),
-    Definition("HR", "hinge rank cost", differences.hinge_rank, _POWER, {"n": 1}, **_COST),
-    Definition("MP", "magnitude-preserving cost", differences.magnitude, _POWER, {"n": 1}, **_COST),
-    Definition("HMP", "hinge magnitude cost", differences.hinge_magnitude, _POWER, {"n": 1}, **_COST),
+    Definition("HR", "hinge rank cost", differences.hinge_rank, _POWER, _N_1, **_COST),
+    Definition("MP", "magnitude-preserving cost", differences.magnitude, _POWER, _N_1, **_COST),
+    Definition("HMP", "hinge magnitude cost", differences.hinge_magnitude, _POWER, _N_1, **_COST),
     Definition(
         "SVR", "cost outside a tube", differences.tube, _POWER | _EPS, {"n": 1, "eps": 0.1}, **_COST
     ),
@@ -151,8 +152,8 @@ _DEFINITIONS = [
 
 CATALOGUE: dict[str, Definition] = {d.name: d for d in _DEFINITIONS}
 
-# Lower-case names in ranx, trec_eval, RankLib, XGBoost, LightGBM, ir_measures, scikit-learn. Names only
-# one tool uses carry its gain; "ndcg" is used by all with different gains and takes ours, or like=.
+# Lower-case names in ranx, trec_eval, RankLib, XGBoost, LightGBM, ir_measures, scikit-learn. Names
+# only one tool uses carry its gain; "ndcg" means different gains to each and takes ours, or like=.
 SPELLINGS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name.lower(): (name, {}) for name in CATALOGUE},
     "ndcg_burges": ("NDCG", {"gain": "exp"}),

@@ -1,8 +1,8 @@
 """What tools disagree about: gain, discount, ties, queries with nothing to measure.
 
 Each entry was compared with the tool itself (tests/metrics/test_like.py): trec_eval through
-pytrec_eval-terrier 0.5.11, LightGBM 4.7.0, XGBoost 3.2.0, scikit-learn 1.9.1, ranx 0.3.21; "letor3" is
-the evaluation script of LETOR 3.0 as its data set paper describes it.
+pytrec_eval-terrier 0.5.11, LightGBM 4.7.0, XGBoost 3.2.0, scikit-learn 1.9.1, ranx 0.3.21. "letor3"
+follows the written rules of LETOR 3.0.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ class Conventions:
         for key in ("gain", "discount", "rel", "over", "steps"):
             values = {str(m): str(p[key]) for m, p in chosen if key in p}
             if len(set(values.values())) == 1:
-                words[key] = _PARAMETER_WORDS.get(
-                    next(iter(values.values())), next(iter(values.values()))
-                )
+                value = next(iter(values.values()))
+                words[key] = _PARAMETER_WORDS.get(value, value)
             elif values:
                 words[key] = ", ".join(f"{value} in {name}" for name, value in values.items())
         for measure, params in chosen:

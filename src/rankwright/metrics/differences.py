@@ -1,9 +1,9 @@
 """Measures on how far apart two items are: MSD, M1D and the pair costs HR, MP, HMP, SVR.
 
-With predictions h and grades y, the cost of a pair depends on D = h' - h and Y = y' - y. A list of m
-items gets the mean cost of all m² ordered pairs (MPRank, eq 2). Nothing here costs more than a sort:
-with residuals r = h - y, D - Y is a difference of residuals, and a misranked pair has a D and a D - Y
-of known sign, so that its cost is a polynomial, summed while wrong pairs are counted.
+With predictions h and grades y, the cost of a pair depends on D = h' - h and Y = y' - y. A list of
+m items gets the mean cost of all m² ordered pairs (MPRank, eq 2). Nothing here costs more than a
+few sorts: D - Y is a difference of residuals h - y, and a misranked pair has a D and a D - Y of
+known sign, so that its cost is a polynomial, summed while wrong pairs are counted.
 """
 
 from __future__ import annotations
@@ -122,4 +122,5 @@ def _sum_misranked(lists: RankedLists, values: FloatArray, n: int) -> FloatArray
     else:
         upper, cross, lower = sum_over_ascents(codes, [(a * a, one), (a, a), (one, a * a)])
         sums = upper - 2 * cross + lower
-    return 2.0 * np.maximum(sums, 0.0) / lists.sizes**2
+    costs: FloatArray = np.maximum(sums, 0.0)
+    return 2.0 * costs / lists.sizes**2

@@ -145,7 +145,7 @@ def _columns(
 
 
 def _column(name: str, values: Any) -> NDArray[Any]:
-    """A one-dimensional array of real numbers without NaN; integers and float32 stay what they are."""
+    """A one-dimensional array of real numbers without NaN; integers and float32 stay such."""
     array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

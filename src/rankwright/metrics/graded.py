@@ -62,11 +62,11 @@ def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values
 
 
 def subset_means(values: FloatArray, sizes: NDArray[np.int64], n_means: int) -> FloatArray:
-    """Mean, over the subsets of l values of a row, of the product of the subset, for l = 0 .. n_means.
+    """Mean product of the subsets of l values of a row, for l = 0 .. n_means.
 
-    Row r holds ``sizes[r]`` values; rows must be sorted from the longest to the shortest. Adding the
-    n-th value v turns the means m_l into (1 - l/n) m_l + (l/n) v m_{l-1}: numbers between 0 and 1
-    stay there, so nothing cancels. O(size × n_means) per row.
+    Row r holds ``sizes[r]`` values; rows must be sorted from the longest to the shortest. Adding
+    the n-th value v turns the means m_l into (1 - l/n) m_l + (l/n) v m_{l-1}: numbers between 0
+    and 1 stay there, so nothing cancels. O(size × n_means) per row.
 
     >>> subset_means(np.array([[0.5, 0.25, 1.0]]), np.array([3]), 3).round(4)
     array([[1.    , 0.5833, 0.2917, 0.125 ]])

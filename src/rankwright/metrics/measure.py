@@ -37,8 +37,8 @@ class Measure:
     >>> from rankwright.metrics import NDCG, P
     >>> NDCG @ 10, NDCG(gain="linear") @ 5, P(rel=2) @ 3
     (NDCG@10, NDCG(gain=linear)@5, P(rel=2)@3)
-    >>> [Measure.parse(text) for text in ("ndcg_cut_10", "map@10", "recip_rank", "SVR(n=1, eps=0.1)")]
-    [NDCG(gain=linear)@10, AP@10, RR, SVR(n=1,eps=0.1)]
+    >>> [Measure.parse(text) for text in ("ndcg_cut_10", "map@10", "recip_rank", "SVR(eps=0.2)")]
+    [NDCG(gain=linear)@10, AP@10, RR, SVR(eps=0.2)]
     >>> Measure.parse("NDGC@10")
     Traceback (most recent call last):
     rankwright.exceptions.MeasureError: 'NDGC@10': there is no measure 'NDGC'. Near it: NDCG. ...
@@ -62,7 +62,7 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str | Measure) -> Measure:
-        """Read a measure in our spelling or that of ranx, trec_eval, RankLib, XGBoost, ir_measures."""
+        """Read a measure as we write it, or ranx, trec_eval, RankLib, XGBoost or ir_measures do."""
         if isinstance(text, Measure):
             return text
         if not isinstance(text, str):

@@ -160,7 +160,8 @@ def _sum_products(
     between = np.take_along_axis(before, stop, axis=1)
     if start is not None:
         between = between - np.take_along_axis(before, start, axis=1)
-    return np.einsum("ij,ij->i", weight, between)
+    sums: FloatArray = np.einsum("ij,ij->i", weight, between)
+    return sums
 
 
 def _order_ties(codes: NDArray[np.int64], ties: TieGroups) -> tuple[NDArray[np.int64], TieGroups]:
@@ -189,7 +190,8 @@ def _equal_pairs(groups: TieGroups) -> FloatArray:
 
 def _middle_ranks(lists: RankedLists, ties: TieGroups) -> FloatArray:
     """Ranks less their mean, ties sharing the middle of theirs; 0 in the filling."""
-    ranks = ties.first + (ties.size + 1) / 2 - (lists.sizes[:, None] + 1) / 2
-    if lists.inside is None:
-        return ranks
-    return np.where(lists.inside, ranks, 0.0)
+    middle = (lists.sizes[:, None] + 1) / 2
+    ranks: FloatArray = ties.first + (ties.size + 1) / 2 - middle
+    if lists.inside is not None:
+        ranks = np.where(lists.inside, ranks, 0.0)
+    return ranks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Scores(Mapping[str, float]):
     measures : tuple of Measure
     query_ids : (n_queries,) array
         Ids of the queries, in order of first appearance.
-    values : (n_measures, n_queries) float64
+    matrix : (n_measures, n_queries) float64
         NaN marks a query that was left out, because it has nothing to measure.
     query_weight : (n_queries,) float64 or None
     conventions : dict of str
@@ -48,12 +48,12 @@ class Scores(Mapping[str, float]):
 
     measures: tuple[Measure, ...]
     query_ids: NDArray[Any]
-    values: FloatArray
+    matrix: FloatArray
     query_weight: FloatArray | None = None
     conventions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for array in (self.query_ids, self.values, self.query_weight):
+        for array in (self.query_ids, self.matrix, self.query_weight):
             if array is not None:
                 array.setflags(write=False)
 
@@ -85,15 +85,15 @@ class Scores(Mapping[str, float]):
         return len(self.measures)
 
     def per_query(self, measure: str | Measure, *, skipped: float = np.nan) -> FloatArray:
-        """The value of each query, aligned with ``query_ids``; ``skipped`` where it was left out."""
-        values = self.values[self._number(measure)]
+        """The value of each query, in the order of ``query_ids``; ``skipped`` if left out."""
+        values: FloatArray = self.matrix[self._number(measure)]
         if np.isnan(skipped):
             return values
         return np.where(np.isnan(values), skipped, values)
 
     def n_skipped(self, measure: str | Measure) -> int:
         """How many queries were left out because they have nothing to measure."""
-        return int(np.isnan(self.values[self._number(measure)]).sum())
+        return int(np.isnan(self.matrix[self._number(measure)]).sum())
 
     def to_dict(self) -> dict[str, float | None]:
         """Means by name; None where there is none."""
@@ -107,8 +107,8 @@ class Scores(Mapping[str, float]):
         import narwhals as nw
 
         columns: dict[str, Any] = {"query_id": self.query_ids.tolist()}
-        columns |= {str(m): self.values[i] for i, m in enumerate(self.measures)}
-        return nw.to_native(nw.from_dict(columns, backend=backend))
+        columns |= {str(m): self.matrix[i] for i, m in enumerate(self.measures)}
+        return nw.to_native(nw.from_dict(columns, backend=cast("Any", backend)))
 
     def table(self) -> Table:
         """Means, number of queries, and the conventions as notes."""
@@ -138,7 +138,7 @@ class Scores(Mapping[str, float]):
         return self.measures.index(asked)
 
     def _mean(self, number: int) -> float | None:
-        values = self.values[number]
+        values = self.matrix[number]
         counts = ~np.isnan(values)
         weights = counts if self.query_weight is None else self.query_weight * counts
         total = float(weights.sum())

@@ -30,7 +30,7 @@ class Table:
     >>> print(table)
     system      AP
     a       *0.50b
-    b         0.25
+    b        0.25
     higher is better
     >>> print(table.to_markdown())
     | system | AP |
@@ -50,7 +50,14 @@ class Table:
 
     def to_text(self) -> str:
         """Aligned columns; ``*`` marks the best."""
-        cells = [list(self.header), *([_plain(cell) for cell in row] for row in self.rows)]
+        above = [
+            max((len(cell.above) for cell in column), default=0)
+            for column in zip(*self.rows, strict=True)
+        ]
+        cells = [
+            list(self.header),
+            *([_plain(c, room) for c, room in zip(row, above, strict=True)] for row in self.rows),
+        ]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.header))]
         lines = [
             "  ".join(
@@ -109,9 +116,9 @@ class Table:
         return self.to_html()
 
 
-def _plain(cell: Cell) -> str:
+def _plain(cell: Cell, room: int = 0) -> str:
     beside = f" {cell.beside}" if cell.beside else ""
-    return f"{'*' if cell.best else ''}{cell.text}{cell.above}{beside}"
+    return f"{'*' if cell.best else ''}{cell.text}{cell.above.ljust(room)}{beside}"
 
 
 def _markdown(cell: Cell) -> str:

@@ -1,0 +1,286 @@
+"""Several systems side by side: means, intervals, and which differences are more than chance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from string import ascii_lowercase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.scores import Scores
+from rankwright.metrics.significance import TESTS, bootstrap_interval, holm
+from rankwright.metrics.tables import Cell, Table
+
+__all__ = ["Comparison", "compare"]
+
+FloatArray = NDArray[np.float64]
+
+
+def compare(
+    systems: Mapping[str, Scores],
+    measures: str | Measure | Iterable[str | Measure] | None = None,
+    *,
+    test: str = "randomization",
+    correction: str | None = "holm",
+    alpha: float = 0.05,
+    baseline: str | None = None,
+    level: float = 0.95,
+    n_resamples: int = 10_000,
+    random_state: int = 0,
+) -> Comparison:
+    """Compare systems that were evaluated on the same queries.
+
+    Parameters
+    ----------
+    systems : mapping of name to Scores
+    measures : measures to compare, optional
+        All that every system has when None.
+    test : {"randomization", "t", "wilcoxon"}
+        Paired, two-sided, over queries.
+    correction : {"holm", None}
+        Holm's correction over the pairs of systems, for each measure on its own.
+    alpha : float
+        Differences with a p-value up to alpha are marked.
+    baseline : str, optional
+        Test only against this system; all pairs when None.
+    level : float
+        Level of the bootstrap intervals.
+    n_resamples, random_state : int
+        For the randomisation test and the bootstrap. Same seed, same table.
+
+    Examples
+    --------
+    >>> from rankwright import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y, qid = rng.integers(0, 3, 600), np.repeat(np.arange(60), 10)
+    >>> good, weak = y + rng.normal(size=600), y + 5 * rng.normal(size=600)
+    >>> compare({"good": evaluate(good, y, qid, "AP"), "weak": evaluate(weak, y, qid, "AP")})
+    system         AP
+    a  good  *0.9488b
+    b  weak   0.8196
+    * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    """
+    _check(systems, test, correction, alpha, level, baseline)
+    asked = _common_measures(systems) if measures is None else parse_measures(measures)
+    matrices = _align(systems, asked)
+    n_systems = len(systems)
+    p_values = np.ones((len(asked), n_systems, n_systems))
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(n_systems), 2)
+        if baseline is None or baseline in (list(systems)[i], list(systems)[j])
+    ]
+    for number in range(len(asked)):
+        raw = [
+            TESTS[test](
+                matrices[i][number],
+                matrices[j][number],
+                n_resamples=n_resamples,
+                random_state=random_state,
+            )
+            for i, j in pairs
+        ]
+        for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
+            p_values[number, i, j] = p_values[number, j, i] = p
+    intervals = np.array(
+        [
+            [bootstrap_interval(row, level=level, random_state=random_state) for row in matrix]
+            for matrix in matrices
+        ]
+    )
+    means = np.array([[scores[measure] for measure in asked] for scores in systems.values()])
+    words = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
+    return Comparison(tuple(systems), tuple(asked), means, intervals, p_values, alpha, level, words)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """The result of :func:`compare`; prints as a table, in notebooks too.
+
+    Attributes
+    ----------
+    systems : tuple of str
+    measures : tuple of Measure
+    means : (n_systems, n_measures) float64
+    intervals : (n_systems, n_measures, 2) float64
+        Bootstrap interval of each mean.
+    p_values : (n_measures, n_systems, n_systems) float64
+        Corrected; 1 where nothing was tested.
+    alpha, level : float
+    words : str
+        The test, in words.
+    """
+
+    systems: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    means: FloatArray
+    intervals: FloatArray
+    p_values: FloatArray
+    alpha: float
+    level: float
+    words: str
+
+    def __post_init__(self) -> None:
+        for array in (self.means, self.intervals, self.p_values):
+            array.setflags(write=False)
+
+    def p_value(self, first: str, second: str, measure: str | Measure) -> float:
+        """The (corrected) p-value of the difference of two systems."""
+        number = self._measure(measure)
+        return float(self.p_values[number, self._system(first), self._system(second)])
+
+    def interval(self, system: str, measure: str | Measure) -> tuple[float, float]:
+        """The bootstrap interval of a mean."""
+        low, high = self.intervals[self._system(system), self._measure(measure)]
+        return float(low), float(high)
+
+    def beaten(self, system: str, measure: str | Measure) -> tuple[str, ...]:
+        """The systems this one is significantly better than."""
+        number, own = self._measure(measure), self._system(system)
+        sign = 1 if self.measures[number].higher_is_better else -1
+        better = sign * (self.means[own, number] - self.means[:, number]) > 0
+        found = better & (self.p_values[number, own] <= self.alpha)
+        return tuple(self.systems[i] for i in np.flatnonzero(found))
+
+    def table(self, *, intervals: bool = False, digits: int = 4) -> Table:
+        """The table, with or without the bootstrap interval of each mean."""
+        letters = [_letter(i) for i in range(len(self.systems))]
+        rows = []
+        for i, name in enumerate(self.systems):
+            cells = [Cell(f"{letters[i]}  {name}")]
+            for number, measure in enumerate(self.measures):
+                beaten = [letters[self._system(other)] for other in self.beaten(name, measure)]
+                low, high = self.intervals[i, number]
+                beside = f"[{low:.{digits}f}, {high:.{digits}f}]" if intervals else ""
+                text = f"{self.means[i, number]:.{digits}f}"
+                above = ("," if len(letters) > 26 else "").join(beaten)
+                cells.append(Cell(text, bool(self._best(number)[i]), above, beside))
+            rows.append(tuple(cells))
+        notes = [f"* best; letters: significantly better than these ({self.words})"]
+        lower = [str(m) for m in self.measures if not m.higher_is_better]
+        if lower:
+            notes.append(f"lower is better: {', '.join(lower)}")
+        if intervals:
+            notes.append(f"[{self.level:.0%} bootstrap interval]")
+        return Table(("system", *map(str, self.measures)), tuple(rows), tuple(notes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and text."""
+        return {
+            "systems": list(self.systems),
+            "test": self.words,
+            "level": self.level,
+            "measures": {
+                str(measure): {
+                    "mean": dict(zip(self.systems, self.means[:, i].tolist(), strict=True)),
+                    "interval": dict(zip(self.systems, self.intervals[:, i].tolist(), strict=True)),
+                    "p_value": self.p_values[i].tolist(),
+                }
+                for i, measure in enumerate(self.measures)
+            },
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1)
+
+    def to_markdown(self, **options: Any) -> str:
+        return self.table(**options).to_markdown()
+
+    def to_latex(self, **options: Any) -> str:
+        return self.table(**options).to_latex()
+
+    def to_html(self, **options: Any) -> str:
+        return self.table(**options).to_html()
+
+    def __repr__(self) -> str:
+        return self.table().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _best(self, number: int) -> NDArray[np.bool_]:
+        column = self.means[:, number]
+        best = column.max() if self.measures[number].higher_is_better else column.min()
+        close: NDArray[np.bool_] = np.abs(column - best) <= 1e-12
+        return close
+
+    def _system(self, name: str) -> int:
+        if name not in self.systems:
+            raise KeyError(f"there is no system {name!r}; there are {', '.join(self.systems)}")
+        return self.systems.index(name)
+
+    def _measure(self, measure: str | Measure) -> int:
+        asked = Measure.parse(measure)
+        if asked not in self.measures:
+            names = ", ".join(map(str, self.measures))
+            raise KeyError(f"{asked} was not compared; there are {names}")
+        return self.measures.index(asked)
+
+
+def _check(
+    systems: Mapping[str, Any],
+    test: str,
+    correction: str | None,
+    alpha: float,
+    level: float,
+    baseline: str | None,
+) -> None:
+    if not systems:
+        raise ParameterError("compare({}): give at least one system, {name: scores}.")
+    for name, scores in systems.items():
+        if not isinstance(scores, Scores):
+            kind = type(scores).__name__
+            raise ParameterError(f"compare: {name!r} is a {kind}; evaluate(...) gives the Scores.")
+        if scores.query_weight is not None:
+            raise ParameterError(
+                f"compare: {name!r} was evaluated with query weights, and the tests weigh all "
+                "queries alike. Evaluate without query_weight."
+            )
+    if test not in TESTS:
+        raise ParameterError(f"compare(test={test!r}): test must be one of {', '.join(TESTS)}.")
+    if correction not in ("holm", None):
+        raise ParameterError(f"compare(correction={correction!r}): it must be 'holm' or None.")
+    for key, value in (("alpha", alpha), ("level", level)):
+        if not 0 < value < 1:
+            raise ParameterError(f"compare({key}={value}): {key} lies between 0 and 1.")
+    if baseline is not None and baseline not in systems:
+        names = ", ".join(systems)
+        raise ParameterError(f"compare(baseline={baseline!r}): it must be one of {names}.")
+
+
+def _common_measures(systems: Mapping[str, Scores]) -> list[Measure]:
+    first, *rest = systems.values()
+    common = [m for m in first.measures if all(m in scores.measures for scores in rest)]
+    if not common:
+        raise DataError("compare: the systems have no measure in common. Evaluate them alike.")
+    return common
+
+
+def _align(systems: Mapping[str, Scores], measures: list[Measure]) -> list[FloatArray]:
+    """For each system (n_measures, n_queries), queries in the order of the first system."""
+    (first_name, first), *_ = systems.items()
+    wanted = first.query_ids.tolist()
+    matrices = []
+    for name, scores in systems.items():
+        place = {query: i for i, query in enumerate(scores.query_ids.tolist())}
+        missing = [query for query in wanted if query not in place]
+        if missing or len(place) != len(wanted):
+            odd = missing or [query for query in place if query not in set(wanted)]
+            raise DataError(
+                f"compare: {first_name!r} and {name!r} were not evaluated on the same queries: "
+                f"{odd[0]!r} is in one only ({len(wanted)} and {len(place)} queries)."
+            )
+        order = [place[query] for query in wanted]
+        matrices.append(np.array([scores.per_query(measure)[order] for measure in measures]))
+    return matrices
+
+
+def _letter(number: int) -> str:
+    return ascii_lowercase[number] if number < 26 else str(number + 1)
