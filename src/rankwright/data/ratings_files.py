@@ -34,7 +34,7 @@ def read_ratings(
         ==================  =====================================================================
         ``movielens-1m``    ``user::movie::rating::time`` (also MovieLens 10M)
         ``movielens-100k``  the same, separated by tabs
-        ``jester``          a line per user: how many he rated, then each joke; 99 = not rated
+        ``jester``          a line per user: how many were rated, then each joke; 99 = not rated
         ``book-crossing``   ``"user";"ISBN";"rating"`` with a header, latin-1; 0 = implicit
         ``netflix``         ``movie,customer,rating``
         ``csv``             any table with a separator; see ``columns``

@@ -24,7 +24,7 @@ class RatingSample(Sample):
     ratings : Ratings
         Users and items are numbered from 0, and every one of them is in the vocabulary.
     affinity : (n_users, n_items) float64
-        How much each user likes each item, without noise: the right order of all items for him.
+        How much each user likes each item, without noise: the right order of all items.
     """
 
     ratings: Ratings
