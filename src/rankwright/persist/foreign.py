@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["name_of"]
 
 _PICKLE = "a pickle (it could run any code when opened, so rankwright never opens one)"
@@ -76,10 +78,8 @@ def _text_form(start: bytes) -> str | None:
 
 
 def _is_old_pickle(head: bytes) -> bool:
-    """Protocols 0 and 1 have no magic: a class, or a dict, list or tuple opens them."""
-    if head[:1] in (b"(", b"]", b"}"):
-        return head[1:2] in (b"d", b"l", b"i", b"c", b"q", b"(", b"t")
-    return head.startswith((b"ccopy_reg\n", b"c__builtin__\n", b"cnumpy", b"csklearn", b"cos\n"))
+    """Protocols 0 and 1 have no magic: the name of a class, or a dict, list or tuple opens them."""
+    return re.match(rb"c[\w.]+\n[\w.]+\n|[(\]}][dlicqt(]", head) is not None
 
 
 def _first(table: tuple[tuple[bytes, str], ...], start: bytes) -> str | None:
