@@ -17,6 +17,7 @@ from rankwright.data.vocabulary import encode
 
 __all__ = ["Fields", "is_number", "likely_separator", "parse_csv", "split_fields"]
 
+_BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may stand inside an id
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
 
@@ -128,12 +129,12 @@ def is_number(token: str, integer: bool = False) -> bool:
 def _column_of(line: str, field: int, separator: str | None) -> int:
     """The column (from 1) at which a field starts; past the end of the line if it has none."""
     if separator is None:
-        starts = [match.start() + 1 for match in re.finditer(r"[^ \t\x0b\x0c\r]+", line)]
+        starts = [match.start() + 1 for match in re.finditer(rf"[^{_BLANKS}]+", line)]
     else:
         inside = np.cumsum([c == '"' for c in line]) % 2 if '"' in line else np.zeros(len(line))
         cuts = [m.start() for m in re.finditer(re.escape(separator), line) if not inside[m.start()]]
         starts = [1, *(cut + len(separator) + 1 for cut in cuts)]
-    return starts[field] if field < len(starts) else len(line.rstrip()) + 1
+    return starts[field] if field < len(starts) else len(line.rstrip(_BLANKS)) + 1
 
 
 def split_fields(text: Text, separator: str | None, n_fields: int, layout: str) -> Fields:

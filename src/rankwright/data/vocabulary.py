@@ -97,7 +97,9 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
         raise DataError(f"{name} is {values!r}: give one id per row, as a list, array or column.")
     # np.asarray would turn [1, "1"] into two equal strings, and tuples into a second axis.
     kinds = {type(item) for item in items}
-    if len(kinds) == 1 and not kinds & {tuple, list, set, dict, frozenset, bytes}:
+    # NumPy's own text drops a NUL at the end, which would make one id of "a" and "a\\0".
+    nul = kinds == {str} and any(item.endswith("\0") for item in items)
+    if len(kinds) == 1 and not kinds & {tuple, list, set, dict, frozenset, bytes} and not nul:
         return np.asarray(items)
     ids = np.empty(len(items), dtype=object)
     ids[:] = items

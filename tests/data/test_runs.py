@@ -1,0 +1,139 @@
+"""Runs are ordered as trec_eval orders them, and stand beside their qrels row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankwright.data.runs import Qrels, Run, align
+from rankwright.exceptions import DataError, ParameterError
+
+DOCS = st.text("abc", min_size=1, max_size=3)
+RUNS = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3"]),
+    st.dictionaries(DOCS, st.integers(0, 3).map(float), min_size=1, max_size=8),
+    min_size=1,
+)
+QRELS = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3"]),
+    st.dictionaries(DOCS, st.integers(-1, 2), min_size=1, max_size=8),
+    min_size=1,
+)
+
+
+@given(RUNS)
+def test_a_run_is_the_dictionary_it_was_made_of(nested):
+    assert Run.from_dict(nested).to_dict() == nested
+
+
+@given(QRELS)
+def test_qrels_are_the_dictionary_they_were_made_of(nested):
+    assert Qrels.from_dict(nested).to_dict() == nested
+
+
+@given(RUNS)
+def test_documents_stand_by_score_then_by_id_both_descending(nested):
+    run = Run.from_dict(nested)
+    got = [(run.query[row], run.docs[run.doc[row]]) for row in run.order]
+    expected = [
+        (number, doc)
+        for number, listed in enumerate(nested.values())
+        for doc in sorted(listed, key=lambda d: (listed[d], d), reverse=True)
+    ]
+    assert got == expected
+
+
+@given(RUNS, st.integers(1, 4))
+def test_the_top_of_a_run_is_the_head_of_each_list(nested, cutoff):
+    top = Run.from_dict(nested).top(cutoff)
+    for query, listed in nested.items():
+        best = sorted(listed, key=lambda d: (listed[d], d), reverse=True)[:cutoff]
+        assert sorted(top.to_dict()[query]) == sorted(best)
+
+
+@given(RUNS, QRELS)
+def test_aligned_rows_are_all_retrieved_and_all_judged_documents_once(run, qrels):
+    aligned = align(Run.from_dict(run), Qrels.from_dict(qrels))
+    got = list(zip(aligned.qid.tolist(), aligned.docid.tolist(), strict=True))
+    expected = {(q, d) for q in qrels for d in {**qrels[q], **run.get(q, {})}}
+    assert len(got) == len(set(got))
+    assert set(got) == expected
+    for (query, doc), score, grade in zip(got, aligned.scores, aligned.y, strict=True):
+        assert score == run.get(query, {}).get(doc, -np.inf)
+        assert grade == max(qrels[query].get(doc, 0), 0)
+
+
+def average_precision(y: np.ndarray, found: np.ndarray) -> float:
+    hits = (y[found] > 0).astype(float)
+    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    return float((precision * hits).sum() / max((y > 0).sum(), 1))
+
+
+@given(RUNS, QRELS)
+def test_the_order_of_aligned_rows_gives_trec_evals_average_precision(run, qrels):
+    aligned = align(Run.from_dict(run), Qrels.from_dict(qrels), queries="both")
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
+    assert set(aligned.qid.tolist()) == set(theirs)
+    for query, measures in theirs.items():
+        mine = aligned.qid == query
+        found = np.isfinite(aligned.scores[mine])
+        assert average_precision(aligned.y[mine], found) == pytest.approx(measures["map"], abs=1e-9)
+
+
+def test_ids_are_compared_as_text_whatever_their_type():
+    aligned = align(Run.from_arrays([1], [7], [0.5]), Qrels.from_dict({"1": {"7": 2}}))
+    assert aligned.y.tolist() == [2.0]
+
+
+def test_single_precision_makes_the_ties_that_trec_eval_sees():
+    run = Run.from_dict({"q": {"a": 1.0 + 1e-12, "b": 1.0}})
+    assert run.docs[run.doc[run.order]].tolist() == ["a", "b"]
+    rounded = run.in_single_precision()
+    assert rounded.docs[rounded.doc[rounded.order]].tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("make", [Run.from_arrays, Qrels.from_arrays])
+def test_a_pair_that_stands_twice_is_refused_with_both_rows(make):
+    with pytest.raises(DataError, match="query 1, document 7 stands in row 2 and in row 0"):
+        make([1, 1, 1], [7, 8, 7], [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "make, values, message",
+    [
+        (Run.from_arrays, [np.nan], "score is nan in row 0"),
+        (Run.from_arrays, [1, 2], "give one number for each of 1"),
+        (Qrels.from_arrays, [0.5], "grade is 0.5"),
+        (Qrels.from_arrays, [np.inf], "grade is inf"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(make, values, message):
+    with pytest.raises(DataError, match=message):
+        make(["q"], ["d"], values)
+
+
+def test_columns_of_unequal_length_are_refused():
+    with pytest.raises(DataError, match="qid has 2 entries and docid 1"):
+        Run.from_arrays([1, 1], [7], [0.5, 0.5])
+
+
+def test_arrays_of_a_run_cannot_be_written():
+    run = Run.from_dict({"q": {"a": 1.0}})
+    with pytest.raises(ValueError, match="read-only"):
+        run.score[0] = 2
+
+
+def test_an_empty_run_finds_nothing_of_what_was_judged():
+    aligned = align(Run.from_dict({}), Qrels.from_dict({"q": {"d": 1}}))
+    assert aligned.scores.tolist() == [-np.inf]
+
+
+def test_wrong_choices_are_refused():
+    run, qrels = Run.from_dict({"q": {"d": 1.0}}), Qrels.from_dict({"q": {"d": 1}})
+    with pytest.raises(ParameterError, match='use "qrels" or "both"'):
+        align(run, qrels, queries="run")
+    with pytest.raises(ParameterError, match="cutoff must be"):
+        run.top(0)
