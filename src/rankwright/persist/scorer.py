@@ -126,6 +126,12 @@ class SavedScorer:
         rows = self._rows(X, qid)
         return self.scorer.predict(rows) if rows.shape[0] else np.empty(0)
 
+    def predict_expected(self, X: Any, qid: Any = None) -> FloatArray:
+        """The expected grade, where the model has one; otherwise the same as ``predict``."""
+        rows = self._rows(X, qid)
+        expected = getattr(self.scorer, "expected", self.scorer.predict)
+        return np.asarray(expected(rows)) if rows.shape[0] else np.empty(0)
+
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The place of each row in its query, 1 for the first; equal scores keep their order."""
         scores = self.decision_function(X, qid)

@@ -1,0 +1,77 @@
+"""Make the museum: one small model file of each kind, with the scores it must give for ever.
+
+``python tests/persist/make_museum.py`` adds what is missing and touches nothing that is there: a
+piece that stands in the museum is what a released version wrote, and must never be written anew.
+Only pieces of a format that was not released yet may be deleted by hand and made again.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+import rankwright as rw
+from rankwright.persist.manifest import FORMAT
+from rankwright.rankers.registry import rankers
+
+MUSEUM = Path(__file__).with_name("museum")
+
+# Rows that every machine computes alike, without a random generator.
+ROWS = np.array([[((7919 * i + 104729 * j) % 1009) / 500 - 1 for j in range(3)] for i in range(24)])
+QID = np.repeat(np.arange(4), 6)
+GRADES = np.clip(np.round(ROWS @ [1.0, -0.5, 0.25] + 1), 0, 3)
+NEW_ROWS = ROWS[::-2] * 0.75 + 0.01
+
+MORE: dict[str, Callable[[], Any]] = {
+    "Pipeline-standard": lambda: make_pipeline(StandardScaler(), rw.Regression()),
+    "Pipeline-minmax": lambda: make_pipeline(MinMaxScaler(clip=True), rw.Regression(alpha=0.1)),
+    "Pipeline-maxabs": lambda: make_pipeline(MaxAbsScaler(), "passthrough", rw.Regression()),
+    "Pipeline-query": lambda: make_pipeline(rw.QueryNormalizer(), rw.Regression()),
+}
+
+
+def models() -> Iterator[tuple[str, Any]]:
+    """A name and an unfitted model for each piece."""
+    for cls in rankers():
+        seed = {"random_state": 0} if "random_state" in cls._get_param_names() else {}
+        yield cls.__name__, cls(**seed)
+    for name, make in MORE.items():
+        yield name, make()
+
+
+def fitted(model: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few rows: some solvers have reason to complain
+        return (
+            model.fit(ROWS, GRADES) if hasattr(model, "steps") else model.fit(ROWS, GRADES, qid=QID)
+        )
+
+
+def add(name: str, model: Any, folder: Path) -> None:
+    rw.save(fitted(model), folder / f"{name}.rw")
+    expected = {
+        "X": NEW_ROWS.tolist(),
+        "decision_function": model.decision_function(NEW_ROWS).tolist(),
+        "predict": model.predict(NEW_ROWS).tolist(),
+    }
+    (folder / f"{name}.json").write_text(json.dumps(expected) + "\n")
+
+
+def main() -> None:
+    folder = MUSEUM / f"format-{FORMAT}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, model in models():
+        if not (folder / f"{name}.rw").exists():
+            add(name, model, folder)
+            print(f"added {name}.rw, {(folder / f'{name}.rw').stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
