@@ -274,16 +274,43 @@ def _parse_features(
         index -= first
         if at == start or text[at] != 58 or index <= last or index >= n_features:
             return -1, count, n_left
-        last, start = index, at + 1
-        values[count], at, state = _parse_value(text, start, powers, bits)
-        if state < 0 or not _ends_token(text[at]):
-            return -1, count, n_left
-        if state == 0:
-            left[n_left, 0], left[n_left, 1], left[n_left, 2] = start, at, count
-            n_left += 1
+        last = index
         indices[count] = index
+        # Written out here, because calls would take longer than most numbers: up to 18 digits
+        # with or without a point, and exact as float64 (Clinger 1990).
+        begin = at + 1
+        negative = text[begin] == 45
+        start = begin + 1 if negative else begin
+        at, stop, mantissa, n_decimals = start, start + 18, np.int64(0), 0
+        while 48 <= text[at] <= 57 and at < stop:
+            mantissa = mantissa * 10 + np.int64(text[at]) - 48
+            at += 1
+        n_digits = at - start
+        if text[at] == 46:
+            at += 1
+            start, stop = at, at + 18 - n_digits
+            while 48 <= text[at] <= 57 and at < stop:
+                mantissa = mantissa * 10 + np.int64(text[at]) - 48
+                at += 1
+            n_decimals = at - start
+        known = n_digits + n_decimals > 0 and _ends_token(text[at])
+        value = 0.0
+        if mantissa <= 9007199254740992:
+            value = np.float64(mantissa) / _POWERS_OF_TEN[n_decimals]
+        elif known:
+            value, known = _round_decimal(mantissa, -n_decimals, powers, bits)
+        if known:
+            values[count] = -value if negative else value
+        else:
+            values[count], at, state = _parse_value(text, begin, powers, bits)
+            if state < 0 or not _ends_token(text[at]):
+                return -1, count, n_left
+            if state == 0:
+                left[n_left, 0], left[n_left, 1], left[n_left, 2] = begin, at, count
+                n_left += 1
         count += 1
-        at = _skip_blanks(text, at)
+        while text[at] == 32 or text[at] == 9:
+            at += 1
     return at, count, n_left
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from operator import lt
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -56,6 +55,26 @@ class Columns:
             self.comments.append(None if comment is None else comment.decode())
 
 
+class _Known(dict[bytes, Any]):
+    """Tokens seen before and what they mean: a look is several times cheaper than a conversion."""
+
+    def __init__(self, convert: Callable[[bytes], Any]) -> None:
+        super().__init__()
+        self._convert = convert
+
+    def __missing__(self, token: bytes) -> Any:
+        value = self._convert(token)
+        if len(self) < 2**16:
+            self[token] = value
+        return value
+
+
+def _whole_number(token: bytes) -> int:
+    if not token.isdigit():
+        raise ValueError
+    return int(token)
+
+
 class PlainBlocks:
     """The parser for small files: it needs neither numba nor its half second of import.
 
@@ -68,19 +87,36 @@ class PlainBlocks:
     ) -> None:
         self._lines, self._refuse = lines, refuse
         self._keep = keep_docid, keep_comment
-        self._labels: dict[bytes, float] = {}
+        self._known_labels = _Known(parse_number)
+        self._known_values = _Known(float)
+        self._known_numbers = _Known(_whole_number)
+        self._n_values, self._rare = 0, False
         self._token, self._qid = b"", b""  # the query of the line before, as written and its id
         self._numbers: list[bytes] = []  # the feature numbers of the line before, as written
-        self._indices = array("i")  # ... and as columns
+        self._indices = array("i")  # ... and as numbers
+        self._first = 0 if lines.zero_based else 1
 
     def parse(self, data: bytes, first_line: int) -> Block:
-        usual = not (b"\0" in data or b"\r" in data)
+        usual, has_qid = not (b"\0" in data or b"\r" in data), self._lines.has_qid
         block, bad = self._parse(data, first_line, usual)
-        if usual and np.isinf(block.values).any():  # a number that overflows, such as 1e999
+        if usual and not self._is_sound(block):
+            self._lines.has_qid = has_qid  # as if the lines had not been seen
             block, bad = self._parse(data, first_line, usual=False)
         for refused in bad:
             self._refuse(*refused)
         return block
+
+    def _is_sound(self, block: Block) -> bool:
+        """Whether values are finite, and columns in range and ascending within each row."""
+        if np.isinf(block.values).any():
+            return False
+        if len(block.indices) == 0:
+            return True
+        ascending = np.diff(block.indices) > 0
+        heads = np.cumsum(block.counts)[:-1]
+        ascending[heads[(heads > 0) & (heads < len(block.indices))] - 1] = True
+        inside = block.indices.min() >= 0 and block.indices.max() < self._lines.n_features
+        return bool(inside and ascending.all())
 
     def _parse(
         self, data: bytes, first_line: int, usual: bool
@@ -95,6 +131,8 @@ class PlainBlocks:
                     row = self._lines.parse(line)
                 except LineError as error:
                     bad.append((number, line, len(labels), error))
+                else:
+                    row = row and row._replace(indices=[i + self._first for i in row.indices])
             if row is not None:
                 label, qid, found, numbers, comment = row
                 labels.append(label)
@@ -103,7 +141,7 @@ class PlainBlocks:
                 values.extend(numbers)
                 columns.add(qid, comment)
         block = Block(
-            np.array(labels), np.array(counts), np.array(indices), np.array(values),
+            np.array(labels), np.array(counts), np.array(indices) - self._first, np.array(values),
             columns.qids, columns.runs, columns.docids, columns.comments,
         )  # fmt: skip
         return block, bad
@@ -115,7 +153,7 @@ class PlainBlocks:
             return None
         token, _, rest = body.rstrip(b" ").partition(b" ")
         try:
-            label = self._label(token)
+            label = self._known_labels[token]
             if self._lines.has_qid:
                 token, _, rest = rest.partition(b" ")
                 if token != self._token and not self._accept_qid(token):
@@ -128,14 +166,6 @@ class PlainBlocks:
         qid = self._qid if self._lines.has_qid else None
         return label, qid, self._indices, values, comment if mark else None
 
-    def _label(self, token: bytes) -> float:
-        label = self._labels.get(token)
-        if label is None:
-            label = parse_number(token)
-            if len(self._labels) < 1000:
-                self._labels[token] = label
-        return label
-
     def _accept_qid(self, token: bytes) -> bool:
         qid = token[4:]
         if token[:4] != b"qid:" or not qid.isalnum():
@@ -144,7 +174,7 @@ class PlainBlocks:
         return True
 
     def _features(self, text: bytes) -> list[float] | None:
-        """The values; the columns they belong to are left in ``_indices``."""
+        """The values; the numbers of their features are left in ``_indices``."""
         plain = text
         if b"N" in text:
             plain, text = text.replace(b":NULL", b":0"), text.replace(b":NULL", b":nan")
@@ -156,16 +186,18 @@ class PlainBlocks:
         numbers = pieces[::2]
         if numbers != self._numbers and not self._accept_numbers(numbers):
             return None
-        return list(map(float, pieces[1::2]))
+        if self._rare:
+            return list(map(float, pieces[1::2]))
+        self._n_values += len(numbers)
+        if len(self._known_values) > 1000:  # most values are seen once: looking them up is in vain
+            self._rare = self._n_values < 3 * len(self._known_values)
+        return list(map(self._known_values.__getitem__, pieces[1::2]))
 
     def _accept_numbers(self, numbers: list[bytes]) -> bool:
-        if not all(map(bytes.isdigit, numbers)):
+        """Whether these are whole numbers; their order is checked for the block as a whole."""
+        try:
+            self._indices = array("i", map(self._known_numbers.__getitem__, numbers))
+        except OverflowError:
             return False
-        first = 0 if self._lines.zero_based else 1
-        columns = [int(number) - first for number in numbers]
-        if columns and (columns[0] < 0 or columns[-1] >= self._lines.n_features):
-            return False
-        if not all(map(lt, columns, columns[1:])):
-            return False
-        self._numbers, self._indices = numbers, array("i", columns)
+        self._numbers = numbers
         return True

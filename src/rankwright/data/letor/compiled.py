@@ -94,7 +94,7 @@ class CompiledBlocks:
             span[5] = span[4] + len(docid)
 
     def _make_room(self, data: bytes) -> None:
-        n_lines, n_values = data.count(b"\n"), data.count(b":")
+        n_lines, n_values = data.count(b"\n"), len(data) // 4 + 1  # the shortest feature: " 1:0"
         if n_lines > self._rows.n_lines or n_values > self._rows.n_values:
             self._rows = _Rows(max(n_lines, self._rows.n_lines), max(n_values, self._rows.n_values))
 

@@ -44,7 +44,11 @@ class Block:
 
 
 class Growing:
-    """A one-dimensional array that grows where it stands (the system moves pages, not bytes)."""
+    """A one-dimensional array that grows without a second copy of itself.
+
+    Its first room is a guess of all that is to come: pages of zeros cost nothing until they are
+    written. Should the guess be too small, the array is resized where it stands.
+    """
 
     def __init__(self, dtype: Any) -> None:
         self._array: NDArray[Any] = np.zeros(0, dtype)
@@ -55,10 +59,12 @@ class Growing:
         needed = self.size + n_more
         if needed <= len(self._array):
             return
-        room = needed + needed // 2
-        if share:
-            room = max(needed, min(room, int(needed / share * 1.01) + 1))
-        self._array.resize(room, refcheck=False)
+        total = int(needed / share * 1.02) if share else needed + needed // 2
+        if len(self._array) == 0:
+            self._array = np.zeros(max(needed, total), self._array.dtype)
+        else:
+            room = max(needed, min(total, needed + needed // 2))
+            self._array.resize(room, refcheck=False)
 
     def append(self, values: NDArray[Any], share: float | None = None) -> None:
         self.reserve(len(values), share)

@@ -1,0 +1,110 @@
+"""``read_letor`` beside scikit-learn's ``load_svmlight_file``: the same bytes, in the same run."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+
+def run() -> None:
+    """Print seconds and ratios for files of several kinds, and the peak memory of the largest."""
+    print(f"{'file':<34} {'MB':>6} {'sklearn s':>10} {'rankwright s':>13} {'ratio':>6}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in FILES.items():
+            path = Path(folder) / "file.txt"
+            make(path)
+            # A small file is read by the plain parser in a program without numba; so it is here.
+            code = f"from benchmarks.bench_letor import compare; compare({str(path)!r}, {name!r})"
+            subprocess.run([sys.executable, "-c", code], check=True)
+        _large_dense(path)
+        for reader in ("rankwright", "sklearn"):
+            code = f"from benchmarks.bench_letor import peak; peak({str(path)!r}, {reader!r})"
+            subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def compare(path: str, name: str) -> None:
+    """Time both readers on one file and print a line of the table."""
+    from sklearn.datasets import load_svmlight_file
+
+    import rankwright as rw
+
+    size = Path(path).stat().st_size / 1e6
+    repeats = 3 if size > 5 else 20
+    items, ours = _best(lambda: rw.read_letor(path), repeats)
+    (X, y, qid), theirs = _best(lambda: load_svmlight_file(path, query_id=True), repeats)
+    same = np.array_equal(items.X if not items.is_sparse else items.X.toarray(), X.toarray())
+    assert same, "the readers disagree"
+    assert np.array_equal(items.y, y)
+    assert np.array_equal(items.qid, qid)
+    parser = "kernel" if "numba" in sys.modules else "plain"
+    print(
+        f"{name + f' ({parser})':<34} {size:6.2f} {theirs:10.4f} {ours:13.4f} {theirs / ours:6.1f}"
+    )
+
+
+def peak(path: str, reader: str) -> None:
+    """Print the peak memory of reading one file, as a multiple of the result."""
+    from sklearn.datasets import load_svmlight_file
+
+    import rankwright as rw
+    from rankwright.data.letor.compiled import CompiledBlocks
+    from rankwright.data.letor.line import LineParser
+
+    # Compiled code is no part of what is asked: let it be loaded before.
+    CompiledBlocks(LineParser(), print, True, False).parse(b"1 1:1\n1 1:1\n", 1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if reader == "rankwright":
+        items = rw.read_letor(path)
+        texts = sum(map(sys.getsizeof, items.docid)) + items.docid.nbytes
+        result = items.X.nbytes + items.y.nbytes + items.qid.nbytes + texts
+    else:
+        X, y, qid = load_svmlight_file(path, query_id=True)
+        result = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes + qid.nbytes
+    above = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    print(
+        f"peak memory, {reader}: {above / 1e6:.0f} MB for a result of {result / 1e6:.0f} MB "
+        f"= {above / result:.2f} x"
+    )
+
+
+def _best(read: Callable[[], object], repeats: int) -> tuple[object, float]:
+    """The result and the shortest of several times."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = read()
+        times.append(time.perf_counter() - start)
+    return result, min(times)
+
+
+def _lines(path: Path, n_lines: int, n_features: int, share: float, digits: int | None) -> None:
+    """A seeded file: queries of 100 items, a share of the features in each line."""
+    rng = np.random.default_rng(0)
+    with open(path, "w") as file:
+        for row in range(n_lines):
+            columns = np.flatnonzero(rng.random(n_features) < share) + 1
+            values = rng.random(len(columns)) * rng.choice([0.0, 1.0, 30.0], len(columns))
+            numbers = [repr(v) if digits is None else f"{v:.{digits}f}" for v in values.tolist()]
+            features = " ".join(map("{}:{}".format, columns.tolist(), numbers))
+            file.write(f"{row % 5} qid:{row // 100 + 1} {features} #docid = D{row:07d}\n")
+
+
+def _large_dense(path: Path) -> None:
+    _lines(path, 50_000, 136, 1.0, 6)
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "100 lines x 46": lambda path: _lines(path, 100, 46, 1.0, 6),
+    "2,000 lines x 46": lambda path: _lines(path, 2_000, 46, 1.0, 6),
+    "1,000 lines x 300, 30 % filled": lambda path: _lines(path, 1_000, 300, 0.3, 2),
+    "50,000 lines x 136": _large_dense,
+    "20,000 lines x 136, all digits": lambda path: _lines(path, 20_000, 136, 1.0, None),
+    "30,000 lines x 5,000, 2 % filled": lambda path: _lines(path, 30_000, 5_000, 0.02, 4),
+}
