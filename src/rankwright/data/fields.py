@@ -96,13 +96,8 @@ class Fields:
         gaps = [row for row, token in enumerate(tokens) if token in missing] if missing else []
         for row in gaps:
             tokens[row] = "0"
-        try:  # the strictest of NumPy's parsers: no underscores, no digits of other scripts
-            values = (
-                np.loadtxt(tokens, dtype, None, "\x1f", ndmin=1) if tokens else np.zeros(0, dtype)
-            )
-        except ValueError:
-            values = np.zeros(0, dtype)
-        if len(values) != len(tokens) or not (integer or np.isfinite(values).all()):
+        values = _parse_numbers(tokens, dtype)
+        if values is None or not (integer or np.isfinite(values).all()):
             self._refuse_numbers(tokens, field, what, integer, fix)
         if gaps:
             values[gaps] = np.nan
@@ -113,17 +108,37 @@ class Fields:
     ) -> NoReturn:
         kind = "whole number" if integer else "finite number"
         for row, token in enumerate(tokens):
-            if not is_number(token.strip(), integer):
+            if not is_number(token, integer):
                 found = f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
                 self.refuse(row, field, found, fix or f"write the {what} as a plain {kind}")
         raise AssertionError(f"{self.text.path}: {what} refused as a column, accepted one by one")
 
 
+def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
+    """All tokens at once by the strictest of NumPy's parsers, or None if it refuses one.
+
+    It is only shown ASCII: some letters of other scripts it takes for digits. NUL stands in no
+    text that came through ``read_text``, so as a separator it cannot be part of a token.
+    """
+    if not tokens:
+        return np.zeros(0, dtype)
+    if not all(map(str.isascii, tokens)) or not all(map(str.strip, tokens)):
+        return None
+    try:
+        values: NDArray[Any] = np.loadtxt(tokens, dtype, None, "\0", ndmin=1)
+    except ValueError:
+        return None
+    return values if len(values) == len(tokens) else None
+
+
 def is_number(token: str, integer: bool = False) -> bool:
-    """Whether a token is a plain finite number (or a whole one of 64 bits)."""
+    """Whether a token, but for blanks around it, is a finite number (or a whole one of 64 bits)."""
+    plain = token.strip()
+    if not token.isascii() or not _NUMBER.fullmatch(plain):
+        return False
     if integer:
-        return bool(re.fullmatch(r"[+-]?[0-9]+", token)) and -(2**63) <= int(token) < 2**63
-    return bool(_NUMBER.fullmatch(token)) and bool(np.isfinite(float(token)))
+        return bool(re.fullmatch(r"[+-]?[0-9]+", plain)) and -(2**63) <= int(plain) < 2**63
+    return bool(np.isfinite(float(plain)))
 
 
 def _column_of(line: str, field: int, separator: str | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +21,6 @@ from rankwright.exceptions import FileFormatError
 
 __all__ = ["NAMED_FORMATS"]
 
-_FAST = "\x1f"  # stands for a separator of two characters while NumPy parses
 _UNRATED = 99.0  # Jester's mark
 
 
@@ -61,10 +61,10 @@ def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
 def _parse_fast(text: Text, layout: _Layout) -> NDArray[Any] | None:
     """All rows by NumPy's own parser, or None where something is not as it should be."""
     data, separator = text.data, layout.separator
-    if len(separator) > 1:
-        if _FAST.encode() in data:
-            return None
-        data, separator = data.replace(separator.encode(), _FAST.encode()), _FAST
+    if not data.isascii():  # NumPy takes some letters of other scripts for digits
+        return None
+    if len(separator) > 1:  # NumPy wants one character; NUL stands in no text that was read
+        data, separator = data.replace(separator.encode(), b"\0"), "\0"
     try:
         rows = np.loadtxt(io.BytesIO(data), layout.dtype, None, separator, ndmin=1)
     except ValueError:
@@ -115,10 +115,10 @@ def _read_jester(text: Text, duplicates: str) -> Ratings:
 
 
 def _parse_dense(text: Text) -> NDArray[np.float64]:
-    try:
-        table = np.loadtxt(io.BytesIO(text.data), np.float64, None, ",", ndmin=2)
-    except ValueError:
-        table = np.zeros((0, 1))
+    table = np.zeros((0, 1))
+    if text.data.isascii():
+        with suppress(ValueError):
+            table = np.loadtxt(io.BytesIO(text.data), np.float64, None, ",", ndmin=2)
     if len(table) and not _wrong_counts(table).any() and not _outside(table).any():
         return table
     n_fields = text.data.lstrip().split(b"\n", 1)[0].count(b",") + 1

@@ -190,7 +190,7 @@ def _fields(text: Text, separator: str | None) -> Fields:
 def _header(fields: Fields, header: bool | None) -> list[str] | None:
     first = fields.tokens[: fields.n_fields]
     if header is None:
-        header = not any(is_number(token.strip()) or token in _GAPS for token in first)
+        header = not any(is_number(token) or token in _GAPS for token in first)
     return [token.strip() for token in first] if header else None
 
 
