@@ -66,7 +66,7 @@ def through_a_file(value: Any, path: Path) -> Any:
     node = ModelNode("any", {"value": packer.pack(value, "value")}, {})
     write_file(path, Manifest(FORMAT, "0", node, None, None, packer.stored), packer.arrays)
     manifest, found = read_file(path)
-    return Unpacker(found, {}, copy=True).unpack(manifest.model.params["value"])
+    return Unpacker(found, {}, own=True).unpack(manifest.model.params["value"])
 
 
 @given(value=VALUES)
@@ -120,5 +120,5 @@ def test_texts_with_ends_in_disorder_are_refused() -> None:
     for ends in ([3, 2], [2, 9], [-1, 3], []):
         broken = {**packer.arrays, "x.ends": np.array(ends, dtype=np.int64)}
         with pytest.raises((Refused, ValueError)):
-            Unpacker(broken, {}, copy=False).unpack(packed)
+            Unpacker(broken, {}, own=False).unpack(packed)
     assert json.dumps(packed)

@@ -49,7 +49,7 @@ def save(model: Any, path: Any) -> None:
     manifest, arrays = _take_apart(model)
     try:
         # What could not be loaded again is not written.
-        _put_together(manifest, arrays, copy=False)
+        _put_together(manifest, arrays, own=False)
         write_file(path, manifest, arrays)
     except Refused as refused:
         raise ParameterError(f"save: {type(model).__name__}: {refused.reason}.") from refused
@@ -120,9 +120,9 @@ def _take_apart(model: Any) -> tuple[Manifest, dict[str, Array]]:
     return manifest, packer.arrays
 
 
-def _put_together(manifest: Manifest, arrays: dict[str, Array], *, copy: bool = True) -> Any:
+def _put_together(manifest: Manifest, arrays: dict[str, Array], *, own: bool = True) -> Any:
     nodes = {"model": build_model, "part": build_part, "state": build_state}
-    unpacker = Unpacker(arrays, nodes, copy=copy)
+    unpacker = Unpacker(arrays, nodes, own=own)
     model = build_model(unpacker, manifest.model)
     first = entrance(model)
     if not hasattr(first, "n_features_in_"):

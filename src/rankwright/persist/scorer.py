@@ -70,7 +70,7 @@ def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:
             f"it holds a {manifest.model.kind[:40]}, which cannot be served without training code",
             "Use rankwright.load(path).",
         )
-    unpacker = Unpacker(arrays, {"state": build_state}, copy=False)
+    unpacker = Unpacker(arrays, {"state": build_state}, own=False)
     transforms, scorer = build_served(unpacker, manifest.served)
     names = manifest.feature_names
     if names is not None and len(names) != scorer.n_features:

@@ -124,8 +124,8 @@ class Unpacker:
     ----------
     arrays : the arrays of the file, by name
     nodes : tag -> function from (unpacker, content) to an object
-    copy : whether each array is handed out as a copy of its own that may be changed (a model that
-        goes on learning) or as the one read-only array (a scorer)
+    own : whether the values are to own their arrays, so that each may be changed without the others
+        (a model that goes on learning); otherwise equal arrays are one (a scorer)
     """
 
     def __init__(
@@ -133,10 +133,10 @@ class Unpacker:
         arrays: Mapping[str, Array],
         nodes: Mapping[str, Callable[[Unpacker, Any], Any]],
         *,
-        copy: bool,
+        own: bool,
     ) -> None:
-        self._arrays, self._nodes, self._copy, self._depth = arrays, nodes, copy, 0
-        self.used: set[str] = set()  # names of the arrays asked for so far
+        self._arrays, self._nodes, self._own, self._depth = arrays, nodes, own, 0
+        self._given: set[str] = set()  # names of the arrays handed out so far
 
     def unpack(self, value: Any) -> Any:
         """A value from its JSON form."""
@@ -157,9 +157,7 @@ class Unpacker:
         if tag in self._nodes:
             return self._nodes[tag](self, content)
         if tag == "array" and isinstance(content, str) and content in self._arrays:
-            array = self._arrays[content]
-            self.used.add(content)
-            return array.copy(order="K") if self._copy else array
+            return self._array(content)
         if tag == "float" and isinstance(content, str) and content in _ODD_FLOATS:
             return _ODD_FLOATS[content]
         if tag == "tuple" and isinstance(content, list):
@@ -169,6 +167,16 @@ class Unpacker:
         if tag == "text" and isinstance(content, dict):
             return self._text(**content)
         raise Refused(f"its manifest holds a value that cannot be read ({str(value)[:60]})")
+
+    def _array(self, name: str) -> Array:
+        array, first = self._arrays[name], name not in self._given
+        self._given.add(name)
+        if not self._own:
+            return array
+        if not first:
+            return array.copy(order="K")
+        array.setflags(write=True)
+        return array
 
     def _text(self, *, bytes: Any, ends: Any, shape: list[int]) -> Array:
         raw, ends = self.unpack(bytes), self.unpack(ends)
