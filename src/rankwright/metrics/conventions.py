@@ -2,7 +2,8 @@
 
 Each entry was compared with the tool itself (tests/metrics/test_like.py): trec_eval through
 pytrec_eval-terrier 0.5.11, LightGBM 4.7.0, XGBoost 3.2.0, scikit-learn 1.9.1, ranx 0.3.21. "letor3"
-follows the written rules of LETOR 3.0.
+is the script of LETOR 3.0, but for lists shorter than the cutoff, to which that script gives
+nothing: here they end in irrelevant places, as in LETOR 4.0.
 """
 
 from __future__ import annotations

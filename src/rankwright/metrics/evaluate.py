@@ -196,7 +196,7 @@ def _check_range(
             f"max={params['max']}. {advice}"
         )
     if definition.reads != "order":
-        name = "predictions" if definition.reads in columns else "scores"
+        name = definition.reads if definition.reads in columns else "scores"
         infinite = np.isinf(columns[name])
         if infinite.any():
             raise DataError(

@@ -101,9 +101,7 @@ class Measure:
 
     def _require_cutoff(self) -> None:
         if self.cutoff is None and self.definition.cutoff == "required":
-            raise MeasureError(
-                f"{self.name} needs a number of places: {self.name}@10, for example."
-            )
+            raise MeasureError(f"{self.name} needs a number of places, such as {self.name}@10.")
 
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
@@ -194,8 +192,8 @@ def _check_cutoff(name: str, cutoff: Any) -> int | None:
     if CATALOGUE[name].cutoff == "none":
         raise MeasureError(f"{name} looks at the whole list: write {name} without @{cutoff}.")
     try:
-        number = int(cutoff)
-    except (TypeError, ValueError):
+        number = 0 if isinstance(cutoff, bool) else int(cutoff)
+    except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1 or number != float(cutoff):
         raise MeasureError(f"{name}@{cutoff}: the number of places must be an integer >= 1.")

@@ -185,13 +185,14 @@ def _groups(ordered: NDArray[Any]) -> TieGroups:
 def _equal_pairs(groups: TieGroups) -> FloatArray:
     """Per row, the number of pairs inside one group: each item meets those before it."""
     before = np.arange(groups.first.shape[1]) - groups.first
-    return before.sum(axis=1).astype(np.float64)
+    counts: FloatArray = np.sum(before, axis=1, dtype=np.float64)
+    return counts
 
 
 def _middle_ranks(lists: RankedLists, ties: TieGroups) -> FloatArray:
     """Ranks less their mean, ties sharing the middle of theirs; 0 in the filling."""
     middle = (lists.sizes[:, None] + 1) / 2
-    ranks: FloatArray = ties.first + (ties.size + 1) / 2 - middle
+    ranks = ties.first + (ties.size + 1) / 2 - middle
     if lists.inside is not None:
         ranks = np.where(lists.inside, ranks, 0.0)
     return ranks

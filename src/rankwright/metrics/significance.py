@@ -25,7 +25,7 @@ def paired_t(first: Any, second: Any, **_: Any) -> float:
     0.0354
     """
     differences = _differences(first, second)
-    if np.ptp(differences) == 0:  # no spread: equal, or better every time by the same amount
+    if np.ptp(differences) < 1e-12:  # no spread: equal, or better every time by the same amount
         return 0.0 if len(differences) > 1 and differences[0] else 1.0
     from scipy import stats
 

@@ -1,0 +1,134 @@
+"""A measure prints as it is written, and reads what other tools write."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankwright.metrics as metrics
+from rankwright.exceptions import MeasureError
+from rankwright.metrics import AP, NDCG, SVR, Measure, P, RankLoss
+from rankwright.metrics.catalogue import CATALOGUE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NDCG@10", "NDCG(gain=linear)@5", "NDCG(gain=exp,discount=letor3)@3", "ERR(max=2)@20", "AP",
+        "AP(rel=max)", "P@3", "P(rel=2)@5", "R@100", "RR", "RBP(p=0.95)", "AUC", "PROT", "Coverage",
+        "Top@1", "AverageRank(cap=31)", "Disagreement", "Misranked", "KendallTau", "Spearman",
+        "HR(n=2)", "MP", "HMP", "SVR(n=1,eps=0.1)", "MSD", "M1D", "RankLoss", "AP(rel=1.5)",
+        "NDCG(empty=zero)@10",
+    ],
+)  # fmt: skip
+def test_a_measure_reads_back_as_it_prints(text) -> None:
+    assert str(Measure.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("spelling", "ours"),
+    [
+        ("ndcg@10", "NDCG@10"), ("nDCG@10", "NDCG@10"), ("NDCG", "NDCG"), ("ndcg", "NDCG"),
+        ("ndcg_cut_10", "NDCG(gain=linear)@10"), ("ndcg_cut.10", "NDCG(gain=linear)@10"),
+        ("ndcg_burges@10", "NDCG(gain=exp)@10"), ("nDCG(dcg='exp-log2')@5", "NDCG(gain=exp)@5"),
+        ("nDCG(dcg='log2')@5", "NDCG(gain=linear)@5"), ("map", "AP"), ("MAP", "AP"),
+        ("map@10", "AP@10"),
+        ("MAP@10", "AP@10"), ("map_cut_10", "AP@10"), ("P_10", "P@10"), ("P.10", "P@10"),
+        ("precision@5", "P@5"), ("pre@10", "P@10"), ("P(rel=2)@5", "P(rel=2)@5"),
+        ("recall_100", "R@100"), ("recall@100", "R@100"), ("recip_rank", "RR"), ("mrr", "RR"),
+        ("MRR@10", "RR@10"), ("RR@10", "RR@10"), ("success_5", "Top@5"), ("Success@5", "Top@5"),
+        ("hit_rate@5", "Top@5"), ("rbp.95", "RBP(p=0.95)"), ("rbp.80", "RBP(p=0.8)"),
+        ("RBP(p=0.8)", "RBP(p=0.8)"), ("RBP(rel=1,p=0.8)", "RBP(rel=1,p=0.8)"),
+        ("RBP(p=0.8, rel=1)", "RBP(rel=1,p=0.8)"), ("ndcg@10-", "NDCG(empty=zero)@10"),
+        ("map-", "AP(empty=zero)"), ("map@100-l2", "AP(rel=2)@100"), ("auc", "AUC"),
+        ("kendalltau", "KendallTau"), ("  NDCG ( gain = linear ) @ 5 ", "NDCG(gain=linear)@5"),
+        ("AP(rel=MAX)", "AP(rel=max)"), ("nDCG(cutoff=10)", "NDCG@10"), ("rank_loss", "RankLoss"),
+        ("average-precision", "AP"), ("top@2", "Top@2"),
+    ],
+)  # fmt: skip
+def test_spellings_of_other_tools_are_read(spelling, ours) -> None:
+    assert str(Measure.parse(spelling)) == ours
+
+
+def test_measures_are_built_in_python() -> None:
+    assert Measure.parse("NDCG@10") == NDCG @ 10
+    assert NDCG(gain="linear") @ 5 == Measure.parse("NDCG(gain=linear)@5")
+    assert (NDCG @ 5)(gain="linear") == NDCG(gain="linear") @ 5
+    assert SVR(n=1, eps=0.1) == Measure("SVR", {"eps": 0.1, "n": 1})
+    assert P(rel=2.0) @ np.int64(3) == P(rel=2) @ 3
+    assert repr([AP, P @ 3]) == "[AP, P@3]"
+
+
+def test_equal_measures_hash_alike_and_survive_pickling() -> None:
+    assert len({NDCG @ 10, Measure.parse("ndcg@10"), NDCG @ 5}) == 2
+    assert pickle.loads(pickle.dumps(NDCG(gain="linear") @ 5)) == NDCG(gain="linear") @ 5
+
+
+def test_a_measure_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        NDCG.cutoff = 3  # type: ignore[misc]
+
+
+def test_every_measure_has_a_name_in_the_package() -> None:
+    for name in CATALOGUE:
+        assert getattr(metrics, name) == Measure(name)
+
+
+def test_lower_is_better_for_losses() -> None:
+    assert (NDCG @ 3).higher_is_better
+    assert not RankLoss.higher_is_better
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("NDGC@10", "there is no measure 'NDGC'. Near it: NDCG"),
+        ("precison@3", "Near it: P"),
+        ("quality", "Known: NDCG, ERR"),
+        ("NDCG@0", "integer >= 1"),
+        ("NDCG(gain=log)@5", "gain must be exp or linear"),
+        ("NDCG(rel=2)", "NDCG has no parameter 'rel'. It takes: gain, discount, empty"),
+        ("NDCG(gain)", "has no value"),
+        ("P", "P needs a number of places, such as P@10"),
+        ("Disagreement@3", "looks at the whole list"),
+        ("RBP(p=1)", "above 0 and below 1"),
+        ("SVR(n=3)", "n must be 1 or 2"),
+        ("SVR(eps=-1)", "eps must be a number >= 0"),
+        ("AP(rel=nan)", "rel must be a grade, or max"),
+        ("AP(rel=high)", "rel must be a grade, or max"),
+        ("NDCG(gain=exp@5", "cannot be read"),
+        ("", "cannot be read"),
+        ("@5", "cannot be read"),
+        ("NDCG@5@6", "cannot be read"),
+        ("AP(empty=no)", "empty must be skip or zero or one"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_advice(text, words) -> None:
+    with pytest.raises(MeasureError) as caught:
+        Measure.parse(text)
+    assert words in str(caught.value)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("cutoff", [0, -1, 2.5, "ten", True, float("inf"), float("nan")])
+def test_a_cutoff_is_a_positive_integer(cutoff) -> None:
+    with pytest.raises(MeasureError, match="integer >= 1"):
+        NDCG @ cutoff
+
+
+def test_a_measure_that_is_not_text_is_refused() -> None:
+    with pytest.raises(MeasureError, match="not 10"):
+        Measure.parse(10)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(text) -> None:
+    try:
+        measure = Measure.parse(text)
+    except MeasureError:
+        return
+    assert Measure.parse(str(measure)) == measure
