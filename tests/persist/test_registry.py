@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -12,30 +12,26 @@ from scipy import sparse
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright.persist.kinds import serve
-from rankwright.rankers.registry import RANKERS, ranker, rankers
+from contract.instances import INSTANCES
+from rankwright.rankers.registry import rankers
+from rankwright.scoring import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ConvergenceWarning")
-
-
-def new(name: str) -> Any:
-    cls = ranker(name)
-    return cls(**({"random_state": 0} if "random_state" in cls._get_param_names() else {}))
 
 
 def learned(model: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(model).items() if name.endswith("_")}
 
 
-@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize("ranker", INSTANCES, ids=repr)
 def test_a_ranker_comes_back_whole(
-    name: str,
+    ranker: Any,
     rows: np.ndarray,
     grades: np.ndarray,
     qid: np.ndarray,
     round_trip: Callable[[Any], tuple[Any, Any]],
 ) -> None:
-    model = new(name).fit(rows, grades, qid=qid)
+    model = clone(ranker).fit(rows, grades, qid=qid)
     loaded, _ = round_trip(model)
     assert repr(loaded) == repr(model)
     assert repr(clone(loaded)) == repr(clone(model))
@@ -45,15 +41,15 @@ def test_a_ranker_comes_back_whole(
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize("ranker", INSTANCES, ids=repr)
 def test_scores_and_predictions_are_the_same_to_the_last_bit(
-    name: str,
+    ranker: Any,
     form: Callable[[Any], Any],
     rows: np.ndarray,
     grades: np.ndarray,
     round_trip: Callable[[Any], tuple[Any, Any]],
 ) -> None:
-    model = new(name).fit(rows, grades)
+    model = clone(ranker).fit(rows, grades)
     X = form(np.random.default_rng(3).normal(size=(200, 4)))
     for other in round_trip(model):
         for method in ("decision_function", "predict", "rank"):
@@ -62,34 +58,30 @@ def test_scores_and_predictions_are_the_same_to_the_last_bit(
             assert np.array_equal(other.predict_expected(X), model.predict_expected(X))
 
 
-@pytest.mark.parametrize("name", [name for name in RANKERS if hasattr(ranker(name), "partial_fit")])
+@pytest.mark.parametrize("ranker", [r for r in INSTANCES if hasattr(r, "partial_fit")], ids=repr)
 def test_an_online_ranker_goes_on_where_it_was_saved(
-    name: str,
+    ranker: Any,
     rows: np.ndarray,
     grades: np.ndarray,
     round_trip: Callable[[Any], tuple[Any, Any]],
 ) -> None:
     classes = np.unique(grades)
-    straight = new(name).partial_fit(rows, grades, classes=classes)
-    half, _ = round_trip(new(name).partial_fit(rows[:13], grades[:13], classes=classes))
+    straight = clone(ranker).partial_fit(rows, grades, classes=classes)
+    half, _ = round_trip(clone(ranker).partial_fit(rows[:13], grades[:13], classes=classes))
     half.partial_fit(rows[13:], grades[13:])
     for attribute, value in learned(straight).items():
         np.testing.assert_array_equal(getattr(half, attribute), value)
 
 
-@pytest.mark.parametrize("name", RANKERS)
-def test_every_parameter_has_a_rule_by_which_a_file_is_checked(name: str) -> None:
-    cls = ranker(name)
+@pytest.mark.parametrize("cls", rankers())
+def test_every_parameter_has_a_rule_by_which_a_file_is_checked(cls: Any) -> None:
     assert set(cls._rules) == set(cls._get_param_names())
 
 
-def test_every_ranker_can_be_served_without_training_code(
-    rows: np.ndarray, grades: np.ndarray
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for cls in rankers():
-            assert serve(new(cls.__name__).fit(rows, grades)) is not None
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_types_of_a_scorer_are_annotated_so_that_a_file_can_be_checked(kind: str) -> None:
+    hints = get_type_hints(KINDS[kind])
+    assert all(hints[field.name] is not Any for field in fields(KINDS[kind]))
 
 
 def test_a_random_state_object_is_left_out_of_the_file(
