@@ -1,0 +1,131 @@
+"""Tables become items: every column in its part, every bad cell by its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankwright.data.frames import columns_of
+from rankwright.data.tables import items_from_frame, read_table
+from rankwright.exceptions import DataError, FileFormatError, ParameterError
+
+ROWS = {"q": ["a", "b"], "d": ["x", "y"], "f": [0.5, 1.5], "g": [1, 0], "grade": [2, 0]}
+CSV = "q,d,f,g,grade\na,x,0.5,1,2\nb,y,1.5,0,0\n"
+
+
+def check(items):
+    assert items.X.tolist() == [[0.5, 1.0], [1.5, 0.0]]
+    assert items.y.tolist() == [2.0, 0.0]
+    assert items.qid.tolist() == ["a", "b"]
+    assert items.docid.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [pd.DataFrame(ROWS), pl.DataFrame(ROWS), pl.DataFrame(ROWS).lazy(), pa.table(ROWS), ROWS],
+    ids=["pandas", "polars", "polars-lazy", "pyarrow", "dict"],
+)
+def test_every_kind_of_frame_gives_the_same_items(frame):
+    items = items_from_frame(frame, y="grade", qid="q", docid="d")
+    check(items)
+    assert items.feature_names == ("f", "g")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [CSV, CSV.replace(",", ";"), CSV.replace(",", "\t"), CSV.replace(",", "  "), "\ufeff" + CSV],
+)
+def test_every_separator_gives_the_same_items(tmp_path, text):
+    (tmp_path / "items").write_text(text, encoding="utf-8")
+    items = read_table(tmp_path / "items", y="grade", qid="q", docid="d")
+    check(items)
+    assert items.feature_names == ("f", "g")
+
+
+def test_columns_are_chosen_by_place_where_there_is_no_header(tmp_path):
+    (tmp_path / "items").write_text(CSV.split("\n", 1)[1])
+    items = read_table(tmp_path / "items", y=-1, qid=0, docid=1, features=[2, 3])
+    check(items)
+    assert items.feature_names is None
+
+
+def test_a_parquet_file_gives_the_same_items(tmp_path):
+    pd.DataFrame(ROWS).to_parquet(tmp_path / "items")
+    check(read_table(tmp_path / "items", y="grade", qid="q", docid="d"))
+
+
+def test_words_become_columns_of_zero_and_one(tmp_path):
+    (tmp_path / "items").write_text("M,1,3\nF,2,4\nI,3,5\nM,4,6\n")
+    items = read_table(tmp_path / "items", y=-1, one_hot=[0])
+    assert items.X.tolist() == [[0, 0, 1, 1], [1, 0, 0, 2], [0, 1, 0, 3], [0, 0, 1, 4]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(allow_nan=True, allow_infinity=False), st.integers(0, 9), st.integers(0, 4)
+        ),
+        min_size=1,
+    )
+)
+def test_any_table_of_numbers_survives_a_csv_file(tmp_path_factory, rows):
+    path = tmp_path_factory.getbasetemp() / "items.csv"
+    pd.DataFrame(rows, columns=["f", "g", "grade"]).to_csv(path, index=False)
+    items = read_table(path, y="grade")
+    np.testing.assert_array_equal(items.X, np.array([row[:2] for row in rows], dtype=float))
+    np.testing.assert_array_equal(items.y, [row[2] for row in rows])
+
+
+@pytest.mark.parametrize(
+    "line, place, reason",
+    [
+        ("c,z,abc,1,2", (4, 5), 'f "abc" is not a finite number'),
+        ("c,z,inf,1,2", (4, 5), 'f "inf" is not a finite number'),
+        ("c,z,1,1,", (4, 9), "grade is empty"),
+        ("c,z,1,1,NA", (4, 9), 'grade "NA" is not a finite number'),
+        (",z,1,1,2", (4, 1), "q is empty"),
+        ("c,z,1,1", (4, 8), "4 fields, not 5"),
+        ("c,z,1,1,2,3", (4, 11), "6 fields, not 5"),
+    ],
+)
+def test_a_bad_cell_is_refused_by_line_and_column(tmp_path, line, place, reason):
+    (tmp_path / "items").write_text(CSV + line)
+    with pytest.raises(FileFormatError) as caught:
+        read_table(tmp_path / "items", y="grade", qid="q", docid="d")
+    assert (caught.value.line, caught.value.column) == place
+    assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"y": "stars"}, DataError, "no column 'stars' among q, d, f, g, grade"),
+        ({"y": 9}, DataError, "no column 9"),
+        ({"y": "grade", "one_hot": ["grade"]}, ParameterError, "not among the features"),
+    ],
+)
+def test_columns_that_are_not_there_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        items_from_frame(ROWS, **options)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "items").write_text("a,a,grade\n1,2,3\n")
+    with pytest.raises(DataError, match="two columns are called 'a'"):
+        read_table(tmp_path / "items", y="grade")
+
+
+def test_a_header_without_rows_is_refused(tmp_path):
+    (tmp_path / "items").write_text("a,b,grade\n")
+    with pytest.raises(FileFormatError, match="no line after the header"):
+        read_table(tmp_path / "items", y="grade")
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(DataError, match="no data frame"):
+        columns_of([1, 2, 3])
