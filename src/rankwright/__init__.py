@@ -30,13 +30,30 @@ _PUBLIC = {
     "metrics.measure": ["Measure"],
     "metrics.comparison": ["compare"],
     "rankers.base": ["Ranker"],
+    "rankers.gradient.ranksvm": ["RankSVM"],
     "rankers.gradient.regression": ["Regression"],
     "rankers.normalizer": ["QueryNormalizer"],
+    "rankers.online.ensembles.oap": ["OAPBPM", "OAPBagging", "OAPVoting"],
+    "rankers.online.multiclass": ["MulticlassPerceptron"],
+    "rankers.online.prank": ["PRank"],
+    "rankers.online.voted": ["VotedPRank"],
+    "rankers.online.widrow_hoff": ["WidrowHoff"],
     "persist.models": ["load", "save"],
     "persist.scorer": ["load_scorer"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-_FOLDERS = ["data", "feedback", "metrics", "persist", "rankers", "testing"]
+_FOLDERS = [
+    "data",
+    "exceptions",
+    "feedback",
+    "metrics",
+    "parallel",
+    "persist",
+    "rankers",
+    "scoring",
+    "selection",
+    "testing",
+]
 
 __all__ = ["__version__", *_HOME]
 

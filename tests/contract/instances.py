@@ -10,4 +10,17 @@ import rankwright as rw
 INSTANCES = [
     rw.Regression(),
     rw.Regression(alpha=1.0, center=False),
+    rw.RankSVM(),
+    rw.RankSVM(loss="hinge"),
+    rw.RankSVM(kernel="rbf"),
+    rw.PRank(),
+    rw.PRank(average=True),
+    rw.PRank(update="romma"),
+    rw.VotedPRank(),
+    rw.OAPBPM(n_members=20, random_state=0),
+    rw.OAPBPM(base=rw.PRank(update="romma"), n_members=10, random_state=0),
+    rw.OAPBagging(n_members=20, sampling="poisson", random_state=0),
+    rw.OAPVoting(n_members=20, random_state=0),
+    rw.WidrowHoff(),
+    rw.MulticlassPerceptron(),
 ]

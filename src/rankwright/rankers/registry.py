@@ -11,6 +11,14 @@ __all__ = ["RANKERS", "ranker", "rankers", "takes"]
 
 RANKERS = {
     "Regression": "rankwright.rankers.gradient.regression",
+    "RankSVM": "rankwright.rankers.gradient.ranksvm",
+    "PRank": "rankwright.rankers.online.prank",
+    "VotedPRank": "rankwright.rankers.online.voted",
+    "OAPBPM": "rankwright.rankers.online.ensembles.oap",
+    "OAPBagging": "rankwright.rankers.online.ensembles.oap",
+    "OAPVoting": "rankwright.rankers.online.ensembles.oap",
+    "WidrowHoff": "rankwright.rankers.online.widrow_hoff",
+    "MulticlassPerceptron": "rankwright.rankers.online.multiclass",
 }
 
 

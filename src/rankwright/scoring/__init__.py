@@ -5,25 +5,47 @@ so a score cannot depend on which of the two computed it. Kinds are a closed tab
 model file looks a class up, it never imports one.
 """
 
+from rankwright.scoring.additive import Additive
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.polynomial import Mapped, Polynomial
+from rankwright.scoring.prototypes import Prototypes
 from rankwright.scoring.transforms import Affine, QueryScale
+from rankwright.scoring.votes import Votes
 
 __all__ = [
     "KINDS",
+    "Additive",
     "Affine",
     "Kernel",
     "KernelExpansion",
     "Linear",
+    "Mapped",
     "Ordinal",
+    "Polynomial",
+    "Prototypes",
     "QueryScale",
     "Scorer",
     "State",
     "Transform",
+    "Votes",
 ]
 
 KINDS: dict[str, type[State]] = {
-    cls.kind: cls for cls in (Linear, Ordinal, Kernel, KernelExpansion, Affine, QueryScale)
+    cls.kind: cls
+    for cls in (
+        Linear,
+        Additive,
+        Ordinal,
+        Votes,
+        Prototypes,
+        Kernel,
+        KernelExpansion,
+        Mapped,
+        Affine,
+        QueryScale,
+        Polynomial,
+    )
 }

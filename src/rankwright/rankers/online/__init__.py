@@ -1,0 +1,1 @@
+"""One item at a time: ordinal rankers that learn from a stream, row by row."""

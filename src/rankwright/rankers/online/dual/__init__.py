@@ -1,0 +1,1 @@
+"""Online rankers kept as sums of kernels over the rows they got wrong."""

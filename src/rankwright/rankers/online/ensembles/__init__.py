@@ -1,0 +1,1 @@
+"""Many online rankers that see different parts of one stream, and answer together."""

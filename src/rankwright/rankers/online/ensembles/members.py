@@ -1,0 +1,120 @@
+"""How the members of an ensemble go through a stretch of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from math import exp, factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.rankers.base import FloatArray
+from rankwright.rankers.online.base import IntArray, Rows
+
+__all__ = ["Members", "Moves", "cutoffs", "kernels"]
+
+STRETCH = 8192  # rows between two meetings of the threads
+MOST_LANES = 24  # dense features up to which serving all members at once is faster
+
+
+@cache
+def kernels() -> Any:
+    """The compiled passes, loaded when the first row is shown."""
+    from rankwright.rankers.online.ensembles import _kernels
+
+    return _kernels
+
+
+def cutoffs(sampling: str, tau: float) -> NDArray[np.uint64]:
+    """53 random bits below the q-th of these: the member sees the example q times or more.
+
+    >>> (cutoffs("bernoulli", 0.25) / 2.0**53).tolist()
+    [0.25]
+    >>> (cutoffs("poisson", 1.0) / 2.0**53)[:3].round(4).tolist()
+    [0.6321, 0.2642, 0.0803]
+    """
+    if sampling == "bernoulli":
+        shares = [float(tau)]
+    else:
+        exactly = [exp(-1.0) / factorial(times) for times in range(24)]
+        shares = [sum(exactly[times:]) for times in range(1, 20)]
+    return np.array([round(share * 2**53) for share in shares], dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What a stretch left behind, in whole numbers.
+
+    Attributes
+    ----------
+    weights : (n_visits,) how often each row was added to the members' weights, in all
+    thresholds : (n_visits, n_grades - 1) by how much their thresholds went down, in all
+    votes : (n_visits, 2, n_grades), or none: members that predicted each grade before the visit,
+        counted once, and counted by their right answers so far
+    mistakes : wrong answers about rows shown
+    """
+
+    weights: IntArray
+    thresholds: IntArray
+    votes: IntArray
+    mistakes: int = 0
+
+    @classmethod
+    def none(cls, n_visits: int, n_grades: int, voting: bool) -> Moves:
+        return cls(
+            np.zeros(n_visits, np.int64),
+            np.zeros((n_visits, n_grades - 1), np.int64),
+            np.zeros((n_visits if voting else 0, 2, n_grades), np.int64),
+        )
+
+    def __add__(self, other: Moves) -> Moves:
+        return Moves(
+            self.weights + other.weights,
+            self.thresholds + other.thresholds,
+            self.votes + other.votes,
+            self.mistakes + other.mistakes,
+        )
+
+
+@dataclass(frozen=True)
+class Members:
+    """The rules of all PRanks of an ensemble; arrays are changed in place.
+
+    Attributes
+    ----------
+    coef : (n_members, n_features)
+    thresholds : (n_members, n_grades - 1)
+    n_correct : (n_members,) how often each was right about a row it was shown
+    """
+
+    coef: FloatArray
+    thresholds: FloatArray
+    n_correct: IntArray
+
+    def show(
+        self, rows: Rows, grade: IntArray, order: IntArray, first: int, draws: Any, voting: bool
+    ) -> Moves:
+        """Show each member the rows that it draws; ``draws`` is (seed, cutoffs)."""
+        seed, cuts = draws
+        n_grades = self.thresholds.shape[1] + 1
+        lanes = rows[0] is None or self.coef.shape[1] <= MOST_LANES
+
+        def run(block: tuple[int, int]) -> Moves:
+            moves = Moves.none(len(order), n_grades, voting)
+            state = (self.coef, self.thresholds, self.n_correct, *block, seed, first, cuts)
+            left = (moves.weights, moves.thresholds, moves.votes)
+            if lanes:
+                mistakes = kernels().oap_lanes(*rows, grade, order, *state, *left)
+            else:
+                mistakes = kernels().oap_rows(rows[0], grade, order, *state, *left)
+            return replace(moves, mistakes=int(mistakes))
+
+        # One row is not worth a thread.
+        blocks = ranges(len(self.coef), n_threads() if len(order) > 64 else 1)
+        total, *others = map_blocks(run, blocks)
+        for other in others:
+            total = total + other
+        return total

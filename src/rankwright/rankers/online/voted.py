@@ -1,0 +1,163 @@
+"""Voted PRank: every rule that one PRank went through has a vote."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankwright.rankers import rules
+from rankwright.rankers.base import FloatArray
+from rankwright.rankers.learned import floats, integer, integers
+from rankwright.rankers.online.base import STREAM, IntArray, OnlineRanker, Rows, dense_row, kernels
+from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.scoring import Votes
+from rankwright.scoring.votes import nearest
+
+__all__ = ["VotedPRank"]
+
+GROWTH = 1024  # rows shown between two looks at the room that is left
+TABLE = ("rules_coef_", "rules_thresholds_", "rules_votes_")
+
+
+class VotedPRank(OnlineRanker):
+    """PRank whose successive rules vote, each as often as it was right before it was changed.
+
+    Steadier than the last rule, at the price of keeping them all: prediction costs one product per
+    rule. ``max_rules`` bounds that, and the memory, on an endless stream: when all places are taken
+    the rule with the fewest votes goes (the oldest among equals). ``predict`` rounds the mean grade
+    to the nearest grade, ``predict_expected`` gives it as it is (the papers score it unrounded),
+    ``decision_function`` orders by it, then by the rules' mean score.
+
+    Parameters
+    ----------
+    max_rules : int or None, default None
+        How many past rules are kept; None keeps all that were right at least once.
+    n_passes, shuffle, random_state : see PRank
+
+    Attributes
+    ----------
+    coef_, thresholds_ : the present rule
+    rules_coef_, rules_thresholds_ : (n_rules, ...) arrays
+        The past rules, oldest first.
+    rules_votes_ : (n_rules,) int array
+    n_votes_ : int
+        The votes of the present rule so far.
+    n_dropped_ : int
+        Past rules that had to go.
+    classes_, n_mistakes_, n_seen_ : see PRank
+
+    References
+    ----------
+    Freund, Schapire: Large margin classification using the perceptron algorithm. Machine Learning
+    37, 1999. Applied to PRank by Harrington, ICML 2003 (PRank-VP).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> y = np.digitize(X[:, 0] - X[:, 1], [-1.0, 0.0, 1.0])
+    >>> model = VotedPRank(max_rules=20).fit(X, y)
+    >>> model.rules_coef_.shape, bool(np.abs(model.predict(X) - y).mean() < 0.1)
+    ((20, 3), True)
+    """
+
+    _rules: ClassVar = {
+        "max_rules": rules.either(rules.nothing(), rules.at_least(1)),
+        **PASSES_RULES,
+    }
+    _learned: ClassVar = {
+        **STREAM,
+        "coef_": floats("n_features"),
+        "thresholds_": floats("n_thresholds"),
+        "rules_coef_": floats("n_rules", "n_features"),
+        "rules_thresholds_": floats("n_rules", "n_thresholds"),
+        "rules_votes_": integers("n_rules", low=1),
+        "n_votes_": integer(low=0),
+        "n_dropped_": integer(low=0),
+    }
+
+    def __init__(
+        self,
+        *,
+        max_rules: int | None = None,
+        n_passes: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.max_rules = max_rules
+        self.n_passes = n_passes
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def _begin(self, n_features: int) -> None:
+        n_thresholds = len(self.classes_) - 1
+        self.coef_, self.thresholds_ = np.zeros(n_features), np.zeros(n_thresholds)
+        self.rules_coef_ = np.zeros((0, n_features))
+        self.rules_thresholds_ = np.zeros((0, n_thresholds))
+        self.rules_votes_ = np.zeros(0, np.int64)
+        self.n_votes_ = self.n_dropped_ = 0
+
+    def predict_expected(self, X: Any) -> FloatArray:
+        """The rules' mean grade, not rounded, in units of ``y``."""
+        return self._scorer().expected(self._checked_rows(X))
+
+    def _show(
+        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
+    ) -> tuple[Any, int, int]:
+        rule = self._writable("coef_", "thresholds_")
+        answers, mistakes, skipped = [np.zeros(0)], 0, 0
+        size = 1 if asked else GROWTH
+        for start in range(0, len(order), size):
+            some = order[start : start + size]
+            if asked:
+                row = dense_row(rows, int(some[0]), len(self.coef_))
+                answers.append(self._scorer().expected(row))
+            wrong, lost = self._show_stretch(rows, grade, some, rule)
+            mistakes, skipped = mistakes + wrong, skipped + lost
+        return np.concatenate(answers), mistakes, skipped
+
+    def _show_stretch(
+        self, rows: Rows, grade: IntArray, order: IntArray, rule: list[Any]
+    ) -> tuple[int, int]:
+        state = np.array([len(self.rules_votes_), self.n_votes_, self.n_dropped_])
+        table = [self._with_room(name, len(order)) for name in TABLE]
+        predicted = np.empty(len(order), np.int64)
+        found = kernels().voted_pass(*rows, grade, order, *rule, *table, state, predicted)
+        kept, self.n_votes_, self.n_dropped_ = (int(value) for value in state)
+        for name, array in zip(TABLE, table, strict=True):
+            self.__dict__[name] = array[:kept]
+        return int(found[0]), int(found[1])
+
+    def _with_room(self, name: str, n_more: int) -> Any:
+        """The table behind a learned attribute, made larger when it may run full."""
+        view = self.__dict__[name]
+        kept, base = len(view), view.base
+        wanted = kept + n_more if self.max_rules is None else self.max_rules
+        if (
+            isinstance(base, np.ndarray)
+            and base.flags.writeable
+            and (base.dtype, base.shape[1:]) == (view.dtype, view.shape[1:])
+            and (len(base) == wanted if self.max_rules else len(base) >= wanted)
+        ):
+            return base
+        size = max(wanted, 2 * kept) if self.max_rules is None else self.max_rules
+        table = np.zeros((size, *view.shape[1:]), view.dtype)
+        table[:kept] = view
+        return table
+
+    def _scorer(self) -> Votes:
+        votes = np.append(self.rules_votes_, self.n_votes_).astype(np.float64)
+        if not votes.any():
+            votes[-1] = 1.0  # nothing was right yet: ask the present rule
+        return Votes(
+            np.vstack([self.rules_coef_, self.coef_]),
+            np.vstack([self.rules_thresholds_, self.thresholds_]),
+            votes,
+            self.classes_,
+        )
+
+    def _expected_of(self, answer: Any) -> FloatArray:
+        return np.asarray(answer, dtype=np.float64)
+
+    def _grades_of(self, answer: Any) -> FloatArray:
+        return nearest(self.classes_, answer)
