@@ -91,7 +91,7 @@ class PlainBlocks:
         self._known_values = _Known(float)
         self._known_numbers = _Known(_whole_number)
         self._n_values, self._rare = 0, False
-        self._token, self._qid = b"", b""  # the query of the line before, as written and its id
+        self._token, self._qid = b" ", b""  # the query of the line before, as written and its id
         self._numbers: list[bytes] = []  # the feature numbers of the line before, as written
         self._indices = array("i")  # ... and as numbers
         self._first = 0 if lines.zero_based else 1
@@ -181,7 +181,9 @@ class PlainBlocks:
         colons = plain.translate(None, _NUMERIC)
         pieces = text.replace(b":", b" ").split()
         # Each token holds one colon, and something on both sides of it.
-        if not _COLONS.startswith(colons) or len(pieces) != len(colons) + (len(pieces) > 0):
+        if colons.endswith(b" ") or not _COLONS.startswith(colons):
+            return None
+        if len(pieces) != (len(colons) + 1 if colons else 0):
             return None
         numbers = pieces[::2]
         if numbers != self._numbers and not self._accept_numbers(numbers):
