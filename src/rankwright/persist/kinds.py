@@ -64,6 +64,7 @@ def pack_model(packer: Packer, model: Any, place: str) -> ModelNode:
     packed = {
         name: packer.pack(_lasting(name, value), f"{place}.{name}")
         for name, value in params.items()
+        if not (kind in SCIKIT and SCIKIT[kind].may_omit(type(model), name, value))
     }
     return ModelNode(kind, packed, learned)
 
@@ -73,14 +74,13 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
     cls = _class(node.kind, _estimators())
     params = {name: unpacker.unpack(value) for name, value in node.params.items()}
-    unknown = sorted(set(params) - set(cls._get_param_names()))
+    rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._rules
+    known = set(cls._get_param_names()) & set(rules)
+    unknown = sorted(set(params) - known)
     if unknown:
         raise Refused(f"{node.kind} has no parameter {unknown[0][:40]!r}")
     model = cls(**params)
-    rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._rules
-    for name in cls._get_param_names():
-        if name not in rules:
-            raise Refused(f"{node.kind} has no rule for its parameter {name}")
+    for name in sorted(known):
         rules[name].check(node.kind, name, getattr(model, name))
     learned = {name: unpacker.unpack(value) for name, value in node.learned.items()}
     if learned:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,23 @@ class Entry:
     """A class of scikit-learn that a model file may hold.
 
     ``learned`` gives the declaration for a set of learned values, ``transform`` what a fitted
-    object does to rows (None where it changes nothing).
+    object does to rows (None where it changes nothing). ``newer`` are parameters that the oldest
+    supported scikit-learn does not have: they are left out of a file while they have their default,
+    and so is any that a future version may add. Files then travel between versions.
     """
 
     module: str
     rules: Mapping[str, Rule]
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
     transform: Callable[[Any], Transform | None] | None = None
+    newer: frozenset[str] = frozenset()
+
+    def may_omit(self, cls: Any, name: str, value: Any) -> bool:
+        """Whether a file need not speak of this parameter."""
+        if name in self.rules and name not in self.newer:
+            return False
+        default = signature(cls).parameters[name].default
+        return value is default or bool(type(value) is type(default) and value == default)
 
 
 def transforms_of(step: Any) -> list[Transform]:
@@ -150,6 +161,7 @@ SCIKIT: dict[str, Entry] = {
         {"copy": _FLAG, "clip": _FLAG},
         _columns("scale_", "max_abs_"),
         _max_abs,
+        newer=frozenset({"clip"}),
     ),
     "Pipeline": Entry(
         "sklearn.pipeline",
