@@ -74,7 +74,8 @@ def make_engines(
     >>> sample.runs[0], sample.qrels
     (Run('engine-0', 150 rows, 10 queries), Qrels(400 rows, 10 queries))
     """
-    need(min(n_queries, n_docs, n_engines) >= 1, "n_queries", n_queries, "an integer >= 1")
+    for name, number in (("n_queries", n_queries), ("n_docs", n_docs), ("n_engines", n_engines)):
+        need(number >= 1, name, number, "an integer >= 1")
     need(1 <= list_length <= n_docs, "list_length", list_length, "in 1 .. n_docs")
     need(1 <= n_relevant <= n_docs, "n_relevant", n_relevant, "in 1 .. n_docs")
     need(n_grades >= 2, "n_grades", n_grades, "an integer >= 2")
