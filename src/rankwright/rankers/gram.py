@@ -30,15 +30,22 @@ KERNEL_RULES: dict[str, rules.Rule] = {
 }
 
 
-def resolve_gamma(gamma: float | str, X: Any) -> float:
-    """``"scale"`` is 1 / (n_features * variance of X), ``"auto"`` is 1 / n_features."""
+def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray | None = None) -> float:
+    """``"scale"`` is 1 / (n_features * variance of X), ``"auto"`` is 1 / n_features.
+
+    A row of weight 2 counts as two rows in the variance.
+    """
     if not isinstance(gamma, str):
         return float(gamma)
     spread = 1.0
     if gamma == "scale":
-        mean = X.mean()
-        squares = X.multiply(X).mean() if sparse.issparse(X) else np.mean(np.square(X))
-        spread = max(float(squares - mean**2), 0.0) or 1.0
+        share = np.ones(X.shape[0]) if weight is None or not weight.any() else weight
+        share = share / (share.sum() * X.shape[1])
+        if sparse.issparse(X):
+            squares = float(np.sum(share @ X.multiply(X)))
+        else:
+            squares = float(np.einsum("i,ij,ij->", share, X, X))
+        spread = max(squares - float(np.sum(share @ X)) ** 2, 0.0) or 1.0
     return 1.0 / (int(X.shape[1]) * spread)
 
 
@@ -122,16 +129,21 @@ class Gram:
         )
 
     def expansion(
-        self, support: FloatArray, rows: NDArray[np.int64], coef: FloatArray, n_features: int
+        self,
+        support: FloatArray,
+        rows: NDArray[np.int64],
+        coef: FloatArray,
+        n_features: int,
+        intercept: float = 0.0,
     ) -> Scorer:
         """The scorer sum_s coef_s K(., support_s); ``rows`` are the support's training rows."""
         if self.kernel is None:
             weights = np.zeros(n_features)
             np.add.at(weights, rows, coef)
-            return Linear(weights)
+            return Linear(weights, intercept)
         if isinstance(self.kernel, Kernel):
-            return KernelExpansion(self.kernel, support, coef)
-        return FunctionExpansion(self.kernel, support, coef)
+            return KernelExpansion(self.kernel, support, coef, intercept)
+        return FunctionExpansion(self.kernel, support, coef, intercept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +154,12 @@ class FunctionExpansion(Scorer):
     function: KernelFunction
     support: FloatArray
     coef: FloatArray
+    intercept: float = 0.0
 
     @property
     def n_features(self) -> int:
         return int(self.support.shape[1])
 
     def decision_function(self, X: Any) -> FloatArray:
-        return np.asarray(self.function(X, self.support) @ self.coef, dtype=np.float64)
+        scores = self.function(X, self.support) @ self.coef + self.intercept
+        return np.asarray(scores, dtype=np.float64)
