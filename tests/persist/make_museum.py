@@ -8,18 +8,20 @@ Only pieces of a format that was not released yet may be deleted by hand and mad
 from __future__ import annotations
 
 import json
+import re
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import rankwright as rw
 from rankwright.persist.manifest import FORMAT
-from rankwright.rankers.registry import rankers
 
 MUSEUM = Path(__file__).with_name("museum")
 
@@ -29,21 +31,22 @@ QID = np.repeat(np.arange(4), 6)
 GRADES = np.clip(np.round(ROWS @ [1.0, -0.5, 0.25] + 1), 0, 3)
 NEW_ROWS = ROWS[::-2] * 0.75 + 0.01
 
-MORE: dict[str, Callable[[], Any]] = {
-    "Pipeline-standard": lambda: make_pipeline(StandardScaler(), rw.Regression()),
-    "Pipeline-minmax": lambda: make_pipeline(MinMaxScaler(clip=True), rw.Regression(alpha=0.1)),
-    "Pipeline-maxabs": lambda: make_pipeline(MaxAbsScaler(), "passthrough", rw.Regression()),
-    "Pipeline-query": lambda: make_pipeline(rw.QueryNormalizer(), rw.Regression()),
-}
+PIPELINES = [
+    make_pipeline(StandardScaler(), rw.Regression()),
+    make_pipeline(MinMaxScaler(clip=True), rw.Regression(alpha=0.1)),
+    make_pipeline(MaxAbsScaler(), "passthrough", rw.Regression()),
+    make_pipeline(rw.QueryNormalizer(), rw.Regression()),
+]
 
 
 def models() -> Iterator[tuple[str, Any]]:
-    """A name and an unfitted model for each piece."""
-    for cls in rankers():
-        seed = {"random_state": 0} if "random_state" in cls._get_param_names() else {}
-        yield cls.__name__, cls(**seed)
-    for name, make in MORE.items():
-        yield name, make()
+    """A name and an unfitted model for each piece: the contract's rankers, and pipelines."""
+    from contract.instances import INSTANCES
+
+    for model in [*INSTANCES, *PIPELINES]:
+        named = repr([step for _, step in model.steps]) if hasattr(model, "steps") else repr(model)
+        plain = re.sub(r"[^\w.=]+", "-", re.sub(r"['\"]|random_state=0", "", named))
+        yield plain.strip("-"), clone(model)
 
 
 def fitted(model: Any) -> Any:
@@ -74,4 +77,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(MUSEUM.parent.parent))  # as pytest does, for contract.instances
     main()
