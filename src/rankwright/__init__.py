@@ -33,6 +33,7 @@ _PUBLIC = {
     "rankers.gradient.ranksvm": ["RankSVM"],
     "rankers.gradient.regression": ["Regression"],
     "rankers.normalizer": ["QueryNormalizer"],
+    "rankers.online.bayesian": ["BayesianPRank"],
     "rankers.online.ensembles.oap": ["OAPBPM", "OAPBagging", "OAPVoting"],
     "rankers.online.multiclass": ["MulticlassPerceptron"],
     "rankers.online.prank": ["PRank"],

@@ -16,6 +16,8 @@ INSTANCES = [
     rw.PRank(),
     rw.PRank(average=True),
     rw.PRank(update="romma"),
+    rw.BayesianPRank(),
+    rw.BayesianPRank(covariance="diagonal", degree=2),
     rw.VotedPRank(),
     rw.OAPBPM(n_members=20, random_state=0),
     rw.OAPBPM(base=rw.PRank(update="romma"), n_members=10, random_state=0),

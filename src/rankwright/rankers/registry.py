@@ -13,6 +13,7 @@ RANKERS = {
     "Regression": "rankwright.rankers.gradient.regression",
     "RankSVM": "rankwright.rankers.gradient.ranksvm",
     "PRank": "rankwright.rankers.online.prank",
+    "BayesianPRank": "rankwright.rankers.online.bayesian",
     "VotedPRank": "rankwright.rankers.online.voted",
     "OAPBPM": "rankwright.rankers.online.ensembles.oap",
     "OAPBagging": "rankwright.rankers.online.ensembles.oap",

@@ -319,3 +319,170 @@ def multiclass_pass(X, data, indices, indptr, grade, order, prototypes, predicte
             row_add(X, data, indices, indptr, row, prototypes[grade[row]], 1.0)
             row_add(X, data, indices, indptr, row, prototypes[place], -1.0)
     return mistakes, skipped
+
+
+@njit(cache=True, nogil=True)
+def tail_ratio(t):
+    """The normal density over the normal distribution function, at t."""
+    if t > -6.0:
+        return 0.3989422804014327 * math.exp(-0.5 * t * t) / (0.5 * math.erfc(-t * math.sqrt(0.5)))
+    a = 1.0 / (t * t)  # both vanish: the quotient of their asymptotic series
+    return -t / (1.0 - a * (1.0 - 3.0 * a * (1.0 - 5.0 * a * (1.0 - 7.0 * a))))
+
+
+@njit(cache=True, nogil=True)
+def belief_change(mean, variance, side):
+    """How one threshold's answer moves a normal belief about score - threshold.
+
+    The answer is the sign of (score - threshold + standard normal noise). Matching mean and
+    variance of the belief after it: mean += first * covariance, covariance -= second * (outer
+    product of itself).
+    """
+    spread = math.sqrt(1.0 + variance)
+    t = side * mean / spread
+    ratio = tail_ratio(t)
+    return side * ratio / spread, max(ratio * (ratio + t), 0.0) / (1.0 + variance)
+
+
+@njit(cache=True, nogil=True)
+def first_scale(X, data, indices, indptr, row, n_features):
+    """1 / mean square of the row, by which the prior is made to fit the scale of the features."""
+    square = row_norm(X, data, indices, indptr, row) / n_features
+    return 1.0 / square if 1e-300 < square < 1e300 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior):
+    """At the first row other than zero, give the weights their prior variances."""
+    if scale[0] == 0.0:
+        scale[0] = first_scale(X, data, indices, indptr, row, n_features)
+        for f in range(n_features):
+            variances[f] = prior * scale[0]
+
+
+@njit(cache=True, nogil=True)
+def belief_pass(
+    X, data, indices, indptr, grade, order, mean, covariance, n_features, scale, prior, predicted
+):
+    """Update a normal belief about (weights, thresholds) with each row; full covariance.
+
+    mean        (n_features + n_thresholds,)   changed in place
+    covariance  square table of the same       changed in place
+    scale       (1,) the scale of the prior, 0 until a row other than zero has come
+
+    The answers of all thresholds to one row share the product of the covariance and the row;
+    their changes of the covariance are applied together at the end.
+    """
+    size = mean.shape[0]
+    n_cuts = size - n_features
+    weights = mean[:n_features]
+    along = np.empty(size)  # covariance @ (row, 0)
+    gains = np.empty((n_cuts, size))  # covariance @ (row, -e_r), as of threshold r's turn
+    factors = np.empty(n_cuts)
+    variances = np.empty(n_features)
+    mistakes, skipped = 0, 0
+    for visit in range(order.shape[0]):
+        row = order[visit]
+        if scale[0] == 0.0:
+            begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior)
+            for f in range(n_features):
+                covariance[f, f] = variances[f] if scale[0] > 0.0 else 0.0
+        score = row_dot(X, data, indices, indptr, row, weights)
+        place = 0
+        for r in range(n_cuts):
+            place += mean[n_features + r] <= score
+        predicted[visit] = place
+        mistakes += place != grade[row]
+        for a in range(size):
+            along[a] = row_dot(X, data, indices, indptr, row, covariance[a, :n_features])
+        spread = row_dot(X, data, indices, indptr, row, along[:n_features])
+        if not (math.isfinite(score) and math.isfinite(spread)):
+            skipped += 1
+            continue
+        for r in range(n_cuts):
+            at = n_features + r
+            gain = gains[r]
+            for a in range(size):
+                gain[a] = along[a] - covariance[a, at]
+            for s in range(r):
+                back = factors[s] * gains[s, at]
+                for a in range(size):
+                    gain[a] += back * gains[s, a]
+            variance = max(spread - along[at] - gain[at], 0.0)
+            side = 1.0 if grade[row] > r else -1.0
+            step, factors[r] = belief_change(score - mean[at], variance, side)
+            for a in range(size):
+                mean[a] += step * gain[a]
+            inner = row_dot(X, data, indices, indptr, row, gain[:n_features])
+            score += step * inner
+            spread -= factors[r] * inner * inner
+            for a in range(size):
+                along[a] -= factors[r] * inner * gain[a]
+        for r in range(n_cuts):
+            for a in range(size):
+                back = factors[r] * gains[r, a]
+                for b in range(size):
+                    covariance[a, b] -= back * gains[r, b]
+    return mistakes, skipped
+
+
+@njit(cache=True, nogil=True)
+def row_spread(X, data, indices, indptr, row, variances):
+    """The sum of variance * value ** 2 over the features of a row."""
+    total = 0.0
+    if X is not None:
+        for f in range(X.shape[1]):
+            total += variances[f] * X[row, f] * X[row, f]
+    if indices is not None:
+        for e in range(indptr[row], indptr[row + 1]):
+            total += variances[indices[e]] * data[e] * data[e]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def row_learn(X, data, indices, indptr, row, mean, variances, step, factor):
+    """Move the mean along the row and shrink the variances of its features."""
+    if X is not None:
+        for f in range(X.shape[1]):
+            gain = variances[f] * X[row, f]
+            mean[f] += step * gain
+            variances[f] -= factor * gain * gain
+    if indices is not None:
+        for e in range(indptr[row], indptr[row + 1]):
+            f = indices[e]
+            gain = variances[f] * data[e]
+            mean[f] += step * gain
+            variances[f] -= factor * gain * gain
+
+
+@njit(cache=True, nogil=True)
+def diagonal_belief_pass(
+    X, data, indices, indptr, grade, order, mean, variances, n_features, scale, prior, predicted
+):
+    """The same with a variance for each weight and threshold and no covariances."""
+    n_cuts = mean.shape[0] - n_features
+    weights = mean[:n_features]
+    mistakes, skipped = 0, 0
+    for visit in range(order.shape[0]):
+        row = order[visit]
+        begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior)
+        score = row_dot(X, data, indices, indptr, row, weights)
+        place = 0
+        for r in range(n_cuts):
+            place += mean[n_features + r] <= score
+        predicted[visit] = place
+        mistakes += place != grade[row]
+        for r in range(n_cuts):
+            at = n_features + r
+            if r > 0:
+                score = row_dot(X, data, indices, indptr, row, weights)
+            spread = row_spread(X, data, indices, indptr, row, variances)
+            if not (math.isfinite(score) and math.isfinite(spread)):
+                skipped += r == 0
+                break
+            side = 1.0 if grade[row] > r else -1.0
+            step, factor = belief_change(score - mean[at], spread + variances[at], side)
+            row_learn(X, data, indices, indptr, row, weights, variances, step, factor)
+            mean[at] -= step * variances[at]
+            variances[at] -= factor * variances[at] * variances[at]
+    return mistakes, skipped
