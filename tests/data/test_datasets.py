@@ -11,12 +11,14 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from rankwright.data.datasets import catalogue, find, list_datasets, load_dataset
 from rankwright.data.datasets.find import Archive
+from rankwright.data.queries import Queries
 from rankwright.data.runs import align
 from rankwright.exceptions import DatasetError, ParameterError
 
@@ -235,12 +237,13 @@ def test_cystic_fibrosis(real):
 
 
 def average_precision(run, qrels) -> float:
+    """Mean of the sum of precisions at the relevant documents found, over all relevant ones."""
     aligned = align(run, qrels)
+    queries = Queries.from_ids(aligned.qid)
     values = []
-    for query in qrels.queries:
-        mine = aligned.qid == query
-        y = aligned.y[mine] > 0
-        hits = y[np.isfinite(aligned.scores[mine])]
+    for start, stop in pairwise(queries.ptr):
+        y = aligned.y[start:stop] > 0
+        hits = y[np.isfinite(aligned.scores[start:stop])]
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         values.append((precision * hits).sum() / max(y.sum(), 1))
     return float(np.mean(values))

@@ -31,7 +31,7 @@ def test_a_column_is_read_if_and_only_if_each_of_its_tokens_is_a_number(tokens, 
     if all(good):
         kind = int if integer else float
         values = column_of(tokens).numbers(0, "value", integer)
-        assert values.tolist() == [kind(token) for token in tokens]
+        assert values.tolist() == [kind(token.strip()) for token in tokens]
     else:
         with pytest.raises(FileFormatError) as caught:
             column_of(tokens).numbers(0, "value", integer)

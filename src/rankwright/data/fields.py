@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.text import Text
-from rankwright.data.vocabulary import encode
+from rankwright.data.vocabulary import encode_texts
 
 __all__ = ["Fields", "is_number", "likely_separator", "parse_csv", "split_fields"]
 
 _BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may stand inside an id
+_IS_BLANK = np.isin(np.arange(256), list((_BLANKS + "\n").encode()))
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
 
@@ -71,7 +72,7 @@ class Fields:
         The ids are int64 where every one is a plain whole number, else text; ``007`` is text, for
         as a number it would not read back as it was written.
         """
-        number, texts = encode(np.array(self.column(field), dtype=object), what)
+        number, texts = encode_texts(self.column(field))
         if "" in texts:
             row = self.column(field).index("")
             self.refuse(row, field, f"{what} is empty", f"give every line its {what}")
@@ -122,6 +123,10 @@ def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
     """
     if not tokens:
         return np.zeros(0, dtype)
+    distinct = list(dict.fromkeys(tokens))
+    if 4 * len(distinct) < len(tokens):  # ratings, ranks, grades: parse each spelling once
+        parsed = _parse_numbers(distinct, dtype)
+        return None if parsed is None else parsed[encode_texts(tokens)[0]]
     if not all(map(str.isascii, tokens)) or not all(map(str.strip, tokens)):
         return None
     try:
@@ -157,24 +162,42 @@ def split_fields(text: Text, separator: str | None, n_fields: int, layout: str) 
 
     Blank lines are passed over. ``layout`` says in the error what a line should hold.
     """
-    text.decode()  # a byte of another encoding must not hide inside an id
-    sep = None if separator is None else separator.encode(text.encoding)
-    lines = text.data.split(b"\n")
-    if sep is None:
-        counts = [len(line.split()) for line in lines]
-    else:
-        counts = [line.count(sep) + 1 if line.strip() else 0 for line in lines]
-    wrong = next((i for i, count in enumerate(counts) if count not in (0, n_fields)), None)
-    if wrong is not None:
-        refuse_count(text, wrong + 1, counts[wrong], n_fields, separator, layout)
-    if sep is None:
-        parts = text.data.split()
-    else:
-        parts = sep.join([line for line, count in zip(lines, counts, strict=True) if count]).split(
-            sep
-        )
-    tokens = b"\n".join(parts).decode(text.encoding).split("\n")
+    cut = _cut_at_blanks if separator is None else _cut_at
+    tokens, counts = cut(text, text.decode(), separator or "", n_fields)
+    wrong = (counts != n_fields) & (counts != 0)
+    if wrong.any():
+        line = int(np.argmax(wrong))
+        refuse_count(text, line + 1, int(counts[line]), n_fields, separator, layout)
     return Fields(text, tokens, n_fields, np.flatnonzero(counts) + 1, separator)
+
+
+def _cut_at(
+    text: Text, content: str, separator: str, n_fields: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    """All fields, and how many each line has (a blank line none)."""
+    if len(separator) > 1:  # NUL stands in no text that came through ``read_text``
+        content, separator = content.replace(separator, "\0"), "\0"
+    lines = content.removesuffix("\n").split("\n")
+    counts = [line.count(separator) + 1 for line in lines]
+    if counts.count(n_fields) < len(lines):
+        counts = [count if line.strip() else 0 for line, count in zip(lines, counts, strict=True)]
+        lines = [line for line, count in zip(lines, counts, strict=True) if count]
+    return separator.join(lines).split(separator), np.array(counts, dtype=np.int64)
+
+
+def _cut_at_blanks(
+    text: Text, content: str, separator: str, n_fields: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The same at runs of blanks, counting on the bytes: a field starts where a blank ends."""
+    data = np.frombuffer(text.data, dtype=np.uint8)
+    blank = _IS_BLANK[data]
+    starts = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]]))
+    ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
+    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
+    if content.isascii() and not any(sign in content for sign in "\x1c\x1d\x1e\x1f"):
+        return content.split(), counts
+    parts = text.data.split()  # text has more blanks than bytes, and they may stand inside an id
+    return b"\n".join(parts).decode(text.encoding).split("\n"), counts
 
 
 def refuse_count(

@@ -50,8 +50,8 @@ def read_run(path: Path) -> Run:
     fields.numbers(3, "rank", integer=True)
     score = fields.numbers(4, "score")
     names = fields.column(5)
-    other = next((row for row, name in enumerate(names) if name != names[0]), None)
-    if other is not None:
+    if names.count(names[0]) < len(names):
+        other = next(row for row, name in enumerate(names) if name != names[0])
         reason = f'run name "{names[other]}" after "{names[0]}"'
         fields.refuse(other, 5, reason, "keep each run in a file of its own")
     return Run(*_pairs(fields, 2), score=score, name=names[0])

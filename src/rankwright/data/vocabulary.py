@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwright.exceptions import DataError
 
-__all__ = ["Vocabulary", "as_ids", "encode"]
+__all__ = ["Vocabulary", "as_ids", "encode", "encode_texts"]
 
 IntArray = NDArray[np.int64]
 
@@ -143,6 +143,17 @@ def encode(ids: NDArray[Any], name: str = "qid") -> tuple[IntArray, NDArray[Any]
     if len(runs) == len(ids):
         return numbers, distinct
     return np.repeat(numbers, np.diff(np.concatenate([starts, [len(ids)]]))), distinct
+
+
+def encode_texts(texts: list[str]) -> tuple[IntArray, NDArray[Any]]:
+    """The same for a list of texts, without a detour through an array.
+
+    >>> encode_texts(["b", "a", "b"])
+    (array([0, 1, 0]), array(['b', 'a'], dtype=object))
+    """
+    table = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    numbers = np.fromiter(map(table.__getitem__, texts), np.int64, len(texts))
+    return numbers, np.array(list(table), dtype=object)
 
 
 def _is_narrow(ids: NDArray[Any]) -> bool:
