@@ -188,6 +188,17 @@ def test_large_ties_are_exact_for_err() -> None:
     assert by_hand["ERR@20"] == pytest.approx(again["ERR@20"], abs=1e-13)
 
 
+def test_err_of_one_good_item_in_a_large_tie_is_a_harmonic_number() -> None:
+    n = 5000
+    grades = np.zeros(n + 40)
+    grades[17] = 4
+    scores = np.concatenate([np.zeros(n), np.repeat(np.arange(-20, 0), 2)])  # and many small ties
+    found = evaluate(scores, grades, measures=["ERR", "ERR@100"])
+    harmonic = np.cumsum(1 / np.arange(1, n + 1))
+    assert found["ERR"] == pytest.approx(15 / 16 * harmonic[-1] / n, abs=1e-13)
+    assert found["ERR@100"] == pytest.approx(15 / 16 * harmonic[99] / n, abs=1e-13)
+
+
 def test_infinite_scores_tie_only_with_each_other() -> None:
     result = evaluate(
         [np.inf, np.inf, 0.0, -np.inf, -np.inf, 1.0],

@@ -19,6 +19,8 @@ __all__ = ["count_ascents", "sum_over_ascents"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_FEW_CODES = 8
+
 
 def count_ascents(codes: NDArray[np.integer]) -> IntArray:
     """The number of ascents of each row; codes must be below 2**30 in size.
@@ -26,6 +28,8 @@ def count_ascents(codes: NDArray[np.integer]) -> IntArray:
     >>> count_ascents(np.array([[3, 2, 1, 0], [0, 1, 1, 2]]))
     array([0, 5])
     """
+    if codes.size and codes.max() <= _FEW_CODES:
+        return _count_by_code(codes)
     rows, width = _pad(codes, np.int32)
     n_ascents = np.zeros(len(rows), np.int64)
     half = 1
@@ -73,6 +77,16 @@ def sum_over_ascents(
             sums[number] += below.sum(axis=(1, 2))
         half *= 2
     return sums
+
+
+def _count_by_code(codes: NDArray[np.integer]) -> IntArray:
+    """The same for small codes: for each code, how many smaller ones stand before it."""
+    n_ascents = np.zeros(len(codes), np.int64)
+    for code in range(1, int(codes.max()) + 1):
+        here = codes == code
+        before = np.cumsum((codes >= 0) & (codes < code), axis=1, dtype=np.int32)
+        n_ascents += np.sum(before, axis=1, where=here, dtype=np.int64)
+    return n_ascents
 
 
 def _pad(values: NDArray[Any], dtype: type) -> tuple[NDArray[Any], int]:

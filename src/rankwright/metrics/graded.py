@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from math import ceil, log
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -114,21 +117,44 @@ def _still_reading(lists: RankedLists, stop: FloatArray, n_places: int) -> Float
 
 def _average_ties(still: FloatArray, go_on: FloatArray, ties: TieGroups, n_places: int) -> None:
     """Replace the chain inside each tie by its mean over all orders."""
-    row, first = np.nonzero((ties.first == np.arange(go_on.shape[1])) & (ties.size > 1))
+    begins = (ties.first == np.arange(go_on.shape[1])) & (ties.size > 1)
+    row, first = np.nonzero(begins[:, :n_places])  # ties behind the cutoff cannot matter
     size = ties.size[row, first]
     longest = np.argsort(-size, kind="stable")
     row, first, size = row[longest], first[longest], size[longest]
-    # Ties beyond the cutoff cannot matter; ties across it only as far as the cutoff.
-    inside = first < n_places
-    row, first, size = row[inside], first[inside], size[inside]
-    if not len(size):
-        return
-    places = np.minimum(first[:, None] + np.arange(size[0]), go_on.shape[1] - 1)
-    means = subset_means(go_on[row[:, None], places], size, min(int(size[0]), n_places))
-    step = np.arange(1, means.shape[1])
-    written = (
-        step < size[:, None]
-    )  # the last item of a tie leaves the plain product, rounding apart
-    start = still[row, first]
-    group, at = np.nonzero(written)
-    still[row[group], first[group] + at + 1] = start[group] * means[group, at + 1]
+    # Ties of similar size together, so that little memory is filled up.
+    _, starts = np.unique(-(np.log2(size).astype(np.int64)), return_index=True)
+    for some in np.split(np.arange(len(size)), starts[1:]):
+        if len(some):
+            _average_some(still, go_on, row[some], first[some], size[some], n_places)
+
+
+def _average_some(
+    still: FloatArray,
+    go_on: FloatArray,
+    row: NDArray[np.int64],
+    first: NDArray[np.int64],
+    size: NDArray[np.int64],
+    n_places: int,
+) -> None:
+    """The same for the ties that begin at these places, longest first."""
+    step = np.arange(size[0])
+    place = np.minimum(first[:, None] + step, go_on.shape[1] - 1)
+    tied = np.where(step < size[:, None], go_on[row[:, None], place], 0.0)
+    means = np.zeros((len(tied), min(int(size[0]), n_places) + 1))
+    n_means = min(means.shape[1] - 1, _n_means(tied.sum(axis=1) / size))
+    means[:, : n_means + 1] = subset_means(tied, size, n_means)
+    # Behind the whole tie (step = size) the plain product is right already.
+    group, at = np.nonzero(np.arange(1, means.shape[1]) < size[:, None])
+    still[row[group], first[group] + at + 1] = still[row, first][group] * means[group, at + 1]
+
+
+def _n_means(mean: FloatArray) -> int:
+    """From which l on every mean product of l values is below 1e-18.
+
+    Maclaurin's inequality: it is at most the l-th power of the mean value.
+    """
+    largest = float(mean.max())
+    if largest <= 0.0:
+        return 1
+    return sys.maxsize if largest >= 1.0 else ceil(log(1e-18) / log(largest))

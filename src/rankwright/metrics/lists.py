@@ -121,8 +121,18 @@ class RankedLists:
         return self.ties or TieGroups.of(_begins(self.scores))
 
     @cached_property
+    def _small_integers(self) -> bool:
+        low, high = np.fmin.reduce(self.grades, axis=None), np.fmax.reduce(self.grades, axis=None)
+        if not (low >= 0 and high < 64):
+            return False
+        whole = np.trunc(self.grades)
+        return bool(np.all((whole == self.grades) | np.isnan(whole)))
+
+    @cached_property
     def grade_codes(self) -> IntArray:
-        """Grades as dense integers, 0 for the lowest of a row; -1 for filling."""
+        """Grades as integers that order them, -1 for filling: small ones stay what they are."""
+        if self._small_integers:
+            return np.where(np.isnan(self.grades), -1, self.grades).astype(np.int64)
         order = np.argsort(self.grades, axis=1)
         begins = _begins(np.take_along_axis(self.grades, order, axis=1))
         codes = np.empty(order.shape, np.int64)

@@ -127,7 +127,7 @@ _DCG = {"log2": "linear", "exp-log2": "exp"}  # ir_measures: nDCG(dcg='exp-log2'
 
 
 def _parse(text: str) -> Measure:
-    form = _FORM.fullmatch(text)
+    form = _FORM.fullmatch(text) if len(text) <= 200 else None
     if form is None:
         raise MeasureError(
             "cannot be read. Write a name, (parameters), @places: NDCG(gain=exp)@10."

@@ -132,7 +132,8 @@ def count_pairs(lists: RankedLists, ties: TieGroups | None) -> PairCounts:
 
 def best_order(lists: RankedLists) -> NDArray[np.int64]:
     """Places that order each row by score and equal scores by falling grade."""
-    keys = lists.score_ties.first * (lists.width + 1) - lists.grade_codes
+    codes = lists.grade_codes
+    keys = lists.score_ties.first * (int(codes.max()) + 2) - codes
     return np.argsort(keys, axis=1, kind="stable")
 
 
@@ -166,7 +167,7 @@ def _sum_products(
 
 def _order_ties(codes: NDArray[np.int64], ties: TieGroups) -> tuple[NDArray[np.int64], TieGroups]:
     """Codes with each tie sorted best first, so that a tie is no ascent; groups of equal code."""
-    base = codes.shape[1] + 1
+    base = int(codes.max()) + 2
     keys = ties.first * base + (base - 2 - codes)
     keys.sort(axis=1)
     return base - 2 - keys % base, _groups(keys)
