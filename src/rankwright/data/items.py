@@ -126,7 +126,10 @@ class Items:
         >>> Items([[1.0], [2.0], [3.0]], [0, 1, 2]).take([2, 0]).y
         array([2., 0.])
         """
-        index = np.arange(self.n_items)[np.asarray(rows) if not isinstance(rows, slice) else rows]
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            rows = rows.astype(np.int64) if rows.size == 0 else rows  # [] is an array of floats
+        index = np.arange(self.n_items)[rows]
         if index.ndim != 1:
             raise DataError(f"rows has {index.ndim} axes: give a mask, row numbers or a slice.")
         part: dict[str, Any] = {
