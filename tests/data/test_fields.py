@@ -13,7 +13,7 @@ from rankwright.exceptions import FileFormatError
 
 TOKENS = st.one_of(
     st.text("0123456789+-.eE", max_size=6),
-    st.text("019 +-._nainfxXe\t\r\x1f\x0b\x85\xa0\u01fe\u0663\u2212", max_size=5),
+    st.text("019 +-._nainfxXe\t\r\n\x1f\x0b\x85\xa0\u01fe\u0663\u2212", max_size=5),
     st.floats().map(repr),
     st.integers().map(str),
 )

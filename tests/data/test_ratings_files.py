@@ -206,6 +206,8 @@ def test_there_are_sixty_bad_lines():
 
 BAD_MOVIELENS = [
     ("3::7::5", 8, "3 fields, not 4"),
+    ("3::7::5\r::1", 7, "rating"),
+    ("3::7::5::1\r\r", 10, "time"),
     ("3::7::5::1::1", 13, "5 fields, not 4"),
     ("3,7,5,1", 8, "1 field, not 4"),
     ("3:7:5:1", 8, "1 field, not 4"),

@@ -118,8 +118,8 @@ class Fields:
 def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
     """All tokens at once by the strictest of NumPy's parsers, or None if it refuses one.
 
-    It is only shown ASCII: some letters of other scripts it takes for digits. NUL stands in no
-    text that came through ``read_text``, so as a separator it cannot be part of a token.
+    It is only shown ASCII, for it takes some letters of other scripts for digits, and no line
+    ends, which it would pass over. NUL is its separator: that stands in no text we have read.
     """
     if not tokens:
         return np.zeros(0, dtype)
@@ -127,7 +127,8 @@ def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
     if 4 * len(distinct) < len(tokens):  # ratings, ranks, grades: parse each spelling once
         parsed = _parse_numbers(distinct, dtype)
         return None if parsed is None else parsed[encode_texts(tokens)[0]]
-    if not all(map(str.isascii, tokens)) or not all(map(str.strip, tokens)):
+    joined = "\0".join(tokens)
+    if not joined.isascii() or "\r" in joined or "\n" in joined or not all(map(str.strip, tokens)):
         return None
     try:
         values: NDArray[Any] = np.loadtxt(tokens, dtype, None, "\0", ndmin=1)
@@ -139,7 +140,7 @@ def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
 def is_number(token: str, integer: bool = False) -> bool:
     """Whether a token, but for blanks around it, is a finite number (or a whole one of 64 bits)."""
     plain = token.strip()
-    if not token.isascii() or not _NUMBER.fullmatch(plain):
+    if not token.isascii() or "\r" in token or "\n" in token or not _NUMBER.fullmatch(plain):
         return False
     if integer:
         return bool(re.fullmatch(r"[+-]?[0-9]+", plain)) and -(2**63) <= int(plain) < 2**63

@@ -61,7 +61,7 @@ def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
 def _parse_fast(text: Text, layout: _Layout) -> NDArray[Any] | None:
     """All rows by NumPy's own parser, or None where something is not as it should be."""
     data, separator = text.data, layout.separator
-    if not data.isascii():  # NumPy takes some letters of other scripts for digits
+    if not _is_plain(data):
         return None
     if len(separator) > 1:  # NumPy wants one character; NUL stands in no text that was read
         data, separator = data.replace(separator.encode(), b"\0"), "\0"
@@ -72,6 +72,11 @@ def _parse_fast(text: Text, layout: _Layout) -> NDArray[Any] | None:
     low, high = layout.scale
     within = (rows["value"] >= low) & (rows["value"] <= high)  # NaN is not
     return rows if within.all() else None
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether NumPy's parser may see it: it takes some letters for digits, and a bare CR for LF."""
+    return data.isascii() and b"\r" not in data
 
 
 def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
@@ -116,7 +121,7 @@ def _read_jester(text: Text, duplicates: str) -> Ratings:
 
 def _parse_dense(text: Text) -> NDArray[np.float64]:
     table = np.zeros((0, 1))
-    if text.data.isascii():
+    if _is_plain(text.data):
         with suppress(ValueError):
             table = np.loadtxt(io.BytesIO(text.data), np.float64, None, ",", ndmin=2)
     if len(table) and not _wrong_counts(table).any() and not _outside(table).any():
