@@ -10,6 +10,7 @@ from rankwright.metrics.catalogue import CATALOGUE
 from rankwright.metrics.comparison import Comparison, compare
 from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
+from rankwright.metrics.ordinal import running_rank_loss
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.metrics.scores import Scores
 
@@ -28,5 +29,6 @@ __all__ = [
     "compare",
     "evaluate",
     "pairwise_accuracy",
+    "running_rank_loss",
     *CATALOGUE,
 ]

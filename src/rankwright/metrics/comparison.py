@@ -70,23 +70,11 @@ def compare(
     _check(systems, test, correction, alpha, level, baseline)
     asked = _common_measures(systems) if measures is None else parse_measures(measures)
     matrices = _align(systems, asked)
-    n_systems = len(systems)
-    p_values = np.ones((len(asked), n_systems, n_systems))
-    pairs = [
-        (i, j)
-        for i, j in combinations(range(n_systems), 2)
-        if baseline is None or baseline in (list(systems)[i], list(systems)[j])
-    ]
+    options = {"n_resamples": n_resamples, "random_state": random_state}
+    pairs = _pairs(list(systems), baseline)
+    p_values = np.ones((len(asked), len(systems), len(systems)))
     for number in range(len(asked)):
-        raw = [
-            TESTS[test](
-                matrices[i][number],
-                matrices[j][number],
-                n_resamples=n_resamples,
-                random_state=random_state,
-            )
-            for i, j in pairs
-        ]
+        raw = [TESTS[test](matrices[i][number], matrices[j][number], **options) for i, j in pairs]
         for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
             p_values[number, i, j] = p_values[number, j, i] = p
     intervals = np.array(
@@ -253,6 +241,15 @@ def _check(
     if baseline is not None and baseline not in systems:
         names = ", ".join(systems)
         raise ParameterError(f"compare(baseline={baseline!r}): it must be one of {names}.")
+
+
+def _pairs(names: list[str], baseline: str | None) -> list[tuple[int, int]]:
+    """Which systems to test against each other."""
+    return [
+        (i, j)
+        for i, j in combinations(range(len(names)), 2)
+        if baseline is None or baseline in (names[i], names[j])
+    ]
 
 
 def _common_measures(systems: Mapping[str, Scores]) -> list[Measure]:

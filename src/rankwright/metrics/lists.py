@@ -17,13 +17,20 @@ from numpy.typing import NDArray
 
 from rankwright.data.queries import Queries
 
-__all__ = ["RankedLists", "TieGroups", "ranked_lists"]
+__all__ = ["RankedLists", "TieGroups", "group_begins", "ranked_lists"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 BLOCK_CELLS = 1 << 16  # half a megabyte a matrix: several of them stay in the second-level cache
+
+
+def group_begins(ordered: NDArray[Any]) -> BoolArray:
+    """Where a new group of equal values begins in sorted rows (NaN never equals NaN)."""
+    begins = np.ones(ordered.shape, np.bool_)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+    return begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +55,11 @@ class TieGroups:
         shape = begins.shape
         number = number.reshape(shape)
         return cls(number, (start % shape[1])[number], size[number])
+
+    @classmethod
+    def of_sorted(cls, ordered: NDArray[Any]) -> TieGroups:
+        """Groups of equal values in sorted rows."""
+        return cls.of(group_begins(ordered))
 
     def sum(self, values: NDArray[Any]) -> FloatArray:
         """The sum over its group, at every place."""
@@ -118,7 +130,7 @@ class RankedLists:
     @cached_property
     def score_ties(self) -> TieGroups:
         """The groups of equal scores, whatever the tie rule."""
-        return self.ties or TieGroups.of(_begins(self.scores))
+        return self.ties or TieGroups.of_sorted(self.scores)
 
     @cached_property
     def _small_integers(self) -> bool:
@@ -134,7 +146,7 @@ class RankedLists:
         if self._small_integers:
             return np.where(np.isnan(self.grades), -1, self.grades).astype(np.int64)
         order = np.argsort(self.grades, axis=1)
-        begins = _begins(np.take_along_axis(self.grades, order, axis=1))
+        begins = group_begins(np.take_along_axis(self.grades, order, axis=1))
         codes = np.empty(order.shape, np.int64)
         np.put_along_axis(codes, order, np.cumsum(begins, axis=1) - 1, axis=1)
         if self.inside is not None:
@@ -179,6 +191,7 @@ def ranked_lists(
 def _blocks(queries: Queries) -> Iterator[IntArray]:
     """Queries of similar size together, so that little is filled up."""
     by_size = np.argsort(queries.sizes, kind="stable")
+    by_size = by_size[np.searchsorted(queries.sizes[by_size], 1) :]  # a query may have no items
     sizes = queries.sizes[by_size]
     start = 0
     while start < len(sizes):
@@ -221,7 +234,9 @@ def _sort(query: IntArray, sizes: IntArray, cut: dict[str, FloatArray], ties: st
     key = -cut["scores"]
     filled = np.isnan(key) if sizes.min() < key.shape[1] else None
     if filled is not None and not np.isposinf(key).any():
-        key[filled] = np.inf  # NumPy's vector sort is several times slower where there are NaN
+        # NumPy's vector sort is several times slower where there are NaN; but beside scores of -inf
+        # only NaN keeps the filling behind.
+        key[filled] = np.inf
     order = np.argsort(key, axis=1)
     ranked = _take(cut["scores"], order)
     if ties != "expected":
@@ -237,7 +252,6 @@ def _break_ties(key: FloatArray, cut: dict[str, FloatArray], ties: str) -> IntAr
         return np.argsort(key, axis=1, kind="stable")
     second = {"worst": cut["grades"], "best": -cut["grades"], "key": cut.get("tie_key")}[ties]
     assert second is not None
-    # Filling has +inf as key, as has a score of -inf; its NaN in the second key keeps it behind.
     return np.lexsort((second, key), axis=1)
 
 
@@ -246,19 +260,12 @@ def _take(values: FloatArray, order: IntArray) -> FloatArray:
     return np.take(values.reshape(-1), order + offsets)
 
 
-def _begins(ranked: FloatArray) -> BoolArray:
-    """Where a new group of equal values begins in sorted rows (NaN never equals NaN)."""
-    begins = np.ones(ranked.shape, np.bool_)
-    np.not_equal(ranked[:, 1:], ranked[:, :-1], out=begins[:, 1:])
-    return begins
-
-
 def _split(lists: RankedLists, ties: str) -> Iterator[RankedLists]:
     """Rows with ties apart from rows without, so that the latter pay nothing for the former."""
     if ties != "expected":
         yield lists
         return
-    begins = _begins(lists.scores)
+    begins = group_begins(lists.scores)
     tied = ~begins.all(axis=1)
     if not tied.any():
         yield lists

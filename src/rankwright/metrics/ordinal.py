@@ -1,16 +1,35 @@
-"""Measures on predicted grades: RankLoss."""
+"""Measures on predicted grades: RankLoss, and its average over time for online learners."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.exceptions import DataError
 from rankwright.metrics.lists import RankedLists
 
-__all__ = ["rank_loss"]
+__all__ = ["rank_loss", "running_rank_loss"]
 
 
 def rank_loss(lists: RankedLists) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Mean distance between predicted and true grade."""
     distance = np.abs(lists.predictions - lists.grades)
     return np.nansum(distance, axis=1) / np.maximum(lists.sizes, 1), lists.sizes > 0
+
+
+def running_rank_loss(predictions: Any, y: Any) -> NDArray[np.float64]:
+    """After each round of an online learner, its mean rank loss so far.
+
+    >>> running_rank_loss([1, 3, 2, 2], [2, 3, 2, 5])
+    array([1.        , 0.5       , 0.33333333, 1.        ])
+    """
+    guess, truth = np.asarray(predictions, np.float64), np.asarray(y, np.float64)
+    if guess.ndim != 1 or guess.shape != truth.shape:
+        raise DataError(
+            f"predictions have shape {guess.shape} and y {truth.shape}: one of each is needed "
+            "per round."
+        )
+    losses = np.cumsum(np.abs(guess - truth))
+    return losses / np.arange(1, len(losses) + 1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.metrics.ascents import count_ascents, sum_over_ascents
-from rankwright.metrics.lists import RankedLists, TieGroups, ranked_lists
+from rankwright.metrics.lists import RankedLists, TieGroups, group_begins, ranked_lists
 
 __all__ = [
     "PairCounts",
@@ -107,7 +107,7 @@ def spearman(lists: RankedLists) -> Values:
     order = np.argsort(-lists.grades, axis=1)
     by_grade = np.take_along_axis(lists.grades, order, axis=1)
     b = np.empty_like(a)
-    np.put_along_axis(b, order, _middle_ranks(lists, _groups(by_grade)), axis=1)
+    np.put_along_axis(b, order, _middle_ranks(lists, TieGroups.of_sorted(by_grade)), axis=1)
     products = [np.einsum("ij,ij->i", *pair) for pair in ((a, b), (a, a), (b, b))]
     scale = np.sqrt(products[1] * products[2])
     return products[0] / np.where(scale > 0, scale, 1.0), products[2] > 0
@@ -118,7 +118,7 @@ def count_pairs(lists: RankedLists, ties: TieGroups | None) -> PairCounts:
 
     def count() -> PairCounts:
         by_grade = np.sort(lists.grades, axis=1)
-        total = lists.sizes * (lists.sizes - 1.0) / 2 - _equal_pairs(_groups(by_grade))
+        total = lists.sizes * (lists.sizes - 1.0) / 2 - _equal_pairs(TieGroups.of_sorted(by_grade))
         codes = lists.grade_codes
         if ties is None:
             return PairCounts(total, count_ascents(codes).astype(float), np.zeros(len(total)))
@@ -144,10 +144,10 @@ def _weigh_pairs(lists: RankedLists) -> PairCounts:
     if lists.inside is not None:
         weight = np.where(lists.inside, weight, 0.0)
     wrong = sum_over_ascents(codes, [(weight, weight)])[0]
-    same = TieGroups.of(_marks(codes) | (ties.first == np.arange(lists.width)))
+    same = TieGroups.of(group_begins(codes) | (ties.first == np.arange(lists.width)))
     tied = _sum_products(weight, same.first, ties.first)
     by_grade = np.argsort(codes, axis=1)
-    lower = _groups(np.take_along_axis(codes, by_grade, axis=1)).first
+    lower = TieGroups.of_sorted(np.take_along_axis(codes, by_grade, axis=1)).first
     total = _sum_products(np.take_along_axis(weight, by_grade, axis=1), lower)
     return PairCounts(total, wrong, tied)
 
@@ -170,17 +170,7 @@ def _order_ties(codes: NDArray[np.int64], ties: TieGroups) -> tuple[NDArray[np.i
     base = int(codes.max()) + 2
     keys = ties.first * base + (base - 2 - codes)
     keys.sort(axis=1)
-    return base - 2 - keys % base, _groups(keys)
-
-
-def _marks(ordered: NDArray[Any]) -> BoolArray:
-    marks = np.ones(ordered.shape, np.bool_)
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=marks[:, 1:])
-    return marks
-
-
-def _groups(ordered: NDArray[Any]) -> TieGroups:
-    return TieGroups.of(_marks(ordered))
+    return base - 2 - keys % base, TieGroups.of_sorted(keys)
 
 
 def _equal_pairs(groups: TieGroups) -> FloatArray:
