@@ -206,7 +206,7 @@ def _find_docid(text, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def _parse_comment(text, at, ascii_only, span):
+def _parse_comment(text, at, any_byte, span):
     """Find the newline after a comment that begins at ``at``, and the document id in it.
 
     span   (6,) int64   2 .. 5 are set: comment, document id
@@ -215,7 +215,7 @@ def _parse_comment(text, at, ascii_only, span):
     """
     end = at
     while text[end] != 10:
-        if text[end] == 0 or text[end] == 13 or (ascii_only and text[end] > 127):
+        if text[end] == 0 or text[end] == 13 or (text[end] > 127 and not any_byte):
             return -1
         end += 1
     span[2], span[3] = at, end
@@ -224,7 +224,7 @@ def _parse_comment(text, at, ascii_only, span):
 
 
 @njit(cache=True, nogil=True)
-def _parse_qid(text, at, spans, row):
+def _parse_qid(text, at, any_byte, spans, row):
     """Read ``qid:<id>``; returns where it ends, or -1 where the line parser must judge.
 
     spans   (n_lines, 6) int64   0 .. 1 of the row are set: the id, or that of the row before
@@ -234,7 +234,7 @@ def _parse_qid(text, at, spans, row):
         return -1
     start = at + 4
     at = start
-    while 33 <= text[at] <= 126 and text[at] != 35:
+    while (33 <= text[at] <= 126 or (text[at] > 127 and any_byte)) and text[at] != 35:
         at += 1
     if at == start or not _ends_token(text[at]):
         return -1
@@ -317,7 +317,7 @@ def _parse_features(
 @njit(cache=True, nogil=True)
 def parse_lines(
     text, state, powers, labels, ends, indices, values, spans, left,
-    has_qid, first, n_features, ascii_only,
+    has_qid, first, n_features, any_qid, any_comment,
 ):  # fmt: skip
     """Read lines from ``state[0]`` on, until one that only the line parser can judge.
 
@@ -330,7 +330,8 @@ def parse_lines(
     values   (n_values,) float64                                             written
     spans    (n_lines, 6) int64, from and to of query id, comment, document id     written
     left     (n_values, 3) int64, numbers left to float(): from, to, which value   written
-    has_qid, first, n_features, ascii_only   the rules of the line parser
+    has_qid, first, n_features   the rules of the line parser
+    any_qid, any_comment         whether bytes above 127 are known to be good there
 
     A line that is not understood leaves no trace in the rows, and ``state[0]`` is its start; at
     the end of the text ``state[0]`` is its length.
@@ -348,7 +349,7 @@ def parse_lines(
                 return
             at = _skip_blanks(text, at)
             if has_qid:
-                at = _parse_qid(text, at, spans, row)
+                at = _parse_qid(text, at, any_qid, spans, row)
                 if at < 0:
                     return
                 at = _skip_blanks(text, at)
@@ -358,7 +359,7 @@ def parse_lines(
             if at < 0:
                 return
         if text[at] == 35:
-            at = _parse_comment(text, at + 1, ascii_only, spans[row])
+            at = _parse_comment(text, at + 1, any_comment, spans[row])
             if at < 0:
                 return
         at += 1

@@ -11,7 +11,7 @@ import numpy as np
 from rankwright.data.letor.line import LineError, LineParser, Row, docid_of, parse_number
 from rankwright.data.letor.table import Block
 
-__all__ = ["BlockParser", "Columns", "PlainBlocks", "Refuse"]
+__all__ = ["BlockParser", "Columns", "PlainBlocks", "Refuse", "is_utf8"]
 
 # line number, line, rows of the block before it, what is wrong with it
 Refuse = Callable[[int, bytes, int, LineError], None]
@@ -95,8 +95,10 @@ class PlainBlocks:
         self._numbers: list[bytes] = []  # the feature numbers of the line before, as written
         self._indices = array("i")  # ... and as numbers
         self._first = 0 if lines.zero_based else 1
+        self._is_utf8 = False  # whether no byte of a comment can be wrong
 
     def parse(self, data: bytes, first_line: int) -> Block:
+        self._is_utf8 = is_utf8(data) or not self._lines.check_comments
         usual, has_qid = not (b"\0" in data or b"\r" in data), self._lines.has_qid
         block, bad = self._parse(data, first_line, usual)
         if usual and not self._is_sound(block):
@@ -132,7 +134,7 @@ class PlainBlocks:
                 except LineError as error:
                     bad.append((number, line, len(labels), error))
                 else:
-                    row = row and row._replace(indices=[i + self._first for i in row.indices])
+                    row = row and self._known_row(row)
             if row is not None:
                 label, qid, found, numbers, comment = row
                 labels.append(label)
@@ -149,7 +151,7 @@ class PlainBlocks:
     def _usual_row(self, line: bytes) -> _Fields | None:
         """The item of a line in the usual form, or None where the line parser must judge."""
         body, mark, comment = line.partition(b"#")
-        if self._lines.has_qid is None or (mark and not comment.isascii()):
+        if self._lines.has_qid is None or (mark and not self._is_utf8):
             return None
         token, _, rest = body.rstrip(b" ").partition(b" ")
         try:
@@ -165,6 +167,12 @@ class PlainBlocks:
             return None
         qid = self._qid if self._lines.has_qid else None
         return label, qid, self._indices, values, comment if mark else None
+
+    def _known_row(self, row: Row) -> Row:
+        """A row of the line parser, with feature numbers for columns; its query is known now."""
+        if row.qid is not None:
+            self._token, self._qid = b"qid:" + row.qid, row.qid
+        return row._replace(indices=[column + self._first for column in row.indices])
 
     def _accept_qid(self, token: bytes) -> bool:
         qid = token[4:]
@@ -203,3 +211,18 @@ class PlainBlocks:
             return False
         self._numbers = numbers
         return True
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether all of a block is UTF-8; then every piece between ASCII characters is.
+
+    >>> is_utf8("é".encode()), is_utf8("é".encode("latin-1"))
+    (True, False)
+    """
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.letor.blocks import Refuse
+from rankwright.data.letor.blocks import Refuse, is_utf8
 from rankwright.data.letor.line import LineError, LineParser, Row, docid_of
 from rankwright.data.letor.table import Block
 
@@ -40,13 +40,14 @@ class CompiledBlocks:
         self._kernel, self._powers = parse_lines, POWERS_OF_FIVE
         self._lines, self._refuse = lines, refuse
         self._keep_docid, self._keep_comment = keep_docid, keep_comment
-        self._rows = _Rows(0, 0)
+        self._rows, self._is_utf8 = _Rows(0, 0), False
 
     def parse(self, data: bytes, first_line: int) -> Block:
         if not data.endswith(b"\n"):
             data += b"\n"
         text, state = np.frombuffer(data, np.uint8), np.zeros(3, np.int64)
         self._make_room(data)
+        self._is_utf8 = is_utf8(data)
         self._run(text, state)
         number, counted = first_line, 0
         while state[0] < len(data):
@@ -106,7 +107,7 @@ class CompiledBlocks:
         self._kernel(
             text, state, self._powers, rows.labels, rows.ends, rows.indices, rows.values,
             rows.spans, rows.left, lines.has_qid, 0 if lines.zero_based else 1, lines.n_features,
-            lines.check_comments,
+            self._is_utf8, self._is_utf8 or not lines.check_comments,
         )  # fmt: skip
 
     def _block(self, data: bytes, n_rows: int) -> Block:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -23,8 +24,8 @@ from rankwright.exceptions import DataError, FileFormatError, ParameterError
 __all__ = ["read_letor"]
 
 _BLOCK = 2**20  # bytes read at a time
-_LARGE = 2**20  # bytes from which the compiled kernel is worth calling, once numba is imported
-_LARGE_COLD = 16 * 2**20  # ... and from which it is worth importing numba
+_LARGE = 2**18  # bytes from which the compiled kernel is worth calling, once it is loaded
+_LARGE_COLD = 16 * 2**20  # ... and from which loading it, with numba, is worth about a second
 
 
 def read_letor(
@@ -144,12 +145,16 @@ def _parse_blocks(
     for data in source.blocks(_BLOCK):
         n_seen += len(data)
         if not compiled and _is_large(max(n_seen, source.size or 0)):
-            parser, compiled = CompiledBlocks(lines, bad.refuse, *keep), True
+            compiled = True
+            # Where numba finds no folder for its cache it raises RuntimeError: slow is still right.
+            with suppress(ImportError, RuntimeError):
+                parser = CompiledBlocks(lines, bad.refuse, *keep)
         yield parser.parse(data, source.line + 1)
 
 
 def _is_large(n_bytes: int) -> bool:
-    return n_bytes >= (_LARGE if "numba" in sys.modules else _LARGE_COLD)
+    is_loaded = "rankwright.data.letor._kernels" in sys.modules
+    return n_bytes >= (_LARGE if is_loaded else _LARGE_COLD)
 
 
 class _Table:

@@ -144,7 +144,9 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         data = self._left or self._file.read(len(buffer))
-        data = data.encode() if isinstance(data, str) else bytes(data or b"")
+        data = (
+            data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data or b"")
+        )
         n = min(len(data), len(buffer))
         buffer[:n] = data[:n]
         self._left = data[n:]
