@@ -16,10 +16,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from rankwright.data.align import align
 from rankwright.data.datasets import catalogue, find, list_datasets, load_dataset
 from rankwright.data.datasets.find import Archive
 from rankwright.data.queries import Queries
-from rankwright.data.runs import align
 from rankwright.exceptions import DatasetError, ParameterError
 
 RATINGS = b"1::7::5::10\n2::7::3::20\n"

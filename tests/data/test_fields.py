@@ -24,7 +24,7 @@ def column_of(tokens: list[str]) -> Fields:
     return Fields(text, tokens, 1, np.arange(1, len(tokens) + 1), ",")
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(TOKENS, min_size=1, max_size=4), st.booleans())
 def test_a_column_is_read_if_and_only_if_each_of_its_tokens_is_a_number(tokens, integer):
     good = [is_number(token, integer) for token in tokens]

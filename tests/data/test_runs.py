@@ -8,7 +8,8 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data.runs import Qrels, Run, align
+from rankwright.data.align import align, items_from_runs
+from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, ParameterError
 
 DOCS = st.text("abc", min_size=1, max_size=3)
@@ -137,3 +138,37 @@ def test_wrong_choices_are_refused():
         align(run, qrels, queries="run")
     with pytest.raises(ParameterError, match="cutoff must be"):
         run.top(0)
+
+
+# --- several runs as features -----------------------------------------------------------------
+
+
+@given(st.lists(RUNS, min_size=1, max_size=3), QRELS)
+def test_each_engine_has_a_column_of_its_positions_and_abstains_elsewhere(nested, qrels):
+    runs = [Run.from_dict(each, name=f"e{number}") for number, each in enumerate(nested)]
+    items = items_from_runs(runs, Qrels.from_dict(qrels))
+    rows = list(zip(items.qid.tolist(), items.docid.tolist(), strict=True))
+    assert set(rows) == {(q, d) for each in nested for q in each if q in qrels for d in each[q]}
+    for row, (query, doc) in enumerate(rows):
+        assert items.y[row] == max(qrels[query].get(doc, 0), 0)
+        for column, each in enumerate(nested):
+            listed = each.get(query, {})
+            best = sorted(listed, key=lambda d: (listed[d], d), reverse=True)
+            expected = -best.index(doc) - 1 if doc in listed else np.nan
+            np.testing.assert_equal(items.X[row, column], expected)
+
+
+def test_scores_can_be_the_features():
+    run = Run.from_dict({"q": {"a": 0.25, "b": 0.5}}, name="one")
+    items = items_from_runs([run], Qrels.from_dict({"q": {"b": 1}}), features="score")
+    assert (items.X.tolist(), items.feature_names) == ([[0.5], [0.25]], ("one",))
+
+
+def test_runs_without_names_of_their_own_are_refused():
+    run, qrels = Run.from_dict({"q": {"d": 1.0}}), Qrels.from_dict({"q": {"d": 1}})
+    with pytest.raises(ParameterError, match="a name of their own"):
+        items_from_runs([run, run], qrels)
+    with pytest.raises(ParameterError, match="a name of their own"):
+        items_from_runs([], qrels)
+    with pytest.raises(ParameterError, match='use "position" or "score"'):
+        items_from_runs([run], qrels, features="rank")

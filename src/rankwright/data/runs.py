@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["Aligned", "Qrels", "Run", "align"]
+__all__ = ["Qrels", "Run"]
 
 IntArray = NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class _QueryDocs:
         parts = {name: getattr(self, name)[index] for name in ("doc", *self._values)}
         return replace(self, queries=self.queries[used], query=query.reshape(-1), **parts)
 
-    _values = ()
+    _values: ClassVar[tuple[str, ...]] = ()
 
     def _to_dict(self, values: NDArray[Any]) -> dict[Any, dict[Any, Any]]:
         nested: dict[Any, dict[Any, Any]] = {query: {} for query in self.queries.tolist()}
@@ -104,7 +104,7 @@ class Run(_QueryDocs):
     score: NDArray[np.float64]
     name: str = "run"
 
-    _values = ("score",)
+    _values: ClassVar[tuple[str, ...]] = ("score",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,7 +181,7 @@ class Qrels(_QueryDocs):
 
     grade: IntArray
 
-    _values = ("grade",)
+    _values: ClassVar[tuple[str, ...]] = ("grade",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,73 +225,3 @@ def _flattened(nested: Mapping[Any, Mapping[Any, Any]]) -> tuple[list[Any], list
     rows = [(q, d, value) for q, listed in nested.items() for d, value in listed.items()]
     qid, docid, values = zip(*rows, strict=True) if rows else ((), (), ())
     return list(qid), list(docid), list(values)
-
-
-class Aligned(NamedTuple):
-    """A run beside its qrels: what ``evaluate(scores, y, qid=qid)`` takes, and the ids."""
-
-    scores: NDArray[np.float64]
-    y: NDArray[np.float64]
-    qid: NDArray[Any]
-    docid: NDArray[Any]
-
-
-def align(run: Run, qrels: Qrels, *, queries: str = "qrels") -> Aligned:
-    """Put a run and its qrels side by side, one row for each document retrieved or judged.
-
-    Inside a query the retrieved documents come first, in trec_eval's order (so that the stable
-    order of the rows is that order), then the judged documents which the run did not return, with
-    the score ``-inf``: they count among the relevant ones, but were never found. Retrieved and
-    unjudged is grade 0, and so is a grade below 0. Ids are compared as text.
-
-    Parameters
-    ----------
-    run : Run
-    qrels : Qrels
-    queries : {"qrels", "both"}, default="qrels"
-        Every query that was judged (one missing from the run found nothing), or, as trec_eval
-        does without ``-c``, only those in both.
-
-    Examples
-    --------
-    >>> run = Run.from_dict({"q1": {"d1": 0.5, "d2": 0.9}})
-    >>> qrels = Qrels.from_dict({"q1": {"d1": 1, "d7": 2}})
-    >>> aligned = align(run, qrels)
-    >>> aligned.docid.tolist(), aligned.scores.tolist(), aligned.y.tolist()
-    (['d2', 'd1', 'd7'], [0.9, 0.5, -inf], [0.0, 1.0, 2.0])
-    """
-    if queries not in ("qrels", "both"):
-        raise ParameterError(f'align(queries={queries!r}): use "qrels" or "both".')
-    number = {str(key): place for place, key in enumerate(qrels.queries.tolist())}
-    query = np.array([number.get(str(key), -1) for key in run.queries.tolist()], dtype=np.int64)
-    table = {str(key): place for place, key in enumerate(qrels.docs.tolist())}
-    doc = [table.setdefault(str(key), len(table)) for key in run.docs.tolist()]
-    rows = run.order[query[run.query[run.order]] >= 0]
-    found = query[run.query[rows]] * len(table) + np.array(doc, dtype=np.int64)[run.doc[rows]]
-    judged = qrels.query * len(table) + qrels.doc
-    missed = ~np.isin(judged, found)
-    if queries == "both":
-        missed &= np.isin(qrels.query, query)
-
-    keys = np.concatenate([found, judged[missed]])
-    scores = np.concatenate([run.score[rows], np.full(int(missed.sum()), -np.inf)])
-    order = np.argsort(keys // max(len(table), 1), kind="stable")
-    keys = keys[order]
-    names = np.array(list(table), dtype=object)
-    return Aligned(
-        scores[order],
-        _grades_of(keys, judged, qrels.grade),
-        qrels.queries[keys // max(len(table), 1)],
-        names[keys % max(len(table), 1)],
-    )
-
-
-def _grades_of(keys: IntArray, judged: IntArray, grade: IntArray) -> NDArray[np.float64]:
-    """The grade of each key, 0 where it was not judged or judged junk."""
-    y = np.zeros(len(keys))
-    if len(judged):
-        order = np.argsort(judged)
-        place = np.minimum(np.searchsorted(judged, keys, sorter=order), len(judged) - 1)
-        known = judged[order[place]] == keys
-        y[known] = np.maximum(grade[order[place[known]]], 0)
-    return y
