@@ -27,10 +27,14 @@ __all__ = ["PARTS", "TRANSFORMERS", "build_model", "build_part", "pack_model", "
 
 TRANSFORMERS = {
     "QueryNormalizer": "rankwright.rankers.normalizer",
+    "PolynomialMap": "rankwright.rankers.polynomial",
 }
 
 # Small objects that rankers take as parameters: frozen dataclasses, or classes with get_params.
-PARTS: dict[str, str] = {}
+PARTS: dict[str, str] = {
+    "EarlyStopping": "rankwright.rankers.boosting.stopping",
+    "TreeRanking": "rankwright.rankers.boosting.trees",
+}
 
 
 def pack_node(packer: Packer, value: Any, place: str) -> Any:

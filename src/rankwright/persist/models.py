@@ -130,7 +130,7 @@ def _put_together(manifest: Manifest, arrays: dict[str, Array], *, own: bool = T
     served = serve(model)
     sizes = {first.n_features_in_}
     if served is not None:
-        sizes.add(served[1].n_features)
+        sizes.add(served[0][0].n_features if served[0] else served[1].n_features)
     if manifest.served is not None:
         sizes.add(scorer_of(manifest, arrays).n_features)
     if len(sizes) > 1:

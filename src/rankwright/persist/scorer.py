@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,16 +72,11 @@ def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:
         )
     unpacker = Unpacker(arrays, {"state": build_state}, own=False)
     transforms, scorer = build_served(unpacker, manifest.served)
-    names = manifest.feature_names
-    if names is not None and len(names) != scorer.n_features:
-        raise Refused(f"it names {len(names)} features for {scorer.n_features} columns")
-    return SavedScorer(
-        manifest.model.kind,
-        scorer,
-        transforms,
-        None if names is None else tuple(names),
-        manifest.served.allow_nan,
-    )
+    names = None if manifest.feature_names is None else tuple(manifest.feature_names)
+    saved = SavedScorer(manifest.model.kind, scorer, transforms, names, manifest.served.allow_nan)
+    if names is not None and len(names) != saved.n_features:
+        raise Refused(f"it names {len(names)} features for {saved.n_features} columns")
+    return saved
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,7 +105,8 @@ class SavedScorer:
 
     @property
     def n_features(self) -> int:
-        return self.scorer.n_features
+        first: Transform | Scorer = self.transforms[0] if self.transforms else self.scorer
+        return first.n_features
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
         """The score of each row; higher comes first.
@@ -118,24 +114,34 @@ class SavedScorer:
         ``qid`` matters only to a model that scales by query (QueryNormalizer); there, None means
         that all rows are one query, as in ``QueryNormalizer.transform``.
         """
-        rows = self._rows(X, qid)
-        return self.scorer.decision_function(rows) if rows.shape[0] else np.empty(0)
+        return self._apply(self.scorer.decision_function, X, qid)
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """In the terms of ``y``: the grade for ordinal models, the score for the others."""
-        rows = self._rows(X, qid)
-        return self.scorer.predict(rows) if rows.shape[0] else np.empty(0)
+        return self._apply(self.scorer.predict, X, qid)
 
     def predict_expected(self, X: Any, qid: Any = None) -> FloatArray:
         """The expected grade, where the model has one; otherwise the same as ``predict``."""
-        rows = self._rows(X, qid)
-        expected = getattr(self.scorer, "expected", self.scorer.predict)
-        return np.asarray(expected(rows)) if rows.shape[0] else np.empty(0)
+        return self._apply(getattr(self.scorer, "expected", self.scorer.predict), X, qid)
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The place of each row in its query, 1 for the first; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
+
+    def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
+        rows = self._rows(X, qid)
+        if rows.shape[0] == 0:
+            return np.empty(0)
+        with np.errstate(over="ignore", invalid="ignore"):  # answered by the next line
+            values = np.asarray(function(rows))
+        if not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values)))
+            raise DataError(
+                f"the score of row {row} is beyond any number: its values are too large for this "
+                "model. Scale them as they were scaled for training."
+            )
+        return values
 
     def _rows(self, X: Any, qid: Any) -> Any:
         rows = _as_rows(X, self.feature_names, self.n_features)
@@ -143,8 +149,9 @@ class SavedScorer:
         if not self.transforms or rows.shape[0] == 0:
             return rows
         queries = Queries.from_ids(qid, rows.shape[0])
-        for step in self.transforms:
-            rows = step.transform(rows, queries)
+        with np.errstate(over="ignore", invalid="ignore"):  # answered by the check of values
+            for step in self.transforms:
+                rows = step.transform(rows, queries)
         self._check_values(rows)
         return np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows
 

@@ -6,6 +6,7 @@ annotations of its fields, so that those checks meet what they were written for.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -59,7 +60,7 @@ def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, .
     if not isinstance(scorer, Scorer) or not all(isinstance(t, Transform) for t in transforms):
         raise Refused("its scorer does not score")
     steps: list[Any] = [*transforms, scorer]
-    if len({step.n_features for step in steps}) != 1:
+    if any(a.n_outputs != b.n_features for a, b in itertools.pairwise(steps)):
         raise Refused("its transforms and its scorer disagree on the number of features")
     return transforms, scorer  # type: ignore[return-value]
 

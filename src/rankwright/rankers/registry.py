@@ -10,9 +10,13 @@ from rankwright.exceptions import ParameterError
 __all__ = ["RANKERS", "ranker", "rankers", "takes"]
 
 RANKERS = {
+    "RankBoost": "rankwright.rankers.boosting.rankboost",
     "Regression": "rankwright.rankers.gradient.regression",
     "RankSVM": "rankwright.rankers.gradient.ranksvm",
+    "KeepRank": "rankwright.rankers.relaxation.keeprank",
+    "OnlineKeepRank": "rankwright.rankers.relaxation.online",
     "PRank": "rankwright.rankers.online.prank",
+    "KernelPRank": "rankwright.rankers.online.dual.kernel_prank",
     "BayesianPRank": "rankwright.rankers.online.bayesian",
     "VotedPRank": "rankwright.rankers.online.voted",
     "OAPBPM": "rankwright.rankers.online.ensembles.oap",
@@ -20,6 +24,9 @@ RANKERS = {
     "OAPVoting": "rankwright.rankers.online.ensembles.oap",
     "WidrowHoff": "rankwright.rankers.online.widrow_hoff",
     "MulticlassPerceptron": "rankwright.rankers.online.multiclass",
+    "MPRank": "rankwright.rankers.kernel.mprank",
+    "MPRankCV": "rankwright.rankers.kernel.mprank_cv",
+    "SVRank": "rankwright.rankers.kernel.svrank",
 }
 
 

@@ -9,10 +9,12 @@ from rankwright.scoring.additive import Additive
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.linear import Linear
-from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.ordinal import Ordinal, OrdinalProbit
 from rankwright.scoring.polynomial import Mapped, Polynomial
 from rankwright.scoring.prototypes import Prototypes
+from rankwright.scoring.slopes import Slopes
 from rankwright.scoring.transforms import Affine, QueryScale
+from rankwright.scoring.trees import Trees
 from rankwright.scoring.votes import Votes
 
 __all__ = [
@@ -24,12 +26,15 @@ __all__ = [
     "Linear",
     "Mapped",
     "Ordinal",
+    "OrdinalProbit",
     "Polynomial",
     "Prototypes",
     "QueryScale",
     "Scorer",
+    "Slopes",
     "State",
     "Transform",
+    "Trees",
     "Votes",
 ]
 
@@ -38,7 +43,10 @@ KINDS: dict[str, type[State]] = {
     for cls in (
         Linear,
         Additive,
+        Slopes,
+        Trees,
         Ordinal,
+        OrdinalProbit,
         Votes,
         Prototypes,
         Kernel,

@@ -58,6 +58,11 @@ class Transform(State):
     def n_features(self) -> int:
         """How many columns X must have."""
 
+    @property
+    def n_outputs(self) -> int:
+        """How many columns come out; as many as went in, unless it says otherwise."""
+        return self.n_features
+
     @abstractmethod
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
         """The transformed rows, in the same order."""

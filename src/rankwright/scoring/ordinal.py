@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from rankwright.scoring.base import FloatArray, Matrix, Scorer, must
 
-__all__ = ["Ordinal"]
+__all__ = ["Ordinal", "OrdinalProbit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +46,23 @@ class Ordinal(Scorer):
     def predict(self, X: Matrix) -> FloatArray:
         place = np.searchsorted(self.thresholds, self.decision_function(X), side="right")
         return np.asarray(self.classes[place], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalProbit(Ordinal):
+    """An ordinal scorer that also knows its noise: standard normal, added to the score.
+
+    >>> from rankwright.scoring import Linear
+    >>> scorer = OrdinalProbit(Linear(np.array([1.0])), np.array([0.0]), np.array([1.0, 2.0]))
+    >>> scorer.expected(np.array([[-9.0], [0.0], [1.0]])).round(4)
+    array([1.    , 1.5   , 1.8413])
+    """
+
+    kind: ClassVar[str] = "ordinal_probit"
+
+    def expected(self, X: Matrix) -> FloatArray:
+        """The mean grade under the noise."""
+        distance = self.decision_function(X)[:, None] - self.thresholds
+        twice = np.frompyfunc(math.erfc, 1, 1)(-math.sqrt(0.5) * distance)
+        above = np.asarray(twice, dtype=np.float64) / 2
+        return np.asarray(self.classes[0] + above @ np.diff(self.classes), dtype=np.float64)

@@ -43,20 +43,25 @@ class Polynomial(Transform):
         must(isinstance(self.degree, int) and 1 <= self.degree <= 100, "degree must be 1 .. 100")
         must(np.isfinite(self.gamma) and self.gamma > 0, "gamma must be > 0")
         must(np.isfinite(self.coef0) and self.coef0 >= 0, "coef0 must be >= 0")
-        must(self.n_mapped <= MOST_COLUMNS, f"the map has more than {MOST_COLUMNS} columns")
+        must(self.n_outputs <= MOST_COLUMNS, f"the map has more than {MOST_COLUMNS} columns")
 
     @property
     def n_features(self) -> int:
         return self.n_columns
 
     @property
-    def n_mapped(self) -> int:
+    def n_outputs(self) -> int:
         """How many columns come out."""
-        return comb(self.n_columns + self.degree, self.degree)
+        return self.width(self.n_columns, self.degree)
+
+    @staticmethod
+    def width(n_columns: int, degree: int) -> int:
+        """The number of products of at most ``degree`` of so many columns."""
+        return comb(n_columns + degree, degree)
 
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         rows = X if isinstance(X, np.ndarray) else X.toarray()
-        mapped = np.empty((rows.shape[0], self.n_mapped))
+        mapped = np.empty((rows.shape[0], self.n_outputs))
         column = 0
         for size in range(self.degree + 1):
             scale = comb(self.degree, size) * self.coef0 ** (self.degree - size) * self.gamma**size
@@ -81,7 +86,7 @@ class Mapped(Scorer):
     def __post_init__(self) -> None:
         must(isinstance(self.map, Polynomial), "a mapped scorer needs a map")
         must(isinstance(self.score, Scorer), "a mapped scorer needs a scorer")
-        must(self.score.n_features == self.map.n_mapped, "map and scorer differ in columns")
+        must(self.score.n_features == self.map.n_outputs, "map and scorer differ in columns")
 
     @property
     def n_features(self) -> int:
@@ -100,6 +105,6 @@ class Mapped(Scorer):
     def _in_blocks(self, X: Matrix, function: object) -> FloatArray:
         assert callable(function)
         values = np.empty(X.shape[0])
-        for rows in row_blocks(X.shape[0], self.map.n_mapped):
+        for rows in row_blocks(X.shape[0], self.map.n_outputs):
             values[rows] = function(self.map.transform(X[rows]))
         return values

@@ -65,6 +65,9 @@ class OnlineRanker(Ranker):
         """The map from rows to the features that are learned from, if there is one."""
         return None
 
+    def _end_pass(self) -> None:
+        """Tidy up when ``fit`` has shown all rows once."""
+
     @abstractmethod
     def _show(
         self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
@@ -137,7 +140,8 @@ class OnlineRanker(Ranker):
         rng = check_random_state(self.random_state) if self.shuffle else None
         for _ in range(self.n_passes):
             visits = order if rng is None else rng.permutation(order)
-            self._show_all(X, grade, visits, asked=False)
+            self._show_all(X, grade, visits, asked=False, first=0)
+            self._end_pass()
 
     def _begin_with(self, classes: FloatArray) -> None:
         if len(classes) > MOST_GRADES:
@@ -161,7 +165,7 @@ class OnlineRanker(Ranker):
         first = not hasattr(self, "classes_")
         if not first and classes is None and self._is_one_plain_row(X, y):
             code = self._code_of(float(y[0]))
-            return self._show_all(X, np.array([code]), ONE_ROW, asked)
+            return self._show_all(X, np.array([code]), ONE_ROW, asked, self.n_seen_)
         self._check_parameters()
         X, values = validate_data(self, X, y, reset=first, y_numeric=True, **self._wanted())
         values = np.asarray(values, dtype=np.float64)
@@ -174,9 +178,11 @@ class OnlineRanker(Ranker):
                 f"classes={np.unique(classes).tolist()} differ from those of the first call, "
                 f"{self.classes_.tolist()}. Grades are declared once; fit() begins anew."
             )
-        return self._show_all(X, self._codes(values), np.arange(len(values)), asked)
+        codes, order = self._codes(values), np.arange(len(values))
+        return self._show_all(X, codes, order, asked, self.n_seen_)
 
-    def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool) -> Any:
+    def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
+        """Show the rows of ``order``; ``first`` is the place of X's first row in the stream."""
         features = self._map()
         if features is None:
             return self._show_some(rows_of(X), grade, order, asked)

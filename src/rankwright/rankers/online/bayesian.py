@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
 
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
@@ -13,7 +12,7 @@ from rankwright.rankers.learned import floats, real
 from rankwright.rankers.online.base import STREAM, IntArray, Rows, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
 from rankwright.rankers.online.rule import RuleRanker
-from rankwright.scoring import Polynomial
+from rankwright.scoring import Linear, OrdinalProbit, Polynomial
 
 __all__ = ["BayesianPRank"]
 
@@ -120,16 +119,20 @@ class BayesianPRank(RuleRanker):
 
     def predict_expected(self, X: Any) -> FloatArray:
         """The expected grade under the noise of the model, in units of ``y``."""
-        scores = self.decision_function(X)
-        above = ndtr(scores[:, None] - self.thresholds_)
-        return np.asarray(self.classes_[0] + above @ np.diff(self.classes_), dtype=np.float64)
+        rows = self._checked_rows(X)
+        scorer: Any = self._scorer()
+        expected: FloatArray = scorer.expected(rows)
+        return expected
 
     def _map_for(self, n_features: int) -> Polynomial | None:
         return Polynomial(n_features, int(self.degree)) if self.degree > 1 else None
 
+    def _rule_scorer(self) -> OrdinalProbit:
+        return OrdinalProbit(Linear(self.coef_), self.thresholds_, self.classes_)
+
     def _begin(self, n_features: int) -> None:
         features = self._map_for(n_features)
-        n_weights = n_features if features is None else features.n_mapped
+        n_weights = n_features if features is None else features.n_outputs
         n_thresholds = len(self.classes_) - 1
         self.mean_ = np.zeros(n_weights + n_thresholds)
         self.scale_ = 0.0

@@ -22,6 +22,10 @@ class RuleRanker(OnlineRanker):
         """The map that rows of this many features go through, if any."""
         return None
 
+    def _averages(self, n_features: int) -> bool:
+        """Whether the model is such a rule, on rows of this many features."""
+        return True
+
     def _map(self) -> Polynomial | None:
         return self._map_for(self.n_features_in_)
 
@@ -33,7 +37,9 @@ class RuleRanker(OnlineRanker):
         """Whether the update is PRank's own, for which ensembles have a faster way."""
         return False
 
+    def _rule_scorer(self) -> Ordinal:
+        return Ordinal(Linear(self.coef_), self.thresholds_, self.classes_)
+
     def _scorer(self) -> Scorer:
-        rule = Ordinal(Linear(self.coef_), self.thresholds_, self.classes_)
-        features = self._map()
+        features, rule = self._map(), self._rule_scorer()
         return rule if features is None else Mapped(features, rule)

@@ -11,6 +11,7 @@ from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats, integer, integers
 from rankwright.rankers.online.base import STREAM, IntArray, OnlineRanker, Rows, dense_row, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.room import with_room
 from rankwright.scoring import Votes
 from rankwright.scoring.votes import nearest
 
@@ -120,30 +121,15 @@ class VotedPRank(OnlineRanker):
         self, rows: Rows, grade: IntArray, order: IntArray, rule: list[Any]
     ) -> tuple[int, int]:
         state = np.array([len(self.rules_votes_), self.n_votes_, self.n_dropped_])
-        table = [self._with_room(name, len(order)) for name in TABLE]
+        bounded = self.max_rules is not None
+        wanted = self.max_rules or len(self.rules_votes_) + len(order)
+        table = [with_room(self.__dict__[name], wanted, exact=bounded) for name in TABLE]
         predicted = np.empty(len(order), np.int64)
         found = kernels().voted_pass(*rows, grade, order, *rule, *table, state, predicted)
         kept, self.n_votes_, self.n_dropped_ = (int(value) for value in state)
         for name, array in zip(TABLE, table, strict=True):
             self.__dict__[name] = array[:kept]
         return int(found[0]), int(found[1])
-
-    def _with_room(self, name: str, n_more: int) -> Any:
-        """The table behind a learned attribute, made larger when it may run full."""
-        view = self.__dict__[name]
-        kept, base = len(view), view.base
-        wanted = kept + n_more if self.max_rules is None else self.max_rules
-        if (
-            isinstance(base, np.ndarray)
-            and base.flags.writeable
-            and (base.dtype, base.shape[1:]) == (view.dtype, view.shape[1:])
-            and (len(base) == wanted if self.max_rules else len(base) >= wanted)
-        ):
-            return base
-        size = max(wanted, 2 * kept) if self.max_rules is None else self.max_rules
-        table = np.zeros((size, *view.shape[1:]), view.dtype)
-        table[:kept] = view
-        return table
 
     def _scorer(self) -> Votes:
         votes = np.append(self.rules_votes_, self.n_votes_).astype(np.float64)

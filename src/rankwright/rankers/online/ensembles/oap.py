@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from rankwright.exceptions import ParameterError
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats, integer, integers
@@ -76,8 +77,14 @@ class _OAP(OnlineRanker):
         return self.base is None or self.base._is_plain_prank()
 
     def _begin(self, n_features: int) -> None:
+        if self.base is not None and not self.base._averages(n_features):
+            raise ParameterError(
+                f"{type(self).__name__}(base={self.base!r}): base must be a ranker with weights to "
+                "average. KernelPRank has them with a linear kernel, or a polynomial one of few "
+                "features, and no budget."
+            )
         features = self._map()
-        width = n_features if features is None else features.n_mapped
+        width = n_features if features is None else features.n_outputs
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.n_correct_ = np.zeros(self.n_members, np.int64)
         self.members_coef_ = np.zeros((self.n_members, width))
