@@ -66,11 +66,12 @@ def test_an_online_ranker_goes_on_where_it_was_saved(
     round_trip: Callable[[Any], tuple[Any, Any]],
 ) -> None:
     classes = np.unique(grades)
-    straight = clone(ranker).partial_fit(rows, grades, classes=classes)
-    half, _ = round_trip(clone(ranker).partial_fit(rows[:13], grades[:13], classes=classes))
-    half.partial_fit(rows[13:], grades[13:])
-    for attribute, value in learned(straight).items():
-        np.testing.assert_array_equal(getattr(half, attribute), value)
+    kept = clone(ranker).partial_fit(rows[:13], grades[:13], classes=classes)
+    loaded, _ = round_trip(kept)
+    for model in (kept, loaded):
+        model.partial_fit(rows[13:], grades[13:])
+    for attribute, value in learned(kept).items():
+        np.testing.assert_array_equal(getattr(loaded, attribute), value)
 
 
 @pytest.mark.parametrize("cls", rankers())

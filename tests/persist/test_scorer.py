@@ -150,8 +150,14 @@ def test_a_transform_that_overflows_is_noticed(
         make_pipeline(StandardScaler(), rw.Regression()).fit(rows * 1e-3, grades), tmp_path / "m"
     )
     scorer = rw.load_scorer(tmp_path / "m")
-    with pytest.raises(rw.DataError, match="infinite"), np.errstate(over="ignore"):
+    with pytest.raises(rw.DataError, match="infinite"):
         scorer.decision_function(np.full((1, 4), 1e308))
+
+
+def test_a_score_beyond_any_number_is_an_error_and_not_a_score(named: Any) -> None:
+    row = np.sign(named.scorer.coef) * 1.7e308
+    with pytest.raises(rw.DataError, match="score of row 1 is beyond any number"):
+        named.decision_function([np.zeros(4), row])
 
 
 def test_qid_must_match_the_rows(named: Any, rows: np.ndarray) -> None:
