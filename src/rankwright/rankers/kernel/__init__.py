@@ -1,0 +1,1 @@
+"""Rankers whose score is a sum of kernels around the training items."""

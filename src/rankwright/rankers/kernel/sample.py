@@ -1,0 +1,171 @@
+"""The rows that count, query by query, with their weights: what a sum over pairs needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rankwright.feedback import Grades
+
+__all__ = ["FloatArray", "IntArray", "Sample"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    r"""Graded rows grouped by query; rows without weight are left out.
+
+    A row of weight u in a query of weight v has mass s = u v. With S_q the mass of query q and M
+    the mass of all rows, the mean cost of a pair that MPRank and SVRank train on is
+
+    .. math:: \frac1M \sum_q \frac1{S_q} \sum_{i, j \in q} s_i s_j \, c(i, j).
+
+    Without weights it is the paper's 1/m sum_q 1/m_q sum_ij c(i, j). Mass k is the same as k
+    copies, of a row as of a query: S_q and M grow with the copies.
+
+    Attributes
+    ----------
+    rows : (n_rows,) which rows of X these are, grouped by query
+    y : (n_rows,) grades
+    mass : (n_rows,) numbers > 0
+    ptr : (n_queries + 1,) where each query starts
+    query_weight : (n_queries,) numbers > 0
+
+    Examples
+    --------
+    >>> sample = Sample.of(Grades([1, 5, 3], qid=["a", "b", "a"], sample_weight=[1, 2, 3]))
+    >>> sample.rows, sample.total, sample.means(sample.y)
+    (array([0, 2, 1]), 6.0, array([2.5, 5. ]))
+    """
+
+    rows: IntArray
+    y: FloatArray
+    mass: FloatArray
+    ptr: IntArray
+    query_weight: FloatArray
+
+    @classmethod
+    def of(cls, grades: Grades) -> Sample:
+        queries = grades.queries
+        mass = grades.sample_weight * grades.query_weight[queries.codes]
+        y = grades.y
+        if not mass.any():  # nothing to learn from: any rows with nothing to tell will do
+            mass, y = np.ones(len(mass)), np.zeros(len(mass))
+        rows = queries.order[mass[queries.order] > 0]
+        codes = queries.codes[rows]
+        starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+        weight = grades.query_weight[codes[starts]]
+        return cls(
+            rows=rows,
+            y=y[rows],
+            mass=mass[rows],
+            ptr=np.append(starts, len(rows)).astype(np.int64),
+            query_weight=np.where(weight > 0, weight, 1.0),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.ptr) - 1
+
+    @cached_property
+    def total(self) -> float:
+        """M, the mass of all rows: the m of the paper."""
+        return float(self.mass.sum())
+
+    @cached_property
+    def codes(self) -> IntArray:
+        """The query of each row, ascending."""
+        return np.repeat(np.arange(self.n_queries), np.diff(self.ptr))
+
+    @cached_property
+    def sums(self) -> FloatArray:
+        """S_q, the mass of each query."""
+        return np.add.reduceat(self.mass, self.ptr[:-1])
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all rows have the same mass."""
+        return bool((self.mass == self.mass[0]).all())
+
+    @cached_property
+    def roots(self) -> FloatArray:
+        """The root of each row's mass: what scales rows so that weighted sums become plain ones."""
+        return np.sqrt(self.mass)
+
+    @cached_property
+    def unit(self) -> FloatArray:
+        """Scaled rows are centred by I - sum_q b_q b_q'; this holds all the b_q, one after another.
+
+        They have unit length, and each is 0 outside of its query.
+        """
+        return np.sqrt(self.mass / self.sums[self.codes])
+
+    @cached_property
+    def row_weight(self) -> FloatArray:
+        """The weight of each row inside its query."""
+        return self.mass / self.query_weight[self.codes]
+
+    @cached_property
+    def copy(self) -> FloatArray:
+        """The part of each row's weight that one copy of it is; a weight below 1 is one copy."""
+        return 1.0 / np.maximum(self.row_weight, 1.0)
+
+    @cached_property
+    def once(self) -> FloatArray:
+        """The part of each query's weight that one copy of it is."""
+        return 1.0 / np.maximum(self.query_weight, 1.0)
+
+    def select(self, X: Any) -> Any:
+        """The rows of X this sample speaks of, in its order; X itself where that is all of it."""
+        if len(self.rows) == X.shape[0] and bool((np.diff(self.rows) == 1).all()):
+            return X
+        return X[self.rows]
+
+    def means(self, values: Any) -> FloatArray:
+        """The weighted mean of each query, for one value or one row of values per row."""
+        share = self.mass / self.sums[self.codes]
+        if self.n_queries == 1 and isinstance(values, np.ndarray):
+            return np.atleast_1d(np.asarray(share @ values))[None, :].reshape(1, *values.shape[1:])
+        if not (isinstance(values, np.ndarray) or sparse.issparse(values)):
+            return self._means_of_blocks(values)
+        if isinstance(values, np.ndarray) and values.ndim == 1:
+            return np.add.reduceat(share * values, self.ptr[:-1])
+        average = sparse.csr_array(
+            (share, np.arange(self.n_rows), self.ptr), shape=(self.n_queries, self.n_rows)
+        )
+        averaged = average @ values
+        return np.asarray(averaged.toarray() if sparse.issparse(averaged) else averaged)
+
+    def _means_of_blocks(self, values: Any) -> FloatArray:
+        """Means of rows that are computed when asked for (Landmarks)."""
+        share = self.mass / self.sums[self.codes]
+        means = np.zeros((self.n_queries, values.shape[1]))
+        for start in range(0, self.n_rows, 4096):
+            part = slice(start, start + 4096)
+            codes = self.codes[part]
+            starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+            means[codes[starts]] += np.add.reduceat(share[part, None] * values[part], starts)
+        return means
+
+    def centred(self, values: FloatArray) -> FloatArray:
+        """Values less their query's weighted mean."""
+        return values - self.means(values)[self.codes]
+
+    def overall(self, values: FloatArray) -> float:
+        """The weighted mean of all rows."""
+        return float(self.mass @ values) / self.total
+
+    def mean_square(self, residuals: FloatArray) -> float:
+        """The mean cost of a pair, with the cost (r_j - r_i)^2: eq 2 with n = 2, in O(n_rows)."""
+        return 2.0 * float(self.mass @ self.centred(residuals) ** 2) / self.total

@@ -1,0 +1,152 @@
+"""How rows scatter around the means of their queries: all that a primal solution needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from rankwright.exceptions import DataError
+from rankwright.feedback import Pairs
+from rankwright.rankers.kernel.sample import FloatArray, Sample
+
+__all__ = ["Scatter", "solve_ridge"]
+
+
+class Scatter:
+    """Sums of products of centred rows (features, then the grade), collected in one pass.
+
+    A list may come in pieces: the scatter of two pieces is the sum of their scatters plus that of
+    their means (Chan, Golub and LeVeque), so nothing is lost to cancellation and the sums of a
+    stream are those of the whole.
+
+    Attributes
+    ----------
+    products : (n_features + 1, n_features + 1) array
+        sum_i s_i z_i z_i' with z_i = (x_i, y_i) less its query's mean and s_i its mass.
+    mass : the mass of all rows
+    mean : (n_features + 1,) the mean of all rows
+
+    Examples
+    --------
+    >>> from rankwright.feedback import Grades
+    >>> scatter = Scatter(1)
+    >>> scatter.add(np.array([[0.0], [2.0]]), Sample.of(Grades([5, 6])))
+    >>> scatter.products
+    array([[2. , 1. ],
+           [1. , 0.5]])
+    """
+
+    block = 4096
+
+    def __init__(self, n_features: int) -> None:
+        self.products = np.zeros((n_features + 1, n_features + 1))
+        self.mass, self.mean = 0.0, np.zeros(n_features + 1)
+
+    def add(self, X: Any, sample: Sample) -> None:
+        """Add whole queries; X has the rows of the sample, in its order."""
+        if sparse.issparse(X):
+            self._add_sparse(X, sample)
+        elif sample.n_queries == 1:
+            self.products += self._one_list(X, sample)
+        else:
+            self._add_queries(X, sample)
+
+    def meet(self, mass: float, mean: FloatArray, other_mass: float, other: FloatArray) -> None:
+        """Join two pieces of one query that were added apart."""
+        apart = other - mean
+        self.products += (mass * other_mass / (mass + other_mass)) * np.outer(apart, apart)
+
+    def add_pairs(self, X: Any, pairs: Pairs) -> None:
+        """Add differences of rows, each with the target 1; their mean counts for nothing."""
+        for start in range(0, pairs.n_pairs, self.block):
+            part = slice(start, start + self.block)
+            apart = X[pairs.upper[part]] - X[pairs.lower[part]]
+            rows = apart.toarray() if sparse.issparse(apart) else apart
+            left = np.column_stack([rows, np.ones(len(rows))])
+            left *= np.sqrt(pairs.weight[part])[:, None]
+            self.products += left.T @ left
+        self.mass += pairs.total_weight
+
+    def solve(self, factor: float) -> FloatArray:
+        """w = C' (I + C' A)^-1 b for the scatter A of the features and b with the grade."""
+        return solve_ridge(self.products[:-1, :-1].copy(), self.products[:-1, -1], factor)
+
+    def loss(self, coef: FloatArray) -> float:
+        """sum_i s_i (residual less its query's mean)^2."""
+        ends = np.append(coef, -1.0)
+        return max(float(ends @ self.products @ ends), 0.0)
+
+    def intercept(self, coef: FloatArray) -> float:
+        """What makes predictions and grades agree in the mean."""
+        return float(self.mean[-1] - self.mean[:-1] @ coef)
+
+    def _one_list(self, X: FloatArray, sample: Sample) -> FloatArray:
+        # Centred block by block, while the block is in the processor's cache: reading X once.
+        inner, size = np.zeros_like(self.products), X.shape[1]
+        buffer = np.empty((min(self.block, len(X)), size + 1))
+        mass, mean = 0.0, np.zeros(size + 1)
+        for start in range(0, len(X), self.block):
+            part = slice(start, start + self.block)
+            left = buffer[: len(X[part])]
+            weight = float(sample.mass[part].sum())
+            share = sample.mass[part] / weight
+            here = np.append(share @ X[part], share @ sample.y[part])
+            np.subtract(X[part], here[:-1], out=left[:, :-1])
+            np.subtract(sample.y[part], here[-1], out=left[:, -1])
+            if not sample.is_plain:
+                left *= sample.roots[part, None]
+                inner += left.T @ left
+            else:
+                inner += sample.mass[0] * (left.T @ left)
+            if mass:
+                apart = here - mean
+                inner += (mass * weight / (mass + weight)) * np.outer(apart, apart)
+            mass += weight
+            mean += (weight / mass) * (here - mean)
+        self._move_mean(mass, mean)
+        return inner
+
+    def _add_queries(self, X: FloatArray, sample: Sample) -> None:
+        means = np.column_stack([sample.means(X), sample.means(sample.y)])
+        for start in range(0, len(X), self.block):
+            part = slice(start, start + self.block)
+            left = np.column_stack([X[part], sample.y[part]])
+            left -= means[sample.codes[part]]
+            left *= sample.roots[part, None]
+            self.products += left.T @ left
+        self._move_mean(sample.total, (sample.sums @ means) / sample.total)
+
+    def _add_sparse(self, X: Any, sample: Sample) -> None:
+        # Centring would make the rows dense: the means' products are taken off afterwards.
+        means = np.column_stack([sample.means(X), sample.means(sample.y)])
+        weighted = sparse.diags_array(sample.mass) @ X
+        y = sample.y
+        self.products[:-1, :-1] += (X.T @ weighted).toarray()
+        with_y = np.asarray(weighted.T @ y)
+        self.products[:-1, -1] += with_y
+        self.products[-1, :-1] += with_y
+        self.products[-1, -1] += sample.mass @ (y * y)
+        self.products -= (means * sample.sums[:, None]).T @ means
+        self._move_mean(sample.total, (sample.sums @ means) / sample.total)
+
+    def _move_mean(self, mass: float, mean: FloatArray) -> None:
+        self.mass += mass
+        self.mean += (mass / self.mass) * (mean - self.mean)
+
+
+def solve_ridge(products: FloatArray, moment: FloatArray, factor: float) -> FloatArray:
+    """(A + I / C')^-1 b, which is C' (I + C' A)^-1 b; A is overwritten."""
+    products.flat[:: len(products) + 1] += 1.0 / factor
+    try:
+        whole = linalg.cho_factor(products.T, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        whole = None
+    solution = None if whole is None else linalg.cho_solve(whole, moment, check_finite=False)
+    if solution is None or not np.isfinite(solution).all():
+        raise DataError(
+            "the features are too large (or C is) to be solved for in double precision: "
+            "scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        )
+    return np.asarray(solution, dtype=np.float64)

@@ -1,0 +1,99 @@
+"""The sums of a stream of rows, kept in plain arrays so that a model file can hold them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError
+from rankwright.feedback import Grades
+from rankwright.rankers.kernel.sample import FloatArray, IntArray, Sample
+from rankwright.rankers.kernel.scatter import Scatter
+
+__all__ = ["Stream", "query_keys"]
+
+
+@dataclass(eq=False)
+class Stream:
+    """Scatter of all rows so far, and where each query's rows lie, should more of them come.
+
+    Attributes
+    ----------
+    products : (n_features + 1, n_features + 1) the scatter of features and grade
+    keys, weights, masses, means : per query seen: a number for its id, its weight, the mass of its
+        rows and their mean (features, then the grade)
+    """
+
+    products: FloatArray
+    keys: IntArray
+    weights: FloatArray
+    masses: FloatArray
+    means: FloatArray
+
+    @classmethod
+    def empty(cls, n_features: int) -> Stream:
+        none = np.zeros(0)
+        return cls(
+            np.zeros((n_features + 1, n_features + 1)),
+            none.astype(np.int64), none, none, np.zeros((0, n_features + 1)),
+        )  # fmt: skip
+
+    def add(self, X: Any, grades: Grades, keys: IntArray) -> None:
+        """Add rows; ``keys`` are the numbers of the queries of the grades."""
+        if not (grades.sample_weight * grades.query_weight[grades.queries.codes]).any():
+            return
+        sample = Sample.of(grades)
+        rows = sample.select(X)
+        scatter = Scatter(X.shape[1])
+        scatter.products = self.products
+        scatter.add(rows, sample)
+        queries = grades.queries.codes[sample.rows[sample.ptr[:-1]]]
+        means = np.column_stack([sample.means(rows), sample.means(sample.y)])
+        known = {key: place for place, key in enumerate(self.keys.tolist())}
+        places = np.array([known.get(key, -1) for key in keys[queries].tolist()], dtype=np.int64)
+        for q in np.flatnonzero(places >= 0):
+            self._join(scatter, int(places[q]), sample.query_weight[q], sample.sums[q], means[q])
+        new = places < 0
+        self.keys = np.concatenate([self.keys, keys[queries][new]])
+        self.weights = np.concatenate([self.weights, sample.query_weight[new]])
+        self.masses = np.concatenate([self.masses, sample.sums[new]])
+        self.means = np.concatenate([self.means, means[new]])
+
+    def _join(
+        self, scatter: Scatter, place: int, weight: float, mass: float, mean: FloatArray
+    ) -> None:
+        if weight != self.weights[place]:
+            raise DataError(
+                f"query_weight is {weight:g} for a query that came with {self.weights[place]:g} "
+                "before: a query has one weight, the same in every partial_fit."
+            )
+        scatter.meet(self.masses[place], self.means[place], mass, mean)
+        self.masses[place] += mass
+        self.means[place] += (mass / self.masses[place]) * (mean - self.means[place])
+
+    def scatter(self) -> Scatter:
+        """What a solution is computed from."""
+        whole = Scatter(len(self.products) - 1)
+        whole.products = self.products
+        if len(self.keys):
+            whole.mass = float(self.masses.sum())
+            whole.mean = self.masses @ self.means / whole.mass
+        return whole
+
+
+def query_keys(queries: Queries) -> IntArray:
+    """A 64-bit number for each query id, the same on every machine.
+
+    >>> first, second = Queries.from_ids(["b", "a"]), Queries.from_ids(["a"])
+    >>> bool(query_keys(first)[1] == query_keys(second)[0])
+    True
+    """
+    digests = (
+        hashlib.blake2b(f"{type(one).__name__}:{one!r}".encode(), digest_size=8).digest()
+        for one in queries.ids.tolist()
+    )
+    return np.array([int.from_bytes(d, "little", signed=True) for d in digests], dtype=np.int64)
