@@ -1,0 +1,1 @@
+"""Rankers that relax one violated margin at a time, in the span of a kernel."""
