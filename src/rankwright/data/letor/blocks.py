@@ -199,8 +199,8 @@ class PlainBlocks:
         if self._rare:
             return list(map(float, pieces[1::2]))
         self._n_values += len(numbers)
-        if len(self._known_values) > 1000:  # most values are seen once: looking them up is in vain
-            self._rare = self._n_values < 3 * len(self._known_values)
+        if len(self._known_values) > 300:  # where most values are new, looking them up is in vain
+            self._rare = self._n_values < 2 * len(self._known_values)
         return list(map(self._known_values.__getitem__, pieces[1::2]))
 
     def _accept_numbers(self, numbers: list[bytes]) -> bool:
