@@ -207,6 +207,7 @@ def test_there_are_sixty_bad_lines():
 BAD_MOVIELENS = [
     ("3::7::5", 8, "3 fields, not 4"),
     ("3::7::5\r::1", 7, "rating"),
+    ("3::7::5\x1f::1", 7, "rating"),
     ("3::7::5::1\r\r", 10, "time"),
     ("3::7::5::1::1", 13, "5 fields, not 4"),
     ("3,7,5,1", 8, "1 field, not 4"),
@@ -357,6 +358,25 @@ def test_any_whole_numbers_survive_a_movielens_file(tmp_path_factory, table):
     path = tmp_path_factory.getbasetemp() / "any.dat"
     path.write_text("".join(f"{u}::{i}::{v}::0\n" for (u, i), v in table.items()))
     assert as_dict(read_ratings(path, "movielens-1m")) == table
+
+
+IDS = st.one_of(st.integers(-3, 30).map(str), st.text("0179-+ ", min_size=1, max_size=3))
+NUMBERS = st.one_of(st.integers(-3, 9).map(str), st.text("05.e-+ naif", max_size=4))
+
+
+@given(st.lists(st.tuples(IDS, IDS, NUMBERS), min_size=1, max_size=4), st.booleans())
+def test_the_fast_way_and_the_exact_way_agree(tmp_path_factory, rows, header):
+    path = tmp_path_factory.getbasetemp() / "both.csv"
+    lines = [",".join(row) for row in rows]
+    plain, quoted = lines, [f'"{lines[0].replace(",", chr(34) + "," + chr(34))}"', *lines[1:]]
+    answers = []
+    for body in (plain, quoted):  # one quote anywhere turns the fast way off
+        path.write_text("\n".join(["user,item,value", *body] if header else body))
+        try:
+            answers.append(as_dict(read_ratings(path, "csv")))
+        except DataError as error:
+            answers.append((type(error), getattr(error, "line", None)))
+    assert answers[0] == answers[1]
 
 
 def test_reading_imports_nothing_heavy(tmp_path):

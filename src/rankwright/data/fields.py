@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from rankwright.data.text import Text
 from rankwright.data.vocabulary import encode_texts
 
-__all__ = ["Fields", "is_number", "likely_separator", "parse_csv", "split_fields"]
+__all__ = [
+    "Fields",
+    "is_number",
+    "likely_separator",
+    "parse_csv",
+    "quoted_rows",
+    "split_fields",
+]
 
 _BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may stand inside an id
 _IS_BLANK = np.isin(np.arange(256), list((_BLANKS + "\n").encode()))
@@ -116,34 +123,32 @@ class Fields:
 
 
 def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
-    """All tokens at once by the strictest of NumPy's parsers, or None if it refuses one.
+    """All tokens at once by Python's own parser, or None if one is not a number.
 
-    It is only shown ASCII, for it takes some letters of other scripts for digits, and no line
-    ends, which it would pass over. NUL is its separator: that stands in no text we have read.
+    Python also takes underscores, digits of other scripts and line ends; they are kept from it.
     """
-    if not tokens:
-        return np.zeros(0, dtype)
     distinct = list(dict.fromkeys(tokens))
     if 4 * len(distinct) < len(tokens):  # ratings, ranks, grades: parse each spelling once
         parsed = _parse_numbers(distinct, dtype)
         return None if parsed is None else parsed[encode_texts(tokens)[0]]
     joined = "\0".join(tokens)
-    if not joined.isascii() or "\r" in joined or "\n" in joined or not all(map(str.strip, tokens)):
+    if not joined.isascii() or any(sign in joined for sign in "_\r\n"):
         return None
+    parse = int if dtype is np.int64 else float
     try:
-        values: NDArray[Any] = np.loadtxt(tokens, dtype, None, "\0", ndmin=1)
-    except ValueError:
+        return np.fromiter(map(parse, tokens), dtype, len(tokens))
+    except (ValueError, OverflowError):
         return None
-    return values if len(values) == len(tokens) else None
 
 
 def is_number(token: str, integer: bool = False) -> bool:
     """Whether a token, but for blanks around it, is a finite number (or a whole one of 64 bits)."""
-    plain = token.strip()
-    if not token.isascii() or "\r" in token or "\n" in token or not _NUMBER.fullmatch(plain):
+    plain = token.strip(" \t\x0b\x0c")
+    if not _NUMBER.fullmatch(plain):
         return False
     if integer:
-        return bool(re.fullmatch(r"[+-]?[0-9]+", plain)) and -(2**63) <= int(plain) < 2**63
+        whole = re.fullmatch(r"[+-]?0*[0-9]{1,19}", plain)
+        return whole is not None and -(2**63) <= int(plain) < 2**63
     return bool(np.isfinite(float(plain)))
 
 
@@ -228,7 +233,7 @@ def parse_csv(text: Text, separator: str, layout: str) -> Fields:
         first = next(line for line in text.data.split(b"\n") if line.strip())
         n_fields = first.count(separator.encode(text.encoding)) + 1
         return split_fields(text, separator, n_fields, layout)
-    rows, lines = _read_quoted(text, separator)
+    rows, lines = zip(*quoted_rows(text, separator), strict=True)
     n_fields = len(rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != n_fields:
@@ -237,20 +242,16 @@ def parse_csv(text: Text, separator: str, layout: str) -> Fields:
     return Fields(text, tokens, n_fields, np.array(lines, dtype=np.int64), separator)
 
 
-def _read_quoted(text: Text, separator: str) -> tuple[list[list[str]], Sequence[int]]:
+def quoted_rows(text: Text, separator: str) -> Iterator[tuple[list[str], int]]:
+    """The fields of each line that is not blank, and its number; quotes may hold line ends."""
     reader = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=separator, strict=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
     line = 1
     try:
         for row in reader:
             if row and (len(row) > 1 or row[0].strip()):
-                rows.append(row)
-                lines.append(line)
+                yield row, line
             line = reader.line_num + 1
     except csv.Error as error:
         column = _column_of(text.line(line), 10**9, separator)
-        text.refuse(
-            line, column, f"broken quoting ({error})", 'close every quote; write " inside one as ""'
-        )
-    return rows, lines
+        fix = 'close every quote; write " inside one as ""'
+        text.refuse(line, column, f"broken quoting ({error})", fix)

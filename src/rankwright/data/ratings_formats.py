@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.fields import Fields, split_fields
+from rankwright.data.numeric import parse_numeric
 from rankwright.data.ratings import Ratings, first_twice, settle_duplicates
 from rankwright.data.ratings_tables import settle_in_file
 from rankwright.data.text import Text
@@ -60,23 +59,12 @@ def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
 
 def _parse_fast(text: Text, layout: _Layout) -> NDArray[Any] | None:
     """All rows by NumPy's own parser, or None where something is not as it should be."""
-    data, separator = text.data, layout.separator
-    if not _is_plain(data):
-        return None
-    if len(separator) > 1:  # NumPy wants one character; NUL stands in no text that was read
-        data, separator = data.replace(separator.encode(), b"\0"), "\0"
-    try:
-        rows = np.loadtxt(io.BytesIO(data), layout.dtype, None, separator, ndmin=1)
-    except ValueError:
+    rows = parse_numeric(text, layout.separator, layout.dtype)
+    if rows is None:
         return None
     low, high = layout.scale
     within = (rows["value"] >= low) & (rows["value"] <= high)  # NaN is not
     return rows if within.all() else None
-
-
-def _is_plain(data: bytes) -> bool:
-    """Whether NumPy's parser may see it: it takes some letters for digits, and a bare CR for LF."""
-    return data.isascii() and b"\r" not in data
 
 
 def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
@@ -120,12 +108,9 @@ def _read_jester(text: Text, duplicates: str) -> Ratings:
 
 
 def _parse_dense(text: Text) -> NDArray[np.float64]:
-    table = np.zeros((0, 1))
-    if _is_plain(text.data):
-        with suppress(ValueError):
-            table = np.loadtxt(io.BytesIO(text.data), np.float64, None, ",", ndmin=2)
-    if len(table) and not _wrong_counts(table).any() and not _outside(table).any():
-        return table
+    fast = parse_numeric(text, ",", np.float64, ndmin=2)
+    if fast is not None and not _wrong_counts(fast).any() and not _outside(fast).any():
+        return fast
     n_fields = text.data.lstrip().split(b"\n", 1)[0].count(b",") + 1
     fields = split_fields(
         text, ",", n_fields, "the number of jokes rated, then each joke, 99 = unrated"

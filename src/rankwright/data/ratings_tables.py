@@ -6,10 +6,20 @@ import os
 import re
 from collections.abc import Sequence
 
-from rankwright.data.fields import Fields, likely_separator, parse_csv
+import numpy as np
+
+from rankwright.data.fields import (
+    Fields,
+    is_number,
+    likely_separator,
+    parse_csv,
+    quoted_rows,
+)
 from rankwright.data.frames import read_parquet
+from rankwright.data.numeric import parse_numeric
 from rankwright.data.ratings import Ratings, first_twice, settle_duplicates
 from rankwright.data.text import Text
+from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["read_csv_ratings", "read_parquet_ratings", "settle_in_file"]
@@ -41,14 +51,58 @@ def read_csv_ratings(
     """Ratings from lines with a separator; see :func:`rankwright.read_ratings`."""
     if separator is not None and len(separator) != 1:
         raise ParameterError(f"separator={separator!r}: give one character.")
+    text.decode()  # a byte of another encoding is refused before anything else
     separator = separator or likely_separator(text)
     if separator is None:
         text.refuse(1, 1, "no comma, semicolon, tab or bar between fields", "give separator=...")
-    fields = parse_csv(text, separator, "the same columns as line 1")
+    first = _first_row(text, separator)
     chosen = {"user": user, "item": item, "value": value, "time": time}
-    header = _header(fields, chosen)
-    places = _places(header or fields.n_fields, chosen, text.path)
-    if header:
+    header = _header(first, chosen)
+    places = _places(header or len(first), chosen, text.path)
+    ratings = _read_fast(text, separator, len(first), places, header is not None)
+    if ratings is not None and (duplicates != "error" or first_twice(ratings) is None):
+        return settle_duplicates(ratings, duplicates)
+    return _read_exactly(text, separator, places, header is not None, duplicates)
+
+
+def _first_row(text: Text, separator: str) -> list[str]:
+    """The first line that is not blank, as fields (quotes may hold a line end)."""
+    if b'"' in text.data:
+        return next(quoted_rows(text, separator))[0]
+    line = re.search(rb"[^\n]*\S[^\n]*", text.data)
+    assert line is not None  # read_text refuses an empty file
+    return line[0].decode(text.encoding).split(separator)
+
+
+def _read_fast(
+    text: Text, separator: str, n_fields: int, places: dict[str, int], has_header: bool
+) -> Ratings | None:
+    """A table of nothing but numbers, ids written as numbers are written; else None."""
+    sign = re.escape(separator.encode())
+    body = text.data.split(b"\n", 1)[-1] if has_header else text.data
+    if b'"' in text.data or b" " in body or text.data[:1] == b"\n":
+        return None
+    if re.search(rb"(?:^|\n|" + sign + rb")(?:\+|0\d|-0(?!\.))", body):
+        return None  # 007 is text: as a number it would not read back as it was written
+    ids = (places["user"], places["item"])
+    dtype = [(f"f{k}", np.int64 if k in ids else np.float64) for k in range(n_fields)]
+    rows = parse_numeric(text, separator, dtype, n_header=int(has_header))
+    if rows is None or any(np.abs(rows[f"f{k}"]).max() >= 10**18 for k in ids):
+        return None
+    numbers = [rows[f"f{places[role]}"] for role in ("value", "time") if role in places]
+    if not all(np.isfinite(column).all() for column in numbers):
+        return None
+    user, users = encode(rows[f"f{ids[0]}"])
+    item, items = encode(rows[f"f{ids[1]}"])
+    return Ratings(users, items, user, item, *(np.ascontiguousarray(c) for c in numbers))
+
+
+def _read_exactly(
+    text: Text, separator: str, places: dict[str, int], has_header: bool, duplicates: str
+) -> Ratings:
+    """Any table, field by field, so that what is wrong has a line and a column."""
+    fields = parse_csv(text, separator, "the same columns as line 1")
+    if has_header:
         fields = fields.after_header()
     if fields.n_rows == 0:
         text.refuse(2, 1, "no line after the header", "give a file with at least one rating")
@@ -92,18 +146,14 @@ def settle_in_file(ratings: Ratings, fields: Fields, item_field: int, duplicates
     return settle_duplicates(ratings, duplicates)
 
 
-def _header(fields: Fields, chosen: dict[str, Column]) -> list[str] | None:
+def _header(first: list[str], chosen: dict[str, Column]) -> list[str] | None:
     """The names in the first row, or None where that is a rating already."""
-    first = fields.tokens[: fields.n_fields]
     if any(isinstance(column, str) for column in chosen.values()):
         return first
-    place = chosen["value"] if isinstance(chosen["value"], int) else min(2, len(first) - 1)
-    try:
-        float(first[place])
-    except (ValueError, IndexError):
+    if _usual_place("value", first) is not None:
         return first
-    # A header may name another column by a number, but never the column of values.
-    return first if _usual_place("value", first) is not None else None
+    place = chosen["value"] if isinstance(chosen["value"], int) else 2
+    return None if place < len(first) and is_number(first[place]) else first
 
 
 def _places(header: Sequence[str] | int, chosen: dict[str, Column], path: str) -> dict[str, int]:
