@@ -17,6 +17,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.exceptions import ModelFileError
+from rankwright.rankers.boosting.trees import TreeRanking
 
 Edit = Callable[[Any], Any]  # changes a Forgery; may give the manifest's text back instead
 
@@ -255,6 +256,39 @@ def test_the_scorer_refuses_what_concerns_scores(forge: Callable[[], Any], tmp_p
         except ModelFileError:
             continue
         assert same_scorer, name
+
+
+TREES: dict[str, tuple[str, int, float]] = {
+    "child is its parent": ("low", 0, 0),
+    "child before its parent": ("high", 2, 0),
+    "child -1": ("low", 0, -1),
+    "child -2^63": ("high", 0, -(2**63)),
+    "child beyond the nodes": ("low", 0, 2**31 - 1),
+    "two parents": ("low", 0, 2),
+    "root beyond the nodes": ("root", 0, 2**40),
+    "root inside another tree": ("root", 1, 1),
+    "feature 2^31 - 1": ("feature", 0, 2**31 - 1),
+    "feature -2": ("feature", 0, -2),
+    "NaN threshold": ("threshold", 0, np.nan),
+    "infinite leaf": ("value", 3, np.inf),
+    "NaN weight": ("weight", 0, np.nan),
+    "default 2": ("default", 0, 2),
+}
+
+
+@pytest.mark.parametrize("field, place, value", TREES.values(), ids=TREES.keys())
+def test_trees_that_are_no_trees_are_refused(
+    field: str, place: int, value: float, forgery: Any, rows: Any, grades: Any, tmp_path: Path
+) -> None:
+    weak = TreeRanking(max_leaves=4, min_items=2)
+    rw.save(rw.RankBoost(weak=weak, n_rounds=3).fit(rows, grades), tmp_path / "trees.rw")
+    file = forgery(tmp_path / "trees.rw")
+    assert file.manifest["served"]["scorer"]["kind"] == "trees"
+    name = file.manifest["served"]["scorer"]["values"][field]["array"]
+    dtype = {"F64": "<f8", "I64": "<i8"}[file.header[name]["dtype"]]
+    file.array(name, dtype)[place] = value
+    with pytest.raises(ModelFileError, match=r"evil\.rw"):
+        rw.load_scorer(file.write(tmp_path / "evil.rw"))
 
 
 def test_an_unedited_forgery_is_accepted(

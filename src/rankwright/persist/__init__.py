@@ -30,6 +30,6 @@ What a file promises
   written once stays in the table. A file of a *newer* format is refused with the words to upgrade.
 
 What a file leaves out: metadata requests and ``set_output`` choices (ask for them again after
-loading), the cache folder of a pipeline, and the state of a ``RandomState`` given as
-``random_state`` (stored as None; give an integer to keep it).
+loading), and what only steers training: callbacks, the cache folder of a pipeline, and the state of
+a ``RandomState`` given as ``random_state`` (all loaded as None; an integer seed is kept).
 """

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from rankwright.exceptions import ParameterError
+from rankwright.metrics.measure import Measure
 from rankwright.persist.manifest import ModelNode, Refused, StateNode
 from rankwright.persist.scikit import SCIKIT, transforms_of
 from rankwright.persist.values import Packer, Unpacker
@@ -36,6 +37,9 @@ PARTS: dict[str, str] = {
     "TreeRanking": "rankwright.rankers.boosting.trees",
 }
 
+# Parameters that steer training and say nothing about the model: loaded as None.
+FLEETING = frozenset({"callbacks", "memory"})
+
 
 def pack_node(packer: Packer, value: Any, place: str) -> Any:
     """A tagged node for an object of the tables, or None."""
@@ -43,7 +47,10 @@ def pack_node(packer: Packer, value: Any, place: str) -> Any:
         return {"model": msgspec.to_builtins(pack_model(packer, value, place))}
     kind = _kind(value, PARTS)
     if kind is not None:
-        values = {name: packer.pack(v, f"{place}.{name}") for name, v in _fields(value).items()}
+        values = {
+            name: packer.pack(_lasting(name, getattr(value, name)), f"{place}.{name}")
+            for name in _names(type(value))
+        }
         return {"part": {"kind": kind, "values": values}}
     if isinstance(value, State) and KINDS.get(value.kind) is type(value):
         values = {n: packer.pack(v, f"{place}.{n}") for n, v in value.values().items()}
@@ -150,14 +157,11 @@ def _names(cls: type[Any]) -> list[str]:
     return list(cls._get_param_names())
 
 
-def _fields(part: Any) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in _names(type(part))}
-
-
 def _lasting(name: str, value: Any) -> Any:
-    """A parameter as a file keeps it: a generator's state and a cache folder do not travel."""
-    random = isinstance(value, np.random.RandomState | np.random.Generator)
-    return None if random or name == "memory" else value
+    """A parameter as a file keeps it: no generator's state, a measure by its name."""
+    if name in FLEETING or isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    return str(value) if isinstance(value, Measure) else value
 
 
 def _check_learned(cls: Any, kind: str, learned: dict[str, Any]) -> None:

@@ -15,11 +15,16 @@ from rankwright.persist.container import MAX_BYTES, read_file
 from rankwright.persist.manifest import Manifest, Refused, brief
 from rankwright.persist.states import build_served, build_state
 from rankwright.persist.values import Array, Unpacker
-from rankwright.scoring import Scorer, Transform
+from rankwright.scoring import QueryScale, Scorer, Transform
+from rankwright.scoring.kernel import row_blocks
 
 __all__ = ["SavedScorer", "load_scorer", "scorer_of"]
 
 FloatArray = NDArray[np.float64]
+
+# Transforms that widen the rows make so many values at once (1 GB): no file can take all memory,
+# and an ordinary call stays one block, so that its scores are the estimator's to the last bit.
+MOST_VALUES = 1 << 27
 
 
 def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
@@ -130,27 +135,32 @@ class SavedScorer:
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
-        rows = self._rows(X, qid)
-        if rows.shape[0] == 0:
-            return np.empty(0)
-        with np.errstate(over="ignore", invalid="ignore"):  # answered by the next line
-            values = np.asarray(function(rows))
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
-            raise DataError(
-                f"the score of row {row} is beyond any number: its values are too large for this "
-                "model. Scale them as they were scaled for training."
-            )
-        return values
-
-    def _rows(self, X: Any, qid: Any) -> Any:
         rows = _as_rows(X, self.feature_names, self.n_features)
         self._check_values(rows)
-        if not self.transforms or rows.shape[0] == 0:
+        n_rows = rows.shape[0]
+        if n_rows == 0:
+            return np.empty(0)
+        queries = Queries.from_ids(qid if self.transforms else None, n_rows)
+        by_query, by_row = self._split()
+        rows = self._through(by_query, rows, queries)
+        values = np.empty(n_rows)
+        width = max([step.n_outputs for step in by_row], default=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # answered by the last line
+            for part in row_blocks(n_rows, width, MOST_VALUES):
+                values[part] = function(self._through(by_row, rows[part], queries))
+        return _finite(values)
+
+    def _split(self) -> tuple[tuple[Transform, ...], tuple[Transform, ...]]:
+        """The transforms up to the last that looks at whole queries, and those after it."""
+        place = [i for i, step in enumerate(self.transforms) if isinstance(step, QueryScale)]
+        cut = place[-1] + 1 if place else 0
+        return self.transforms[:cut], self.transforms[cut:]
+
+    def _through(self, steps: tuple[Transform, ...], rows: Any, queries: Queries) -> Any:
+        if not steps:
             return rows
-        queries = Queries.from_ids(qid, rows.shape[0])
         with np.errstate(over="ignore", invalid="ignore"):  # answered by the check of values
-            for step in self.transforms:
+            for step in steps:
                 rows = step.transform(rows, queries)
         self._check_values(rows)
         return np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows
@@ -165,6 +175,16 @@ class SavedScorer:
 
     def __repr__(self) -> str:
         return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
+
+
+def _finite(values: FloatArray) -> FloatArray:
+    known = np.isfinite(values)
+    if known.all():
+        return values
+    raise DataError(
+        f"the score of row {int(np.argmin(known))} is beyond any number: its values are too large "
+        "for this model. Scale them as they were scaled for training."
+    )
 
 
 def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
