@@ -7,13 +7,14 @@ depend on how many blocks there are; then results do not depend on the number of
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Self, TypeVar
 
 from rankwright.exceptions import ParameterError
 
-__all__ = ["map_blocks", "n_threads", "ranges"]
+__all__ = ["Team", "map_blocks", "n_threads", "ranges"]
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
@@ -59,3 +60,48 @@ def map_blocks(
         return [function(block) for block in work]
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, work))
+
+
+class Team:
+    """Threads that stay for many small jobs: a new pool for each would cost more than the job.
+
+    >>> with Team(2) as team:
+    ...     team.map(sum, [(1, 2), (3, 4)])
+    [3, 7]
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or n_threads()
+        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+
+    def map(self, function: Callable[[Block], Result], blocks: Iterable[Block]) -> list[Result]:
+        """The function of each block, in order; whoever is free takes the next block."""
+        work = list(blocks)
+        if self._pool is None or len(work) <= 1:
+            return [function(block) for block in work]
+        results: dict[int, Result] = {}
+        waiting = deque(enumerate(work))
+
+        def take() -> None:
+            while waiting:
+                try:
+                    place, block = waiting.popleft()
+                except IndexError:
+                    return
+                results[place] = function(block)
+
+        others = [self._pool.submit(take) for _ in range(min(self.threads, len(work)) - 1)]
+        try:
+            take()
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
+        return [results[place] for place in range(len(work))]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()

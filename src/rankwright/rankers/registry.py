@@ -10,9 +10,11 @@ from rankwright.exceptions import ParameterError
 __all__ = ["RANKERS", "ranker", "rankers", "takes"]
 
 RANKERS = {
+    "AdaBoostRanker": "rankwright.rankers.boosting.adaboost",
     "RankBoost": "rankwright.rankers.boosting.rankboost",
     "Regression": "rankwright.rankers.gradient.regression",
     "RankSVM": "rankwright.rankers.gradient.ranksvm",
+    "RankNet": "rankwright.rankers.gradient.ranknet",
     "KeepRank": "rankwright.rankers.relaxation.keeprank",
     "OnlineKeepRank": "rankwright.rankers.relaxation.online",
     "PRank": "rankwright.rankers.online.prank",

@@ -9,6 +9,7 @@ from rankwright.scoring.additive import Additive
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.linear import Linear
+from rankwright.scoring.network import Network
 from rankwright.scoring.ordinal import Ordinal, OrdinalProbit
 from rankwright.scoring.polynomial import Mapped, Polynomial
 from rankwright.scoring.prototypes import Prototypes
@@ -25,6 +26,7 @@ __all__ = [
     "KernelExpansion",
     "Linear",
     "Mapped",
+    "Network",
     "Ordinal",
     "OrdinalProbit",
     "Polynomial",
@@ -52,6 +54,7 @@ KINDS: dict[str, type[State]] = {
         Kernel,
         KernelExpansion,
         Mapped,
+        Network,
         Affine,
         QueryScale,
         Polynomial,

@@ -1,0 +1,207 @@
+"""AdaBoost's score used as a ranking."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankwright.feedback import Feedback, Grades
+from rankwright.feedback.base import FloatArray, IntArray
+from rankwright.parallel import Team
+from rankwright.rankers import rules
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting import alpha as methods
+from rankwright.rankers.boosting.choice import DEFAULTS
+from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.scans import BinnedScan, Scan, SortedScan
+from rankwright.rankers.learned import floats, integers, real
+from rankwright.scoring import Additive, Scorer
+
+__all__ = ["AdaBoostRanker"]
+
+
+class AdaBoostRanker(Ranker):
+    r"""Rows ordered by AdaBoost's score for "is it relevant?".
+
+    The authors of RankBoost propose it for comparison: with two grades, ranking can also be seen as
+    classification. Each row has a weight, whatever its query; each round adds the threshold on a
+    feature that separates relevant from other rows best, and raises the weight of the rows that are
+    still on the wrong side. The constant answer is among the weak classifiers; with it AdaBoost is
+    known to order about as well as RankBoost does.
+
+    Parameters
+    ----------
+    n_rounds : int >= 1, default 100
+    rel : float or None
+        Rows of this grade or a higher one are relevant; None: those above the lowest grade.
+    default : "learned", 0 or 1, default "learned"
+        The weak classifiers' answer for rows that lack the feature (NaN).
+    max_bins : int from 2 to 255, or None for every threshold, default 255
+    absent : "zero" or "abstain", default "zero"
+        What it means when a CSR matrix does not store an entry.
+    smoothing : float from 0 to 0.25, or None
+        Keeps the weight of a perfect weak classifier finite; None is 1 / (2 rows).
+
+    Attributes
+    ----------
+    feature_, threshold_, default_, alpha_ : (n_rounds,) arrays
+        A round adds ``alpha`` to the score of the rows above the threshold.
+    intercept_ : float
+        A row is relevant, says AdaBoost, if its score is above minus this. It has no say in the
+        order.
+
+    References
+    ----------
+    Y. Freund, R. E. Schapire: A decision-theoretic generalization of on-line learning and an
+    application to boosting. JCSS 55(1), 1997. C. Rudin, R. E. Schapire: Margin-based ranking and an
+    equivalence between AdaBoost and RankBoost. JMLR 10, 2009.
+
+    Examples
+    --------
+    >>> X = [[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, float("nan")]]
+    >>> AdaBoostRanker(n_rounds=3).fit(X, [0, 0, 1, 1]).rank(X)
+    array([3, 4, 1, 2])
+    """
+
+    _rules: ClassVar = {
+        "n_rounds": rules.at_least(1),
+        "rel": rules.either(rules.nothing(), rules.number()),
+        "default": rules.one_of("learned", 0, 1),
+        "max_bins": rules.Rule(
+            "an integer from 2 to 255 or None",
+            lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
+        ),
+        "absent": rules.one_of("zero", "abstain"),
+        "smoothing": rules.either(rules.nothing(), rules.between(1e-300, 0.25)),
+    }
+    _learned: ClassVar = {
+        "feature_": integers("n_rounds", low=0, high="n_features"),
+        "threshold_": floats("n_rounds", finite=False),
+        "default_": integers("n_rounds", low=0, high=1),
+        "alpha_": floats("n_rounds"),
+        "intercept_": real(),
+    }
+    _takes: ClassVar = (Grades,)
+    _abstains: ClassVar = True
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 100,
+        rel: float | None = None,
+        default: Any = "learned",
+        max_bins: int | None = 255,
+        absent: str = "zero",
+        smoothing: float | None = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.rel = rel
+        self.default = default
+        self.max_bins = max_bins
+        self.absent = absent
+        self.smoothing = smoothing
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        assert isinstance(feedback, Grades)
+        rows = _RowWeights(feedback, self.rel)
+        smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))
+        found: list[tuple[int, float, int, float]] = []
+        self.intercept_ = 0.0
+        with Team(1 if X.size < 200_000 else None) as team:
+            if rows.has_two_sides:
+                abstain = self.absent == "abstain"
+                columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
+                fast = self.max_bins is not None and not columns.is_sparse
+                scan = BinnedScan(columns, team) if fast else SortedScan(columns, team)
+                self._boost(scan, rows, smoothing, found)
+        self.feature_ = np.array([each[0] for each in found], np.int64)
+        self.threshold_ = np.array([each[1] for each in found], np.float64)
+        self.default_ = np.array([each[2] for each in found], np.int64)
+        self.alpha_ = np.array([each[3] for each in found], np.float64)
+
+    def _boost(
+        self,
+        scan: Scan,
+        rows: _RowWeights,
+        smoothing: float,
+        found: list[tuple[int, float, int, float]],
+    ) -> None:
+        for _ in range(self.n_rounds):
+            none = np.zeros(0, np.int64)
+            scan.scan(rows, (none, none, none))
+            edge, feature, cut, default = _best_edge(scan, rows, DEFAULTS[self.default])
+            if abs(edge) <= 1e-12:
+                return
+            alpha = methods.from_edge(edge, smoothing)
+            self.intercept_ -= alpha
+            if feature < 0:
+                self.intercept_ += 2 * alpha
+                rows.move(np.ones(len(rows.rows)), alpha)
+                continue
+            rows.move(2.0 * scan.hit(feature, cut, default).astype(np.float64) - 1.0, alpha)
+            found.append((feature, scan.threshold(feature, cut), default, 2 * alpha))
+
+    def _scorer(self) -> Scorer:
+        rounds = self.feature_, self.threshold_, self.default_, self.alpha_
+        return Additive.from_rounds(self.n_features_in_, *rounds, self.absent == "abstain")
+
+
+class _RowWeights:
+    """The distribution over rows: potential = weight * label, and its sum ``whole``."""
+
+    total = 1.0
+
+    def __init__(self, grades: Grades, rel: float | None) -> None:
+        weight = grades.sample_weight * grades.query_weight[grades.queries.codes]
+        used = np.flatnonzero(weight > 0)
+        # Sorted by grade, so that sums do not depend on the order in which rows were given.
+        self.rows: IntArray = used[np.argsort(grades.y[used], kind="stable")]
+        self.weight: FloatArray = weight[self.rows]
+        y = grades.y[self.rows]
+        relevant = y > y.min(initial=np.inf) if rel is None else y >= rel
+        self.label = np.where(relevant, 1.0, -1.0)
+        self.has_two_sides = bool(relevant.any() and not relevant.all())
+        self._scores = np.zeros(len(self.rows))
+        self.move(self._scores, 0.0)
+
+    def move(self, h: FloatArray, alpha: float) -> None:
+        self._scores = self._scores + alpha * h
+        margin = -self.label * self._scores
+        share = self.weight * np.exp(margin - margin.max(initial=-np.inf))
+        share /= share.sum() or 1.0
+        self.potential: FloatArray = share * self.label
+        self.whole = float(self.potential.sum())
+
+
+def _best_edge(
+    scan: Scan, rows: _RowWeights, allowed: tuple[bool, bool]
+) -> tuple[float, int, int, int]:
+    """The weak classifier with the largest |edge|: (edge, feature, cut, default).
+
+    Feature -1 is the constant answer. h is +1 for the rows hit and -1 for the others.
+    """
+    gains, whole = scan.gains, rows.whole
+    best = (whole, -1, 0, 0)
+    for feature in range(scan.n_features):
+        found: list[tuple[float, int, int, int]] = []
+        for default in range(2):
+            if not allowed[default] or (default and not scan.abstains[feature] and allowed[0]):
+                continue
+            for gain, cut in (
+                (gains.top[default, feature], gains.top_cut[default, feature]),
+                (gains.bottom[default, feature], gains.bottom_cut[default, feature]),
+            ):
+                if cut >= 0:
+                    edge = 2.0 * (float(gain) + default * whole) - whole
+                    found.append((edge, feature, int(cut), default))
+        if scan.abstains[feature]:
+            listed = 2.0 * float(gains.listed[feature]) - whole
+            if allowed[0]:
+                found.append((listed, feature, scan.listing_cut(feature), 0))
+            else:
+                found.append((-listed, feature, scan.empty_cut(feature), 1))
+        for each in found:
+            if abs(each[0]) > abs(best[0]) + 1e-12:
+                best = each
+    return best

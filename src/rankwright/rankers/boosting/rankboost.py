@@ -1,0 +1,292 @@
+"""RankBoost: preferences combined by boosting."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from rankwright.exceptions import DegenerateDataWarning, ParameterError
+from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
+from rankwright.rankers import rules
+from rankwright.rankers.base import FloatArray, Ranker
+from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
+from rankwright.rankers.boosting.explain import (
+    Curve,
+    Explanation,
+    generalization_bound,
+    vc_dimension,
+)
+from rankwright.rankers.boosting.stopping import EarlyStopping
+from rankwright.rankers.boosting.training import boost
+from rankwright.rankers.boosting.trees import TreeRanking
+from rankwright.rankers.learned import floats, integer, real
+from rankwright.scoring import Additive, Scorer
+
+__all__ = ["RankBoost"]
+
+
+class RankBoost(Ranker):
+    r"""A weighted sum of weak rankings, each the answer to the pairs that the others got wrong.
+
+    Preferences between rows get weights. Each round looks for the weak ranking h, usually "feature
+    i is above a threshold", that orders the weighted pairs best, adds it with a weight
+    :math:`\alpha` to the score :math:`H(x) = \sum_t \alpha_t h_t(x)`, and then raises the weight of
+    every pair that is still in the wrong order. Only the order of each feature's values matters. A
+    feature may abstain (NaN): rows that lack it get the default of the weak ranking, 0 or 1.
+
+    The share of misordered pairs is at most the product of the rounds' Z (Theorem 1). Grades and
+    two-sided feedback cost O(rows) a round however many pairs they stand for; lists of pairs cost
+    O(pairs).
+
+    Parameters
+    ----------
+    n_rounds : int >= 1, default 100
+    criterion : "r", "z" or "newton", default "r"
+        How a weak ranking is judged and weighted. ``r``: the paper's third method (WeakLearn.3),
+        fast. ``z``: the second (WeakLearn.2), exact, for 0/1 rankings. ``newton``: the first,
+        exact for any real-valued ranking (for 0/1 rankings the same as ``z``).
+    cumulative : "signed", True or False, default "signed"
+        What a feature may add. ``True``: the paper's .cum, every feature counts upwards.
+        ``"signed"``: each feature counts in one direction, which is learned. ``False``: anything.
+    default : "learned", 0 or 1, default "learned"
+        The weak rankings' value for rows that lack the feature.
+    max_bins : int from 2 to 255, or None, default 255
+        At most this many groups of values are told apart in each feature; with None, and wherever
+        a feature has fewer values, every threshold is tried.
+    weak : "threshold", "value" or a TreeRanking, default "threshold"
+        ``threshold``: [feature > threshold]. ``value``: the feature itself, scaled to 0 .. 1 on
+        the training rows (criterion ``r`` or ``newton``). A tree is always weighted by method 1;
+        ``criterion`` and ``cumulative`` say nothing about trees.
+    absent : "zero" or "abstain", default "zero"
+        What it means when a CSR matrix does not store an entry.
+    smoothing : float from 0 to 0.25, or None
+        Keeps the weight of a perfect weak ranking finite: alpha is computed as if this share of
+        the pairs were in wrong order. None is 1 / (2 pairs); 1e-12 follows the paper to the letter.
+    weighting : None or "ndcg", default None
+        With ``"ndcg"`` each pair also counts by what exchanging its rows would change NDCG by, in
+        the order of the moment: for the top of the list (grades only, criterion ``r`` or trees).
+    early_stopping : EarlyStopping or None
+        Keep the rounds up to the best one on held-out queries.
+    callbacks : list of functions, optional
+        Each is called with a ``Round`` after every round; a true answer ends the training.
+    progress : bool or None, default None
+        A progress bar, which only ever appears on a terminal; False: never.
+
+    Attributes
+    ----------
+    feature_, threshold_, default_, alpha_ : (n_rounds,) arrays
+        The weak rankings and their weights; a threshold of -inf says "has the feature". (Trees:
+        only ``alpha_``; their nodes are in ``node_*_``, ``root_`` is the first of each tree.)
+    scale_ : (n_rounds,) array or None
+        With ``weak="value"``, h(x) = (x - threshold) * scale.
+    z_ : (n_rounds,) array
+        By which factor each round lowered the bound on the ranking loss.
+    training_bound_ : float
+        The product of ``z_``, which ``train_rloss_`` cannot exceed, even with ties counted 1.
+    train_rloss_ : float
+        The share of the training pairs in wrong order, ties counted 1/2 (eq. 21).
+    feature_importances_ : (n_features,) array
+        Which part of the fall of log(training bound) the rounds of each feature achieved.
+    validation_ : (n_rounds_tried,) array or None
+        The measure on the held-out queries after each round.
+
+    References
+    ----------
+    Y. Freund, R. Iyer, R. E. Schapire, Y. Singer: An efficient boosting algorithm for combining
+    preferences. JMLR 4, 2003.
+
+    Examples
+    --------
+    >>> X = [[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, float("nan")]]
+    >>> model = RankBoost(n_rounds=3).fit(X, [0, 1, 1, 2])
+    >>> model.rank(X)
+    array([4, 2, 3, 1])
+    >>> print(model.explain(X[3], X[0]))
+    score difference +2.2758
+      +1.3799  x0 > 3
+      +0.8959  x0 > 1
+    """
+
+    _rules: ClassVar = {
+        "n_rounds": rules.at_least(1),
+        "criterion": rules.one_of("r", "z", "newton"),
+        "cumulative": rules.one_of("signed", True, False),
+        "default": rules.one_of("learned", 0, 1),
+        "max_bins": rules.Rule(
+            "an integer from 2 to 255 or None",
+            lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
+        ),
+        "weak": rules.either(
+            rules.one_of("threshold", "value"), rules.an_instance("a TreeRanking", TreeRanking)
+        ),
+        "absent": rules.one_of("zero", "abstain"),
+        "smoothing": rules.either(rules.nothing(), rules.between(1e-300, 0.25)),
+        "weighting": rules.either(rules.nothing(), rules.one_of("ndcg")),
+        "early_stopping": rules.either(
+            rules.nothing(), rules.an_instance("an EarlyStopping", EarlyStopping)
+        ),
+        "callbacks": rules.Rule(
+            "None or a list of functions",
+            lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
+        ),
+        "progress": rules.either(rules.nothing(), rules.a_flag()),
+    }
+    _learned: ClassVar = {
+        **LEARNED,
+        "training_bound_": real(low=0.0),
+        "train_rloss_": real(low=0.0, high=1.0),
+        "train_ties_": real(low=0.0, high=1.0),
+        "n_lower_": integer(low=0),
+        "n_upper_": integer(low=0),
+        "feature_importances_": floats("n_features", low=0.0, high=1.0),
+        "validation_": floats("n_rounds_tried", optional=True),
+    }
+    _takes: ClassVar = (Grades, Bipartite, Pairs)
+    _sums: ClassVar = True
+    _abstains: ClassVar = True
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 100,
+        criterion: str = "r",
+        cumulative: Any = "signed",
+        default: Any = "learned",
+        max_bins: int | None = 255,
+        weak: Any = "threshold",
+        absent: str = "zero",
+        smoothing: float | None = None,
+        weighting: str | None = None,
+        early_stopping: EarlyStopping | None = None,
+        callbacks: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.criterion = criterion
+        self.cumulative = cumulative
+        self.default = default
+        self.max_bins = max_bins
+        self.weak = weak
+        self.absent = absent
+        self.smoothing = smoothing
+        self.weighting = weighting
+        self.early_stopping = early_stopping
+        self.callbacks = callbacks
+        self.progress = progress
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        self._check_together(feedback)
+        trained = boost(self, X, feedback)
+        if len(trained.z) == 0 and feedback.total_weight > 0:
+            warnings.warn(
+                "RankBoost: no weak ranking orders the training pairs better than chance (are all "
+                "features constant inside the queries?): every score is 0.",
+                DegenerateDataWarning,
+                stacklevel=4,
+            )
+        for name, value in trained.ensemble.learned().items():
+            setattr(self, name, value)
+        self.z_ = np.array(trained.z)
+        self.training_bound_ = float(np.exp(np.log(self.z_).sum()))
+        self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
+        self.train_ties_ = trained.tied
+        self.n_lower_, self.n_upper_ = trained.n_lower, trained.n_upper
+        self.feature_importances_ = trained.ensemble.importances(self.z_, X.shape[1])
+        self.validation_ = trained.validation
+
+    def _check_together(self, feedback: Feedback) -> None:
+        """Refuse parameters that contradict each other."""
+        if isinstance(self.weak, TreeRanking):
+            self.weak.check()
+            if self.max_bins is None:
+                raise ParameterError(
+                    "RankBoost(weak=TreeRanking(), max_bins=None): trees are grown on bins. "
+                    "Give max_bins, an integer from 2 to 255."
+                )
+        elif self.weak == "value" and self.criterion == "z":
+            raise ParameterError(
+                'RankBoost(weak="value", criterion="z"): z is for 0/1 rankings. '
+                'Use criterion="newton", which is exact for real-valued ones.'
+            )
+        if self.weighting is None:
+            return
+        if not isinstance(feedback, Grades):
+            raise ParameterError(
+                'RankBoost(weighting="ndcg"): NDCG is defined on grades. '
+                f"Use fit(X, y, qid=qid) or Grades, not {type(feedback).__name__}."
+            )
+        if not isinstance(self.weak, TreeRanking) and self.criterion != "r":
+            raise ParameterError(
+                f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): these weights change '
+                'with the order, so Z has no closed form. Use criterion="r", or trees.'
+            )
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        return Ensemble.of(self)
+
+    def _scorer(self) -> Scorer:
+        return self._ensemble.scorer(len(self.alpha_))
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """The scores after each round, one round after the other."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        scores = np.zeros(X.shape[0])
+        for number in range(len(self.alpha_)):
+            scores = scores + self._ensemble.scorer(number + 1, first=number).decision_function(X)
+            yield scores
+
+    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
+        """Why row ``x1`` scores higher (or lower) than row ``x0``: weak rankings by contribution.
+
+        Parameters
+        ----------
+        x1, x0 : (n_features,) rows
+        n : int, optional
+            Only so many of the largest contributions.
+        """
+        check_is_fitted(self)
+        rows = self._checked(np.array([np.ravel(x1), np.ravel(x0)], float), reset=False)
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        found = self._ensemble.contributions(rows, [str(name) for name in names])
+        scores = self._scorer().decision_function(rows)
+        return Explanation(float(scores[0] - scores[1]), tuple(found[:n]))
+
+    def contribution(self, feature: int | str) -> Curve:
+        """What a feature adds to the score as a function of its value (monotone if cumulative)."""
+        check_is_fitted(self)
+        if isinstance(feature, str):
+            feature = list(self.feature_names_in_).index(feature)
+        scorer = self._scorer()
+        if not isinstance(scorer, Additive):
+            raise ParameterError(
+                f"RankBoost(weak={self.weak!r}).contribution: only sums of thresholds are a sum "
+                "of curves."
+            )
+        return Curve(*scorer.curve(int(feature)))
+
+    def generalization_bound(self, delta: float = 0.05, d: int | None = None) -> float:
+        """Theorem 3: with probability 1 - delta no more than this share of new pairs is misordered.
+
+        It holds for two-sided feedback with rows drawn independently, and thresholds as weak
+        rankings; for other feedback take it as a figure of merit. It is infinite unless there are
+        very many rows.
+
+        Parameters
+        ----------
+        delta : float, 0 < delta < 1
+        d : int >= 2, optional
+            The VC dimension of the weak rankings; by default a bound that holds for thresholds on
+            so many features, the largest d with 2 ** d <= 2 n_features (d + 1).
+        """
+        check_is_fitted(self)
+        rules.between(1e-300, 1.0).check("generalization_bound", "delta", delta)
+        d = vc_dimension(self.n_features_in_) if d is None else d
+        rules.at_least(2).check("generalization_bound", "d", d)
+        error = min(1.0, self.train_rloss_ + self.train_ties_ / 2)
+        return generalization_bound(error, self.n_lower_, self.n_upper_, len(self.alpha_), delta, d)

@@ -1,0 +1,293 @@
+"""The terms of a feedback as flat arrays: rows on levels, and pairs one by one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
+from rankwright.feedback.base import FloatArray, IntArray
+from rankwright.parallel import Team, ranges
+
+__all__ = ["NO_MASS", "Flags", "LevelTerm", "PairTerm", "count_roles", "number_rows", "read_terms"]
+
+Flags = NDArray[np.uint8]
+NO_MASS: FloatArray = np.zeros(0)
+
+
+class LevelTerm:
+    """Rows on the levels of queries: every row of a level above every row of the lower levels.
+
+    ``member`` holds rows (a row may be a member of several queries); the arrays are those that
+    :mod:`rankwright.feedback._kernels` describes.
+    """
+
+    def __init__(
+        self,
+        member: IntArray,
+        weight: FloatArray,
+        level: IntArray,
+        query: IntArray,
+        grade: FloatArray,
+        query_weight: FloatArray,
+        magnitude: NDArray[np.bool_],
+    ) -> None:
+        keep = _useful(weight, level, query, query_weight)
+        member, weight, level = member[keep], weight[keep], level[keep]
+        order = np.argsort(level, kind="stable")
+        self.member, self.weight = member[order], weight[order]
+        kept, counts = np.unique(level, return_counts=True)
+        self.level_ptr = _pointers(counts)
+        self.grade = grade[kept]
+        queries, n_levels = np.unique(query[kept], return_counts=True)
+        self.query_ptr = _pointers(n_levels)
+        self.query_weight = query_weight[queries]
+        self.magnitude = magnitude[queries]
+        self._make_room()
+
+    def _make_room(self) -> None:
+        n_members, n_levels = len(self.member), len(self.grade)
+        self.rising, self.falling = np.zeros(n_members), np.zeros(n_members)
+        self._potential, self._mass = np.zeros(n_members), NO_MASS
+        self.high, self.low = np.zeros(n_levels), np.zeros(n_levels)
+        self.lower_sum, self.upper_sum = np.zeros(n_levels), np.zeros(n_levels)
+        self._as_upper, self._as_lower = np.zeros(n_levels), np.zeros(n_levels)
+        self._query_mass = np.zeros(len(self.query_weight))
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        return (
+            self.member, self.weight, self.level_ptr, self.query_ptr, self.grade,
+            self.query_weight, self.magnitude,
+        )  # fmt: skip
+
+    @property
+    def n_pairs(self) -> int:
+        counts = np.diff(self.level_ptr).astype(np.float64)
+        plain = np.zeros(len(self.query_weight), bool)
+        return round(self._pair_sum(counts, np.ones(len(self.query_weight)), plain))
+
+    @property
+    def total_weight(self) -> float:
+        mass = np.add.reduceat(self.weight, self.level_ptr[:-1]) if len(self.weight) else self.grade
+        return self._pair_sum(mass, self.query_weight, self.magnitude)
+
+    def _pair_sum(
+        self, mass: FloatArray, query_weight: FloatArray, magnitude: NDArray[np.bool_]
+    ) -> float:
+        """Sum over pairs of levels of a query of mass * mass * query weight * gap."""
+        first = np.repeat(self.query_ptr[:-1], np.diff(self.query_ptr))
+        query = np.repeat(np.arange(len(query_weight)), np.diff(self.query_ptr))
+        grade = self.grade - self.grade[first]
+        below, below_y = _before(mass, first), _before(mass * grade, first)
+        gapped = np.where(magnitude[query], grade * below - below_y, below)
+        return float(np.sum(mass * gapped * query_weight[query]))
+
+    def weigh(
+        self,
+        team: Team,
+        scores: FloatArray,
+        hit: Flags,
+        step: float,
+        refresh: bool,
+        shift: float,
+        potential: FloatArray,
+        mass: FloatArray,
+    ) -> float:
+        """Write potentials (and masses) of all rows; return the weight of all pairs."""
+        from rankwright.feedback import _kernels
+
+        direct = len(self.member) == len(potential)
+        if mass.size and not direct and not self._mass.size:
+            self._mass = np.zeros(len(self.member))
+        own = potential if direct else self._potential
+        own_mass = (mass if direct else self._mass) if mass.size else NO_MASS
+
+        def block(bounds: tuple[int, int]) -> None:
+            _kernels.level_potentials(
+                scores, hit, step, refresh, *self.arrays, *bounds, shift, self.high, self.low,
+                self.rising, self.falling, self.lower_sum, self.upper_sum, self._as_upper,
+                self._as_lower, self._query_mass, own, own_mass,
+            )  # fmt: skip
+
+        team.map(block, self._blocks(team.threads))
+        if not direct:
+            potential[:] = 0.0
+            _kernels.scatter_add(own, self.member, potential)
+            if mass.size:
+                mass[:] = 0.0
+                _kernels.scatter_add(own_mass, self.member, mass)
+        return float(self._query_mass.sum())
+
+    def row_weights(self, n_rows: int) -> FloatArray:
+        """Per row, its weight times that of its query, added up over its queries."""
+        per_level = np.repeat(self.query_weight, np.diff(self.query_ptr))
+        each = self.weight * np.repeat(per_level, np.diff(self.level_ptr))
+        return np.bincount(self.member, each, n_rows).astype(np.float64)
+
+    def ndcg_gains(self) -> FloatArray:
+        """Per level, 2 ** grade - 1 over the ideal DCG of its query."""
+        if not len(self.grade):
+            return self.grade
+        # Grades below zero would have negative gains: count from the lowest instead.
+        gain = np.exp2(np.minimum(self.grade - min(0.0, self.grade.min()), 60.0)) - 1.0
+        n_levels = np.diff(self.query_ptr)
+        level = np.repeat(np.arange(len(gain)), np.diff(self.level_ptr))
+        query = np.repeat(np.arange(len(n_levels)), n_levels)
+        seat = np.repeat(level, self.places)  # one entry for each place of a list
+        ends = np.cumsum(np.bincount(query[seat], minlength=len(n_levels)))
+        place = ends[query[seat]] - np.arange(len(seat))  # the best grade comes first
+        ideal = np.bincount(query[seat], gain[seat] / np.log2(place + 1.0))
+        return np.asarray(gain / ideal[query])
+
+    @property
+    def places(self) -> IntArray:
+        """How many places of a list each member takes: a weight of 2 stands for two rows."""
+        return np.maximum(np.rint(self.weight), 1.0).astype(np.int64)
+
+    def weigh_ndcg(
+        self,
+        team: Team,
+        scores: FloatArray,
+        gain: FloatArray,
+        unit: float,
+        potential: FloatArray,
+        mass: FloatArray,
+    ) -> float:
+        """Potentials with each pair weighed by |delta NDCG|; needs a ``weigh`` of these scores."""
+        from rankwright.feedback import _kernels
+
+        places = self.places
+
+        def block(bounds: tuple[int, int]) -> None:
+            _kernels.ndcg_potentials(
+                scores, self.member, places, self.level_ptr, self.query_ptr, gain,
+                self.query_weight, *bounds, unit, self.high, self.low, self.rising, self.falling,
+                self._query_mass, potential, mass,
+            )  # fmt: skip
+
+        team.map(block, self._blocks(team.threads))
+        return float(self._query_mass.sum())
+
+    def _blocks(self, n_blocks: int) -> list[tuple[int, int]]:
+        """Ranges of queries with about as many members each."""
+        ends = self.level_ptr[self.query_ptr[1:]]
+        stops = np.searchsorted(ends, [stop for _, stop in ranges(int(ends[-1]), n_blocks)])
+        cuts = np.unique(np.concatenate([[0], stops + 1]).clip(0, len(ends)))
+        cuts[-1] = len(ends)
+        return [(a, b) for a, b in pairwise(cuts.tolist())]
+
+
+class PairTerm:
+    """Pairs one by one; ``share`` is the present weight of each."""
+
+    def __init__(self, lower: IntArray, upper: IntArray, weight: FloatArray) -> None:
+        keep = weight > 0
+        self.lower, self.upper, self.weight = lower[keep], upper[keep], weight[keep]
+        self.share = np.zeros(len(self.weight))
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.lower)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum())
+
+
+def read_terms(feedback: Feedback) -> tuple[LevelTerm, PairTerm]:
+    """All graded terms as queries of one term; all pairs as one list."""
+    terms = list(feedback.terms())
+    parts = [_levels_of(f, term) for f, term in terms if isinstance(term, Grades | Bipartite)]
+    listed = [(f, term) for f, term in terms if isinstance(term, Pairs)]
+    none = np.zeros(0, np.int64)
+    return _join_levels(parts), PairTerm(
+        np.concatenate([none, *(term.lower for _, term in listed)]),
+        np.concatenate([none, *(term.upper for _, term in listed)]),
+        np.concatenate([NO_MASS, *(factor * term.weight for factor, term in listed)]),
+    )
+
+
+Parts = tuple[IntArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray, NDArray[np.bool_]]
+
+
+def _levels_of(factor: float, term: Grades | Bipartite) -> Parts:
+    """Members (row, weight, level), levels (query, grade), queries (weight, magnitude)."""
+    if isinstance(term, Grades):
+        level, query, grade = term.levels
+        magnitude = np.full(len(term.query_weight), term.magnitude)
+        rows, weight = np.arange(len(term.y)), factor * term.query_weight
+        return rows, term.sample_weight, level, query, grade, weight, magnitude
+    rows = np.concatenate([term.lower, term.upper])
+    level = np.repeat([0, 1], [len(term.lower), len(term.upper)]).astype(np.int64)
+    each = np.concatenate([term.lower_weight, term.upper_weight])
+    query, grade = np.zeros(2, np.int64), np.array([0.0, 1.0])
+    return rows, each, level, query, grade, np.array([factor]), np.zeros(1, bool)
+
+
+def _join_levels(parts: list[Parts]) -> LevelTerm:
+    """Several graded terms as one, with the queries of all of them."""
+    none = np.zeros(0, np.int64)
+    if not parts:
+        return LevelTerm(none, NO_MASS, none, none, NO_MASS, NO_MASS, np.zeros(0, bool))
+    n_levels = _pointers([len(part[4]) for part in parts])
+    n_queries = _pointers([len(part[5]) for part in parts])
+    member, weight, level, query, grade, query_weight, magnitude = zip(*parts, strict=True)
+    return LevelTerm(
+        np.concatenate(member),
+        np.concatenate(weight),
+        np.concatenate([each + n_levels[i] for i, each in enumerate(level)]),
+        np.concatenate([each + n_queries[i] for i, each in enumerate(query)]),
+        np.concatenate(grade),
+        np.concatenate(query_weight),
+        np.concatenate(magnitude),
+    )
+
+
+def _before(values: FloatArray, first: IntArray) -> FloatArray:
+    """For each level, the sum of the values of the lower levels of its query."""
+    running: FloatArray = np.concatenate([[0.0], np.cumsum(values)])
+    return running[:-1] - running[first]
+
+
+def _useful(
+    weight: FloatArray, level: IntArray, query: IntArray, query_weight: FloatArray
+) -> NDArray[np.bool_]:
+    """Which members stand in a pair of positive weight."""
+    keep = (weight > 0) & (query_weight[query[level]] > 0)
+    filled = np.bincount(level[keep], minlength=len(query)) > 0
+    n_levels = np.bincount(query[filled], minlength=len(query_weight))
+    useful: NDArray[np.bool_] = keep & (n_levels[query[level]] >= 2)
+    return useful
+
+
+def _pointers(counts: Any) -> IntArray:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def number_rows(levels: LevelTerm, pairs: PairTerm, n_items: int) -> IntArray:
+    """Number the rows in use, members first and in their order; rewrite the terms accordingly."""
+    used = np.concatenate([levels.member, pairs.lower, pairs.upper])
+    _, first = np.unique(used, return_index=True)
+    rows = used[np.sort(first)].astype(np.int64)
+    number = np.full(n_items, -1, np.int64)
+    number[rows] = np.arange(len(rows))
+    levels.member = number[levels.member]
+    pairs.lower, pairs.upper = number[pairs.lower], number[pairs.upper]
+    return rows
+
+
+def count_roles(levels: LevelTerm, pairs: PairTerm, n_rows: int) -> tuple[int, int]:
+    """How many rows are the lower, and how many the upper, of some pair."""
+    lower, upper = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
+    lower[pairs.lower], upper[pairs.upper] = True, True
+    level = np.repeat(np.arange(len(levels.grade)), np.diff(levels.level_ptr))
+    first = np.zeros(len(levels.grade), bool)
+    last = np.zeros(len(levels.grade), bool)
+    first[levels.query_ptr[:-1]], last[levels.query_ptr[1:] - 1] = True, True
+    lower[levels.member[~last[level]]] = True
+    upper[levels.member[~first[level]]] = True
+    return int(lower.sum()), int(upper.sum())

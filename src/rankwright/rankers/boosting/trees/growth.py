@@ -1,0 +1,189 @@
+"""Growing one tree a round, best leaf first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.feedback.base import FloatArray
+from rankwright.parallel import Team
+from rankwright.rankers.boosting import alpha as methods
+from rankwright.rankers.boosting.choice import DEFAULTS
+from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.distribution import PairDistribution
+from rankwright.rankers.boosting.scans import BinnedScan
+from rankwright.rankers.boosting.trees.ranking import TreeRanking
+from rankwright.rankers.boosting.weak import WeakLearner
+
+__all__ = ["Tree", "TreeLearner"]
+
+
+@dataclass
+class Tree:
+    """The nodes of one tree, children after their parent; feature -1 is a leaf.
+
+    ``gain`` says what each split added, for the importance of features.
+    """
+
+    alpha: float = 0.0
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    default: list[int] = field(default_factory=list)
+    low: list[int] = field(default_factory=list)
+    high: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    gain: list[float] = field(default_factory=list)
+
+    def add_leaf(self, value: float) -> int:
+        for column, entry in zip(self._columns(), (-1, 0.0, 0, 0, 0, value, 0.0), strict=True):
+            column.append(entry)
+        return len(self.feature) - 1
+
+    def split(self, node: int, entries: tuple[Any, ...]) -> None:
+        for column, entry in zip(self._columns(), entries, strict=True):
+            column[node] = entry
+
+    def _columns(self) -> tuple[list[Any], ...]:
+        return (
+            self.feature, self.threshold, self.default, self.low, self.high, self.value, self.gain
+        )  # fmt: skip
+
+
+@dataclass
+class _Leaf:
+    """A leaf that may be split: its rows, its sums, and its best split."""
+
+    node: int
+    start: int
+    stop: int
+    sums: FloatArray
+    gain: float = 0.0
+    feature: int = -1
+    cut: int = 0
+    side: int = 0
+
+
+class TreeLearner(WeakLearner):
+    """A tree on the potentials, weighted by method 1 (or by the learning rate alone)."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        team: Team,
+        ranking: TreeRanking,
+        *,
+        default: Any,
+        smoothing: float,
+        line_search: bool,
+    ) -> None:
+        self._bins = BinnedScan(columns, team)
+        self._team, self._ranking = team, ranking
+        self._defaults = np.array(DEFAULTS[default])
+        self._smoothing, self._line_search = smoothing, line_search
+        n, d = columns.n_rows, columns.n_features
+        self._rows = np.zeros(n, np.int32)
+        self._room = np.zeros(n, np.int32)
+        self._best = np.zeros(d), np.zeros(d, np.int64), np.zeros(d, np.int64)
+        self._spare: list[FloatArray] = []
+        self._shape = (d, 256, 3)
+
+    def learn(self, pairs: PairDistribution) -> Tree | None:
+        tree, leaves = self._grow(pairs)
+        if len(leaves) == 1:
+            return None
+        h = np.empty(len(self._rows))
+        for leaf in leaves:
+            h[self._rows[leaf.start : leaf.stop]] = tree.value[leaf.node]
+        width = float(h.max() - h.min())
+        if width <= 0:
+            return None
+        alpha = 1.0
+        if self._line_search:
+            alpha = methods.from_curve(lambda a: pairs.curve(h, a), width, self._smoothing)
+        tree.alpha = self._ranking.learning_rate * alpha
+        if tree.alpha == 0.0:
+            return None
+        pairs.move_by(tree.alpha * h)
+        return tree
+
+    def _grow(self, pairs: PairDistribution) -> tuple[Tree, list[_Leaf]]:
+        self._rows[:] = np.arange(len(self._rows))
+        ridge = self._ranking.l2 * float(pairs.mass.sum() / pairs.count.sum())
+        ridge = max(ridge, 1e-12 * pairs.total)
+        tree = Tree()
+        root = _Leaf(tree.add_leaf(0.0), 0, len(self._rows), self._take_room())
+        self._sum(root, pairs)
+        self._find_split(root, ridge)
+        leaves = [root]
+        while len(leaves) < self._ranking.max_leaves:
+            best = leaves[_first_best([leaf.gain for leaf in leaves])]
+            if best.gain <= 1e-12 * pairs.total:
+                break
+            leaves.remove(best)
+            leaves += self._split(tree, best, pairs, ridge)
+        for leaf in leaves:
+            tree.value[leaf.node] = self._leaf_value(leaf, pairs, ridge)
+            self._spare.append(leaf.sums)
+        return tree, leaves
+
+    def _leaf_value(self, leaf: _Leaf, pairs: PairDistribution, ridge: float) -> float:
+        rows = np.sort(self._rows[leaf.start : leaf.stop])
+        return float(pairs.potential[rows].sum() / (pairs.mass[rows].sum() + ridge))
+
+    def _split(self, tree: Tree, leaf: _Leaf, pairs: PairDistribution, ridge: float) -> list[_Leaf]:
+        from rankwright.rankers.boosting.trees import _kernels
+
+        rows: NDArray[np.int32] = self._rows[leaf.start : leaf.stop]
+        n_down = _kernels.part_rows(
+            self._bins.codes[leaf.feature], rows, leaf.cut, leaf.side, self._room
+        )
+        middle = leaf.start + n_down
+        low, high = tree.add_leaf(0.0), tree.add_leaf(0.0)
+        threshold = self._bins.threshold(leaf.feature, leaf.cut)
+        entries = (leaf.feature, threshold, leaf.side, low, high, 0.0, leaf.gain)
+        tree.split(leaf.node, entries)
+        down = _Leaf(low, leaf.start, middle, leaf.sums)
+        up = _Leaf(high, middle, leaf.stop, leaf.sums)
+        few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
+        few.sums = self._take_room()
+        self._sum(few, pairs)
+        many.sums -= few.sums  # the sums of the parent are not needed any more
+        for child in (down, up):
+            self._find_split(child, ridge)
+        return [down, up]
+
+    def _sum(self, leaf: _Leaf, pairs: PairDistribution) -> None:
+        from rankwright.rankers.boosting.trees import _kernels
+
+        rows = self._rows[leaf.start : leaf.stop]
+        potential, mass, count = pairs.potential[rows], pairs.mass[rows], pairs.count[rows]
+        self._team.map(
+            lambda bounds: _kernels.sum_leaf(
+                self._bins.codes, rows, potential, mass, count, *bounds, leaf.sums
+            ),
+            self._bins.blocks,
+        )
+
+    def _find_split(self, leaf: _Leaf, ridge: float) -> None:
+        from rankwright.rankers.boosting.trees import _kernels
+
+        _kernels.best_splits(
+            leaf.sums, self._bins.n_cuts, self._defaults, ridge, self._ranking.min_items, 0,
+            len(self._best[0]), *self._best,
+        )  # fmt: skip
+        gains, cuts, sides = self._best
+        leaf.feature = _first_best(gains)
+        leaf.gain = float(gains[leaf.feature])
+        leaf.cut, leaf.side = int(cuts[leaf.feature]), int(sides[leaf.feature])
+
+    def _take_room(self) -> FloatArray:
+        return self._spare.pop() if self._spare else np.zeros(self._shape)
+
+
+def _first_best(gains: Any) -> int:
+    """The first of the gains that are the largest but for rounding."""
+    largest = max(gains)
+    return int(np.argmax(np.asarray(gains) >= largest - 1e-9 * abs(largest)))
