@@ -1,0 +1,264 @@
+"""RankNet: a small network trained on the order of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from rankwright.feedback import Feedback, Grades, Pairs
+from rankwright.metrics.evaluate import evaluate
+from rankwright.rankers import rules
+from rankwright.rankers.base import FloatArray, Ranker
+from rankwright.rankers.gradient.backprop import Adam, Trainee
+from rankwright.rankers.gradient.batches import Batch, QueryBatch, all_batches
+from rankwright.rankers.gram import dense
+from rankwright.rankers.learned import floats, integer, integers
+from rankwright.scoring import Network, Scorer
+
+__all__ = ["RankNet"]
+
+ROWS = 1 << 16  # rows made dense and standardised at a time
+
+
+class RankNet(Ranker):
+    r"""A network whose score differences say how likely each pair is in the right order.
+
+    With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
+    ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
+    rule). The slopes of all pairs of a query are added up per row before one back-propagation
+    through the network, so a query of n rows costs n passes through the network and not one per
+    pair. Any number of grades is taken. Features are standardised inside the model.
+
+    ``weighting="ndcg"`` multiplies the slope of a pair by what NDCG changes when its rows change
+    places in the present order (LambdaRank).
+
+    Parameters
+    ----------
+    hidden : sequence of int, default (10,)
+        Units of each tanh layer; () gives a linear model.
+    loss : "cross_entropy" or "fidelity", default "cross_entropy"
+    weighting : None or "ndcg", default None
+    learning_rate : float > 0, default 0.01
+        Of Adam's steps.
+    alpha : float >= 0, default 1e-4
+        Weight of 1/2 |weights|^2 in the objective (the mean pair loss plus this).
+    n_epochs : int, default 100
+        The most passes over all queries.
+    batch_queries : int, default 16
+        Queries a step looks at.
+    validation_fraction : float from 0 to 1, default 0.1
+        Share of the queries held out (rounded down: none of fewer than ten). Training stops when
+        ``patience`` epochs have brought nothing on them, and the best epoch is kept.
+    patience : int, default 10
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    layers_ : (n_layers,) array, units of each layer, the features first
+    weights_ : (n_weights,) array, see ``rankwright.scoring.Network``
+    train_losses_ : (n_epochs,) array, mean pair loss of each epoch
+    valid_losses_ : (n_epochs,) array, that of the held-out queries (1 - NDCG with
+        ``weighting="ndcg"``); empty where none were held out
+    n_iter_ : int, the epoch kept
+
+    References
+    ----------
+    C. Burges et al. (2005), Learning to rank using gradient descent. ICML.
+    C. Burges, R. Ragno, Q. Le (2006), Learning to rank with nonsmooth cost functions. NIPS.
+
+    Examples
+    --------
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]  # good in the middle: no linear order
+    >>> model = RankNet(random_state=0, n_epochs=300).fit(X, [0, 1, 1, 0])
+    >>> sorted(model.rank(X)[[1, 2]].tolist())
+    [1, 2]
+    """
+
+    _rules: ClassVar = {
+        "hidden": rules.Rule("a sequence of integers >= 1", lambda value: _are_sizes(value)),
+        "loss": rules.one_of("cross_entropy", "fidelity"),
+        "weighting": rules.either(rules.nothing(), rules.one_of("ndcg")),
+        "learning_rate": rules.positive(),
+        "alpha": rules.number(0.0),
+        "n_epochs": rules.at_least(1),
+        "batch_queries": rules.at_least(1),
+        "validation_fraction": rules.between(0.0, 0.9),
+        "patience": rules.at_least(1),
+        "random_state": rules.a_seed(),
+    }
+    _learned: ClassVar = {
+        "layers_": integers("n_layers", low=1),
+        "weights_": floats("n_weights"),
+        "train_losses_": floats("n_epochs"),
+        "valid_losses_": floats("n_valid_epochs"),
+        "n_iter_": integer(low=0),
+    }
+    _takes: ClassVar = (Grades, Pairs)
+    _sums: ClassVar = True
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (10,),
+        loss: str = "cross_entropy",
+        weighting: str | None = None,
+        learning_rate: float = 0.01,
+        alpha: float = 1e-4,
+        n_epochs: int = 100,
+        batch_queries: int = 16,
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.loss = loss
+        self.weighting = weighting
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.n_epochs = n_epochs
+        self.batch_queries = batch_queries
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        seed = check_random_state(self.random_state).randint(2**31)
+        rng = np.random.default_rng(seed)
+        batches = all_batches(feedback, self.weighting)
+        shift, scale = _mean_and_spread(X, _row_weights(feedback, X.shape[0]))
+        layers = [X.shape[1], *(int(size) for size in self.hidden), 1]
+        training = _Training(self, X, shift, scale, Trainee(layers, rng))
+        training.run(batches, rng)
+        self.layers_ = np.array(layers)
+        self.weights_ = training.best.folded(shift, scale)
+        self.train_losses_ = np.array(training.train_losses, dtype=np.float64)
+        self.valid_losses_ = np.array(training.valid_losses, dtype=np.float64)
+        self.n_iter_ = training.best_epoch
+
+    def _scorer(self) -> Scorer:
+        return Network(self.layers_, self.weights_)
+
+
+class _Training:
+    """The epochs of one fit."""
+
+    def __init__(
+        self, model: RankNet, X: Any, shift: FloatArray, scale: FloatArray, net: Trainee
+    ) -> None:
+        self.model, self.X, self.shift, self.scale, self.net = model, X, shift, scale, net
+        self.best, self.best_epoch = net, 0
+        self.train_losses: list[float] = []
+        self.valid_losses: list[float] = []
+
+    def run(self, batches: list[Batch], rng: np.random.Generator) -> None:
+        """Train for the epochs that pay; without any pair the first weights stay."""
+        if not batches:
+            return
+        train, valid = self._split(batches, rng)
+        mass = sum(
+            batch.sums(np.zeros(len(batch.rows)), self.model.loss, None)[1] for batch in train
+        )
+        adam = Adam(len(self.net.weights), float(self.model.learning_rate))
+        for epoch in range(1, self.model.n_epochs + 1):
+            self.train_losses.append(self._epoch(train, mass, adam, rng))
+            if valid:
+                self.valid_losses.append(self._held_out_loss(valid))
+            if not valid or self.valid_losses[-1] <= min(self.valid_losses):
+                self.best, self.best_epoch = self._copy(), epoch
+            elif epoch - self.best_epoch >= self.model.patience:
+                break
+
+    def _split(
+        self, batches: list[Batch], rng: np.random.Generator
+    ) -> tuple[list[Batch], list[Batch]]:
+        """Hold out some queries of each feedback."""
+        train, valid = [], []
+        for batch in batches:
+            n = batch.n_units
+            n_out = int(self.model.validation_fraction * n)
+            if n_out == 0:
+                train.append(batch)
+                continue
+            order = rng.permutation(n)
+            valid.append(batch.take(np.sort(order[:n_out])))
+            train.append(batch.take(np.sort(order[n_out:])))
+        return train, valid
+
+    def _epoch(
+        self, train: list[Batch], mass: float, adam: Adam, rng: np.random.Generator
+    ) -> float:
+        """One pass over all queries; returns the mean pair loss met on the way."""
+        model = self.model
+        cuts = [
+            (batch, units)
+            for batch in train
+            for units in _cut(batch.n_units, model.batch_queries, rng)
+        ]
+        value = weight = 0.0
+        for batch, units in (cuts[i] for i in rng.permutation(len(cuts))):
+            part = batch if len(units) == batch.n_units else batch.take(units)
+            scores, values = self.net.forward(self._rows(part))
+            found, own, slope = part.sums(scores, model.loss, model.weighting)
+            # Weights by NDCG are shares already: the mean is over their own sum.
+            scale = len(cuts) / mass if model.weighting is None else 1.0 / max(own, 1e-300)
+            gradient = scale * self.net.gradient(values, slope) + model.alpha * self.net.weights
+            self.net.weights = self.net.weights + adam.step(gradient)
+            value, weight = value + found, weight + own
+        return value / max(weight, 1e-300)
+
+    def _held_out_loss(self, valid: list[Batch]) -> float:
+        if self.model.weighting == "ndcg":
+            return float(np.mean([1.0 - self._ndcg(b) for b in valid if isinstance(b, QueryBatch)]))
+        found = [
+            batch.sums(self.net.forward(self._rows(batch))[0], self.model.loss, None)[:2]
+            for batch in valid
+        ]
+        return sum(value for value, _ in found) / sum(weight for _, weight in found)
+
+    def _ndcg(self, batch: QueryBatch) -> float:
+        pairs = batch.pairs
+        qid = np.repeat(np.arange(pairs.n_queries), np.diff(pairs.ptr))
+        scores = self.net.forward(self._rows(batch))[0]
+        return float(evaluate(scores, pairs.grade, qid, "NDCG")["NDCG"])
+
+    def _rows(self, batch: Batch) -> FloatArray:
+        return (dense(self.X[batch.rows]) - self.shift) / self.scale
+
+    def _copy(self) -> Trainee:
+        copy = Trainee.__new__(Trainee)
+        copy.layers, copy.weights = self.net.layers, self.net.weights.copy()
+        return copy
+
+
+def _cut(n: int, size: int, rng: np.random.Generator) -> list[Any]:
+    """The numbers 0 .. n - 1 in random runs of ``size``; one run, in order, if they fit in it."""
+    if n <= size:
+        return [np.arange(n)]
+    order = rng.permutation(n)
+    return [order[start : start + size] for start in range(0, n, size)]
+
+
+def _row_weights(feedback: Feedback, n_items: int) -> FloatArray:
+    if not isinstance(feedback, Grades):
+        return np.ones(n_items)
+    return np.asarray(feedback.sample_weight * feedback.query_weight[feedback.queries.codes])
+
+
+def _mean_and_spread(X: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean and deviation of each column, in blocks of rows; a constant column gets 1."""
+    total = weight.sum()
+    share = weight / total if total > 0 else np.full(len(weight), 1.0 / len(weight))
+    mean = np.asarray(X.T @ share).ravel()
+    square = np.zeros(X.shape[1])
+    for start in range(0, X.shape[0], ROWS):
+        rows = slice(start, start + ROWS)
+        square += share[rows] @ np.square(dense(X[rows]) - mean)
+    spread = np.sqrt(square)
+    return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(rules.at_least(1).test(size) for size in value)

@@ -1,0 +1,158 @@
+"""Smooth losses of a pair, as functions of its difference of scores, and their sums over queries.
+
+A pair (i above j) with difference d = s_i - s_j is in the right order with probability
+P = 1 / (1 + exp(-d)).
+
+``cross_entropy``  -log P: grows without bound for a wrong pair (RankNet)
+``fidelity``       1 - sqrt(P): at most 1, so one bad pair or query cannot rule (FRank)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.exceptions import DataError
+from rankwright.feedback import Grades
+from rankwright.parallel import map_blocks
+
+__all__ = ["LOSSES", "PairLoss", "QueryPairs", "cross_entropy", "fidelity"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+PairLoss = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+N_BLOCKS = 8  # fixed, so that the order of additions does not depend on the number of threads
+MAX_GRADE = 50  # 2 ** y - 1 stays exact in float64
+
+
+def cross_entropy(difference: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """-log P and its derivative.
+
+    >>> value, slope = cross_entropy(np.array([0.0]))
+    >>> value.round(4), slope
+    (array([0.6931]), array([-0.5]))
+    """
+    return np.logaddexp(0.0, -difference), -_chance(-difference)
+
+
+def fidelity(difference: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """1 - sqrt(P) and its derivative.
+
+    >>> value, slope = fidelity(np.array([-1000.0, 0.0]))
+    >>> value.round(4), slope.round(4) + 0.0
+    (array([1.    , 0.2929]), array([ 0.    , -0.1768]))
+    """
+    root = np.sqrt(_chance(difference))
+    return 1.0 - root, -0.5 * root * _chance(-difference)
+
+
+def _chance(difference: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -difference)))
+
+
+# name -> (the loss, its number in the compiled loops)
+LOSSES: dict[str, tuple[PairLoss, int]] = {
+    "cross_entropy": (cross_entropy, 0),
+    "fidelity": (fidelity, 1),
+}
+
+
+@dataclass(frozen=True)
+class QueryPairs:
+    """Graded rows grouped by query, ready for sums of a loss over their pairs.
+
+    The sums cost O(pairs), as these losses do not split into sums over rows; nothing of that size
+    is stored.
+
+    Attributes
+    ----------
+    rows : (n,) rows of X, query by query
+    ptr : (n_queries + 1,)
+    grade, weight : (n,)
+    query_weight : (n_queries,)
+    magnitude : whether a pair also counts by its difference of grades
+    """
+
+    rows: IntArray
+    ptr: IntArray
+    grade: FloatArray
+    weight: FloatArray
+    query_weight: FloatArray
+    magnitude: bool
+
+    @classmethod
+    def of(cls, grades: Grades, factor: float = 1.0) -> QueryPairs:
+        """Queries with at least one pair; rows of weight zero are left out."""
+        n_queries = grades.queries.n_queries
+        level, query, _ = grades.levels
+        mass = np.bincount(level, grades.sample_weight, len(query))
+        n_levels = np.bincount(query[mass > 0], minlength=n_queries)
+        wanted = (n_levels > 1) & (grades.query_weight > 0)
+        order = grades.queries.order
+        code = grades.queries.codes[order]
+        rows = order[wanted[code] & (grades.sample_weight[order] > 0)]
+        sizes = np.bincount(grades.queries.codes[rows], minlength=n_queries)[wanted]
+        return cls(
+            rows,
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int64),
+            grades.y[rows],
+            grades.sample_weight[rows],
+            factor * grades.query_weight[wanted],
+            grades.magnitude,
+        )
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.ptr) - 1
+
+    def take(self, queries: IntArray) -> QueryPairs:
+        """Some of the queries."""
+        sizes = np.diff(self.ptr)[queries]
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int64)
+        index = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[queries], sizes)
+        return QueryPairs(
+            self.rows[index],
+            ptr,
+            self.grade[index],
+            self.weight[index],
+            self.query_weight[queries],
+            self.magnitude,
+        )
+
+    def sums(
+        self, scores: FloatArray, loss: str, weighting: str | None = None
+    ) -> tuple[float, float, FloatArray]:
+        """The weighted sum of losses, the sum of the weights, and the slope by score.
+
+        ``scores`` are those of ``rows``. With ``weighting="ndcg"`` a pair counts by what NDCG
+        changes when its two rows change places in the order of these scores (LambdaRank); the
+        slope is then that of the loss with the weights held.
+        """
+        from rankwright.rankers import _kernels
+
+        slope, code = np.zeros(len(scores)), LOSSES[loss][1]
+        gain = self._gain() if weighting == "ndcg" else np.zeros(0)
+        cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)
+
+        def work(block: tuple[int, int]) -> tuple[float, float]:
+            found: tuple[float, float] = _kernels.pair_loss_sums(
+                scores, self.grade, self.weight, self.query_weight, self.ptr, *block,
+                gain, code, self.magnitude, slope,
+            )  # fmt: skip
+            return found
+
+        found = map_blocks(work, pairwise(cuts))
+        return sum(value for value, _ in found), sum(weight for _, weight in found), slope
+
+    def _gain(self) -> FloatArray:
+        if len(self.grade) and (self.grade.min() < 0 or self.grade.max() > MAX_GRADE):
+            raise DataError(
+                "weighting='ndcg' counts a grade y as a gain of 2 ** y - 1 and found grades from "
+                f"{self.grade.min():g} to {self.grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
+            )
+        return np.asarray(np.exp2(self.grade) - 1.0)

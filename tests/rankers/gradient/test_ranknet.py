@@ -1,0 +1,168 @@
+"""RankNet: gradients by finite differences, the losses as printed, and steady training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankwright import RankNet
+from rankwright.exceptions import DataError, FeedbackError
+from rankwright.feedback import Grades, Pairs
+from rankwright.metrics.evaluate import evaluate
+from rankwright.rankers.gradient.backprop import Trainee
+from rankwright.rankers.gradient.batches import all_batches
+from rankwright.rankers.losses import LOSSES, QueryPairs
+from rankwright.testing.problem import make_problem
+
+PROBLEM = make_problem(n_queries=3, n_items=7, n_features=3)
+
+
+def grades(**options: Any) -> Grades:
+    rng = np.random.default_rng(0)
+    return Grades(PROBLEM.y, PROBLEM.qid, sample_weight=rng.integers(1, 4, 21), **options)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("magnitude", [False, True])
+def test_sums_over_queries_equal_sums_over_written_out_pairs(loss: str, magnitude: bool) -> None:
+    feedback = grades(magnitude=magnitude, query_weight=[1.0, 0.5, 2.0])
+    pairs = feedback.to_pairs()
+    scores = np.random.default_rng(1).normal(size=21) * 3
+    own = QueryPairs.of(feedback)
+    value, weight, slope = own.sums(scores[own.rows], loss)
+    each, bend = LOSSES[loss][0](scores[pairs.upper] - scores[pairs.lower])
+    wanted = np.bincount(pairs.upper, pairs.weight * bend, 21)
+    wanted -= np.bincount(pairs.lower, pairs.weight * bend, 21)
+    assert value == pytest.approx(pairs.weight @ each)
+    assert weight == pytest.approx(feedback.total_weight)
+    np.testing.assert_allclose(slope, wanted[own.rows], atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("difference", [-800.0, -3.0, 0.0, 0.5, 40.0, 800.0])
+def test_slopes_of_losses_are_finite_differences(loss: str, difference: float) -> None:
+    function, step = LOSSES[loss][0], 1e-5
+    values, slopes = function(np.array([difference - step, difference, difference + step]))
+    assert slopes[1] == pytest.approx((values[2] - values[0]) / (2 * step), abs=1e-8)
+
+
+def test_losses_are_as_printed() -> None:
+    chance = 1 / (1 + np.exp(-0.7))
+    assert LOSSES["cross_entropy"][0](np.array([0.7]))[0][0] == pytest.approx(-np.log(chance))
+    assert LOSSES["fidelity"][0](np.array([0.7]))[0][0] == pytest.approx(1 - np.sqrt(chance))
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
+def test_the_gradient_is_that_of_finite_differences(loss: str, hidden: tuple[int, ...]) -> None:
+    net = Trainee([3, *hidden, 1], np.random.default_rng(2))
+    (batch,) = all_batches(grades(), None)
+
+    def value(weights: Any) -> float:
+        net.weights = weights
+        return batch.sums(net.forward(PROBLEM.X[batch.rows])[0], loss, None)[0]
+
+    start = net.weights.copy()
+    scores, values = net.forward(PROBLEM.X[batch.rows])
+    found = net.gradient(values, batch.sums(scores, loss, None)[2])
+    for i in range(len(start)):
+        step = np.zeros(len(start))
+        step[i] = 1e-5
+        wanted = (value(start + step) - value(start - step)) / 2e-5
+        assert found[i] == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+
+
+def test_ndcg_weights_are_what_an_exchange_in_the_present_order_changes() -> None:
+    rng = np.random.default_rng(3)
+    y, scores = rng.integers(0, 4, 8).astype(float), rng.normal(size=8)
+    own = QueryPairs.of(Grades(y))
+    _, _, slope = own.sums(scores[own.rows], "cross_entropy", "ndcg")
+    wanted, ndcg = np.zeros(8), evaluate(scores, y, measures="NDCG")["NDCG"]
+    for i in range(8):
+        for j in range(8):
+            if y[i] > y[j]:
+                swapped = scores.copy()
+                swapped[[i, j]] = scores[[j, i]]
+                change = abs(evaluate(swapped, y, measures="NDCG")["NDCG"] - ndcg)
+                bend = -1 / (1 + np.exp(scores[i] - scores[j]))
+                wanted[i] += change * bend
+                wanted[j] -= change * bend
+    np.testing.assert_allclose(slope, wanted[own.rows], atol=1e-12)
+
+
+@pytest.mark.parametrize("weighting", [None, "ndcg"])
+def test_a_row_of_weight_two_weighs_as_two_rows(weighting: Any) -> None:
+    rng = np.random.default_rng(5)
+    y, scores = rng.integers(0, 3, 6).astype(float), rng.normal(size=6)
+    weight = np.array([1, 2, 3, 1, 2, 1])
+    copies = np.repeat(np.arange(6), weight)
+    own, wide = QueryPairs.of(Grades(y, sample_weight=weight)), QueryPairs.of(Grades(y[copies]))
+    found = own.sums(scores[own.rows], "fidelity", weighting)
+    wanted = wide.sums(scores[copies][wide.rows], "fidelity", weighting)
+    assert found[0] == pytest.approx(wanted[0])
+    by_row = np.bincount(copies[wide.rows], wanted[2], 6)
+    np.testing.assert_allclose(found[2], by_row[own.rows], atol=1e-12)
+
+
+def test_pairs_as_grades_give_the_same_sums() -> None:
+    (by_query,), (by_pair,) = all_batches(grades(), None), all_batches(grades().to_pairs(), None)
+    scores = np.random.default_rng(1).normal(size=21)
+    one = by_query.sums(scores[by_query.rows], "cross_entropy", None)
+    other = by_pair.sums(scores[by_pair.rows], "cross_entropy", None)
+    assert one[0] == pytest.approx(other[0])
+    slopes = np.zeros((2, 21))
+    slopes[0, by_query.rows], slopes[1, by_pair.rows] = one[2], other[2]
+    np.testing.assert_allclose(slopes[0], slopes[1], atol=1e-12)
+
+
+def test_a_linear_network_reaches_the_optimum_of_its_convex_problem() -> None:
+    from scipy.optimize import minimize
+
+    feedback = Grades(PROBLEM.y, PROBLEM.qid)
+    X = (PROBLEM.X - PROBLEM.X.mean(0)) / PROBLEM.X.std(0)
+    pairs = feedback.to_pairs()
+
+    def objective(coef: Any) -> float:
+        gap = (X[pairs.upper] - X[pairs.lower]) @ coef
+        return float(np.logaddexp(0, -gap).mean() + 0.05 * coef @ coef)
+
+    best = minimize(objective, np.zeros(3)).x
+    model = RankNet(hidden=(), alpha=0.1, n_epochs=3000, learning_rate=0.005, random_state=0)
+    coef = model.fit_feedback(PROBLEM.X, feedback).weights_ * PROBLEM.X.std(0)
+    np.testing.assert_allclose(coef, best, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("weighting", [None, "ndcg"])
+def test_it_learns_an_order_that_is_not_linear(loss: str, weighting: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(600, 2)), np.repeat(np.arange(30), 20)
+    y = np.digitize(-np.abs(X[:, 0]), [-1.0, -0.4]).astype(float)
+    model = RankNet(
+        loss=loss, weighting=weighting, random_state=1, learning_rate=0.03, validation_fraction=0.0
+    )
+    assert model.fit(X, y, qid=qid).score(X, y, qid=qid) > 0.9
+
+
+def test_training_stops_when_held_out_queries_say_so() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 30)), rng.integers(0, 2, 300)  # nothing but noise
+    model = RankNet(n_epochs=500, patience=5, random_state=0, validation_fraction=0.3)
+    model.fit(X, y, qid=np.repeat(np.arange(30), 10))
+    assert len(model.train_losses_) < 500
+    assert model.n_iter_ == 1 + np.flatnonzero(model.valid_losses_ == model.valid_losses_.min())[-1]
+
+
+def test_few_queries_are_not_held_out() -> None:
+    model = RankNet(n_epochs=3, random_state=0).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
+    assert len(model.valid_losses_) == 0
+    assert len(model.train_losses_) == 3
+
+
+def test_ndcg_weights_need_grades_from_zero() -> None:
+    with pytest.raises(DataError, match="gain"):
+        RankNet(weighting="ndcg").fit([[0.0], [1.0]], [-1, 1])
+    with pytest.raises(FeedbackError, match="needs grades"):
+        RankNet(weighting="ndcg").fit_feedback([[0.0], [1.0]], Pairs([0], [1]))
