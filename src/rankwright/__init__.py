@@ -31,6 +31,7 @@ _PUBLIC = {
     "metrics.measure": ["Measure"],
     "metrics.comparison": ["compare"],
     "rankers.base": ["Ranker"],
+    "rankers.gradient.large_margin": ["LargeMarginOrdinal"],
     "rankers.gradient.ranknet": ["RankNet"],
     "rankers.gradient.ranksvm": ["RankSVM"],
     "rankers.gradient.regression": ["Regression"],

@@ -20,6 +20,7 @@ INSTANCES = [
     rw.AdaBoostRanker(),
     rw.RankNet(n_epochs=40, learning_rate=0.03, random_state=0),
     rw.RankNet(hidden=(), loss="fidelity", n_epochs=40, learning_rate=0.1, random_state=0),
+    rw.LargeMarginOrdinal(),
     rw.KeepRank(),
     rw.KeepRank(levels="ordinal", kernel="poly", shuffle=True, random_state=0),
     rw.OnlineKeepRank(),

@@ -93,7 +93,7 @@ class RankSVM(Ranker):
         "gap_": real(low=0.0),
         "n_iter_": integer(low=0),
     }
-    _takes: ClassVar = (Grades, Bipartite, Pairs)
+    _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades, Bipartite, Pairs)
     _sums: ClassVar = True
 
     coef_: FloatArray | None
