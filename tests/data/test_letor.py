@@ -125,6 +125,9 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     [
         {"n_features": 0},
         {"n_features": 2**31},
+        {"n_features": 2.5},
+        {"n_features": True},
+        {"dense": "auto"},
         {"comments": "all"},
         {"on_bad_line": "ignore"},
         {"max_bad": -1},

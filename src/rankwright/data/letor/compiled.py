@@ -46,7 +46,7 @@ class CompiledBlocks:
         if not data.endswith(b"\n"):
             data += b"\n"
         text, state = np.frombuffer(data, np.uint8), np.zeros(3, np.int64)
-        self._make_room(data)
+        self._make_room(int(np.count_nonzero(text == 10)), len(data))
         self._is_utf8 = is_utf8(data)
         self._run(text, state)
         number, counted = first_line, 0
@@ -94,8 +94,8 @@ class CompiledBlocks:
             span[4] = data.index(docid, span[2])  # any place that says the same
             span[5] = span[4] + len(docid)
 
-    def _make_room(self, data: bytes) -> None:
-        n_lines, n_values = data.count(b"\n"), len(data) // 4 + 1  # the shortest feature: " 1:0"
+    def _make_room(self, n_lines: int, n_bytes: int) -> None:
+        n_values = n_bytes // 4 + 1  # the shortest feature: " 1:0"
         if n_lines > self._rows.n_lines or n_values > self._rows.n_values:
             self._rows = _Rows(max(n_lines, self._rows.n_lines), max(n_values, self._rows.n_values))
 
@@ -124,18 +124,18 @@ class CompiledBlocks:
             block.qids = [data[start:stop] for start, stop in spans[heads, :2].tolist()]
             block.runs = np.diff(heads, append=n_rows).tolist()
         if self._keep_docid:
-            texts = _cut(data, spans[:, 4:])
-            block.docids = [text or None for text in texts]
+            block.docids = [text or None for text in _cut(data, spans[:, 4:])]
         if self._keep_comment:
-            texts = _cut(data, spans[:, 2:4])
+            texts, starts = _cut(data, spans[:, 2:4]), spans[:, 2].tolist()
             block.comments = [
-                text if start else None for text, start in zip(texts, spans[:, 2], strict=True)
+                text if start else None for text, start in zip(texts, starts, strict=True)
             ]
         return block
 
 
 def _cut(data: bytes, spans: NDArray[np.int64]) -> list[str]:
+    pairs = zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)
     if data.isascii():
         text = data.decode("ascii")
-        return [text[start:stop] for start, stop in spans.tolist()]
-    return [data[start:stop].decode() for start, stop in spans.tolist()]
+        return [text[start:stop] for start, stop in pairs]
+    return [data[start:stop].decode() for start, stop in pairs]

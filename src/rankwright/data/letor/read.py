@@ -106,7 +106,7 @@ def read_letor(
     (array([[0.5, 1. ],
            [0. , nan]]), array([7, 7]), ['A', 'B'])
     """
-    _check_options(n_features, comments)
+    _check_options(n_features, dense, comments)
     sizes = None if group is None else read_groups(group)
     with open_source(path) as source:
         bad = BadLines(source.name, on_bad_line, max_bad, quarantine)
@@ -126,9 +126,14 @@ def read_letor(
     return table.finish(qid, tuple(bad.lines))
 
 
-def _check_options(n_features: int | None, comments: str) -> None:
-    if n_features is not None and not 1 <= n_features <= MAX_FEATURES:
-        raise ParameterError(f"read_letor(n_features={n_features}): must be 1 .. {MAX_FEATURES}.")
+def _check_options(n_features: Any, dense: Any, comments: Any) -> None:
+    is_number = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool)
+    if n_features is not None and not (is_number and 1 <= n_features <= MAX_FEATURES):
+        raise ParameterError(
+            f"read_letor(n_features={n_features!r}): must be a whole number, 1 to {MAX_FEATURES}."
+        )
+    if dense not in (None, True, False):
+        raise ParameterError(f"read_letor(dense={dense!r}): must be True, False or None.")
     if comments not in ("docid", "keep", "drop"):
         raise ParameterError(
             f'read_letor(comments={comments!r}): must be "docid", "keep" or "drop".'

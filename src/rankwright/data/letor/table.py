@@ -59,12 +59,15 @@ class Growing:
         needed = self.size + n_more
         if needed <= len(self._array):
             return
-        total = int(needed / share * 1.02) if share else needed + needed // 2
-        if len(self._array) == 0:
-            self._array = np.zeros(max(needed, total), self._array.dtype)
-        else:
-            room = max(needed, min(total, needed + needed // 2))
-            self._array.resize(room, refcheck=False)
+        total = max(needed, int(needed / share * 1.02) if share else 0)
+        more = needed + needed // 2
+        if len(self._array) > 0:
+            self._array.resize(min(total, more) if share else more, refcheck=False)
+            return
+        try:
+            self._array = np.zeros(total if share else more, self._array.dtype)
+        except MemoryError:  # of the guess, perhaps not of what is needed
+            self._array = np.zeros(needed, self._array.dtype)
 
     def append(self, values: NDArray[Any], share: float | None = None) -> None:
         self.reserve(len(values), share)
