@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import log2
 
+import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
@@ -166,3 +167,27 @@ def test_ties_and_empty_win_over_the_tool() -> None:
     ours = evaluate(*data, like="xgboost", ties="expected", empty="skip")
     assert ours.n_skipped("AP") == ours.n_skipped("P@2") == 1
     assert ours["P@2"] == evaluate(*data)["P@2"]
+
+
+def test_items_never_retrieved_count_as_relevant_but_stand_in_no_list() -> None:
+    """Judged but unretrieved documents (score -inf) against trec_eval, which sees them only in
+    the judgements."""
+    rng = np.random.default_rng(3)
+    qrels, run, rows = [], [], []
+    for query in range(30):
+        for document in range(20):
+            grade, listed = int(rng.integers(0, 3)), bool(rng.random() < 0.6)
+            qrels.append(ir_measures.Qrel(f"q{query}", f"d{document}", grade))
+            score = float(rng.normal()) if listed else -np.inf
+            if listed:
+                run.append(ir_measures.ScoredDoc(f"q{query}", f"d{document}", score))
+            rows.append((f"q{query}", f"d{document}", score, grade))
+    qid, docid, scores, grades = zip(*rows, strict=True)
+    pairs = {
+        "NDCG@10": ir_measures.nDCG @ 10, "AP": ir_measures.AP, "P@10": ir_measures.P @ 10,
+        "R@10": ir_measures.R @ 10, "RR": ir_measures.RR,
+    }  # fmt: skip
+    theirs = ir_measures.calc_aggregate(list(pairs.values()), qrels, run)
+    ours = evaluate(scores, grades, qid, measures=list(pairs), docid=docid, like="trec_eval")
+    for name, peer in pairs.items():
+        assert ours[name] == pytest.approx(theirs[peer], abs=1e-9)

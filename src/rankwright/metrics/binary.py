@@ -40,7 +40,7 @@ def precision(
     """Share of relevant items among the first ``cutoff``; ``over="list"``: of those there are."""
     assert cutoff is not None
     n_relevant = _relevant(lists, rel).sum(axis=1)
-    found = _expected(lists, rel)[:, :cutoff].sum(axis=1)
+    found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
     places = np.minimum(cutoff, lists.sizes) if over == "list" else cutoff
     return found / places, n_relevant > 0
 
@@ -48,7 +48,7 @@ def precision(
 def recall(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
     """Share of the relevant items that stand among the first ``cutoff``."""
     n_relevant = _relevant(lists, rel).sum(axis=1)
-    found = _expected(lists, rel)[:, :cutoff].sum(axis=1)
+    found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
     return _ratio(found, n_relevant), n_relevant > 0
 
 
@@ -73,18 +73,18 @@ def average_precision(
     else:
         per_place = _precisions_in_ties(relevant, lists.place, lists.ties)
     whole = n_relevant if over == "all" else np.minimum(n_relevant, cutoff or np.inf)
-    return _ratio(per_place[:, :cutoff].sum(axis=1), whole), n_relevant > 0
+    return _ratio(lists.found(per_place)[:, :cutoff].sum(axis=1), whole), n_relevant > 0
 
 
 def reciprocal_rank(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
     """1 / place of the first relevant item."""
-    first = _first_relevant(lists, rel)[:, :cutoff]
+    first = lists.found(_first_relevant(lists, rel))[:, :cutoff]
     return first @ (1.0 / lists.place[:cutoff]), _relevant(lists, rel).max(axis=1) > 0
 
 
 def top(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
     """Whether a relevant item stands among the first ``cutoff`` (the probability, with ties)."""
-    first = _first_relevant(lists, rel)[:, :cutoff]
+    first = lists.found(_first_relevant(lists, rel))[:, :cutoff]
     return first.sum(axis=1), _relevant(lists, rel).max(axis=1) > 0
 
 
@@ -112,7 +112,8 @@ def rank_biased_precision(
 ) -> Values:
     """Share of relevant items seen by a reader who goes on to the next with probability p."""
     weights = (1.0 - p) * p ** (lists.place[:cutoff] - 1.0)
-    return _expected(lists, rel)[:, :cutoff] @ weights, _relevant(lists, rel).max(axis=1) > 0
+    found = lists.found(_expected(lists, rel))[:, :cutoff]
+    return found @ weights, _relevant(lists, rel).max(axis=1) > 0
 
 
 def auc(lists: RankedLists, rel: Rel = 1) -> Values:

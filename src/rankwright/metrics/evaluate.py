@@ -39,7 +39,9 @@ def evaluate(
     Parameters
     ----------
     scores : (n_items,) array
-        Higher means earlier in the list. Infinite scores are fine for measures of order, NaN never.
+        Higher means earlier in the list; NaN is refused. -inf marks an item that was never
+        retrieved: it counts among the relevant ones but stands in no list (NDCG, ERR, AP, P, R,
+        RR, RBP, Top); measures on pairs and places see it tied at the end.
     y : (n_items,) array
         Grades, ratings or 0/1.
     qid : (n_items,) array, optional

@@ -57,11 +57,12 @@ def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values
     A reader is still there after the first l items of a tie with the mean over all subsets of l
     items of the product of (1 - stop); :func:`subset_means` computes it by dynamic programming.
     """
-    stop = lists.keep(("stop", max), lambda: _filled(_exp_gain(lists.grades), lists) / 2.0**max)
+    chance = lists.keep(("stop", max), lambda: _filled(_exp_gain(lists.grades), lists) / 2.0**max)
+    stop = lists.found(chance)
     n_places = lists.width if cutoff is None else min(cutoff, lists.width)
     still = lists.keep(("still", max, n_places), lambda: _still_reading(lists, stop, n_places))
     stopped = still[:, :n_places] - still[:, 1 : n_places + 1]
-    return stopped @ (1.0 / lists.place[:n_places]), stop.max(axis=1) > 0
+    return stopped @ (1.0 / lists.place[:n_places]), chance.max(axis=1) > 0
 
 
 def subset_means(values: FloatArray, sizes: NDArray[np.int64], n_means: int) -> FloatArray:
@@ -88,10 +89,11 @@ def subset_means(values: FloatArray, sizes: NDArray[np.int64], n_means: int) -> 
 
 def _gains(lists: RankedLists, gain: str, n_places: int) -> FloatArray:
     """Gains of the first places, in expectation."""
-    if lists.ties is None:
+    if lists.ties is None and lists.all_found:
         return _filled(GAINS[gain](lists.grades[:, :n_places]), lists)
     everywhere: FloatArray = lists.keep(
-        ("gains", gain), lambda: lists.expected(_filled(GAINS[gain](lists.grades), lists))
+        ("gains", gain),
+        lambda: lists.found(lists.expected(_filled(GAINS[gain](lists.grades), lists))),
     )
     return everywhere[:, :n_places]
 

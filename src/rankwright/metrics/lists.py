@@ -111,6 +111,20 @@ class RankedLists:
         return np.arange(self.width) < self.sizes[:, None]
 
     @cached_property
+    def _unlisted(self) -> BoolArray | None:
+        """Which places hold items that were never retrieved (score -inf); None when none do."""
+        mask = np.isneginf(self.scores)
+        return mask if mask.any() else None
+
+    @property
+    def all_found(self) -> bool:
+        return self._unlisted is None
+
+    def found(self, values: FloatArray) -> FloatArray:
+        """What each place gives a reader of the list: nothing for items never retrieved."""
+        return values if self._unlisted is None else np.where(self._unlisted, 0.0, values)
+
+    @cached_property
     def place(self) -> FloatArray:
         """1, 2, 3, ... along a row."""
         return np.arange(1.0, self.width + 1.0)
