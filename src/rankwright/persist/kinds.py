@@ -29,6 +29,7 @@ __all__ = ["PARTS", "TRANSFORMERS", "build_model", "build_part", "pack_model", "
 TRANSFORMERS = {
     "QueryNormalizer": "rankwright.rankers.normalizer",
     "PolynomialMap": "rankwright.rankers.polynomial",
+    "VSIMFeature": "rankwright.rankers.memory.feature",
 }
 
 # Small objects that rankers take as parameters: frozen dataclasses, or classes with get_params.
@@ -128,7 +129,7 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     known: Any = KINDS.get(scorer.kind)
     if known is not type(scorer):
         return None
-    return transforms, scorer, bool(model._abstains)
+    return [*transforms, *model._transforms()], scorer, bool(model._abstains)
 
 
 def _estimators() -> dict[str, str]:

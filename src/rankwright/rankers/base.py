@@ -23,7 +23,7 @@ from rankwright.feedback import Bipartite, Feedback, Grades, Mixture
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers.learned import Learned, integer, texts
 from rankwright.rankers.rules import Rule
-from rankwright.scoring import Scorer
+from rankwright.scoring import QueryScale, Scorer, Transform
 
 __all__ = ["Ranker"]
 
@@ -46,6 +46,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # qid is asked for by default, so that pipelines and searches pass it on (metadata routing).
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
+    __metadata_request__decision_function: ClassVar = {"qid": True}
 
     _rules: ClassVar[Mapping[str, Rule]] = {}
     _learned: ClassVar[Mapping[str, Learned]] = {}
@@ -55,6 +57,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
+
+    normalize: str | None = None  # "query" where a ranker offers it as a parameter
 
     n_features_in_: int
     n_queries_in_: int
@@ -94,10 +98,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
         feedback = Grades(y, qid, sample_weight=weights, query_weight=query_weight)
-        return self._learn(X, feedback)
+        return self._learn(self._scaled(X, feedback.queries), feedback)
 
-    def fit_feedback(self, X: Any, feedback: Feedback) -> Self:
-        """Learn from preferences between rows: Grades, Pairs, Bipartite, or sums of them."""
+    def fit_feedback(self, X: Any, feedback: Feedback, *, qid: Any = None) -> Self:
+        """Learn from preferences between rows: Grades, Pairs, Bipartite, or sums of them.
+
+        ``qid`` serves ``normalize="query"`` only; Grades bring their own.
+        """
         self._check_parameters()
         X = self._checked(X, reset=True)
         if not isinstance(feedback, Feedback):
@@ -106,21 +113,28 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "sum of them (for plain grades: fit(X, y, qid=qid))."
             )
         feedback.check_rows(X.shape[0])
+        if qid is None and isinstance(feedback, Grades):
+            X = self._scaled(X, feedback.queries)
+        else:
+            X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
         return self._learn(X, self._accepted(feedback, X.shape[0]))
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """The score of each row; higher comes first."""
-        check_is_fitted(self)
-        return self._scorer().decision_function(self._checked(X, reset=False))
+    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+        """The score of each row; higher comes first.
 
-    def predict(self, X: Any) -> FloatArray:
+        ``qid`` matters to a ranker with ``normalize="query"`` only: it scales rows by their query.
+        """
+        check_is_fitted(self)
+        return self._scorer().decision_function(self._rows(X, qid))
+
+    def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
         check_is_fitted(self)
-        return self._scorer().predict(self._checked(X, reset=False))
+        return self._scorer().predict(self._rows(X, qid))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The place of each row in its query, 1 for the first; equal scores keep their order."""
-        scores = self.decision_function(X)
+        scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(
@@ -131,7 +145,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         A pair with equal scores counts 1/2. Queries without a pair to order are left out; with no
         pair at all the answer is 1/2, what guessing gives, and a DegenerateDataWarning.
         """
-        scores = self.decision_function(X)
+        scores = self.decision_function(X, qid)
         if qid is None and self.n_queries_in_ > 1:
             warnings.warn(
                 f"{type(self).__name__} learned from {self.n_queries_in_} queries and is scored "
@@ -150,6 +164,29 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
             return 0.5
         return float(value)
+
+    def _transforms(self) -> tuple[Transform, ...]:
+        """What stands before the scorer, in the model file as well."""
+        return (QueryScale(self.n_features_in_, "minmax"),) if self.normalize == "query" else ()
+
+    def _scaled(self, X: Any, queries: Queries) -> Any:
+        for step in self._transforms():
+            X = step.transform(X, queries)
+        return X
+
+    def _rows(self, X: Any, qid: Any) -> Any:
+        """Checked rows as the scorer wants them."""
+        X = self._checked(X, reset=False)
+        if self.normalize is None:
+            return X
+        if qid is None and self.n_queries_in_ > 1:
+            warnings.warn(
+                f"{type(self).__name__}(normalize={self.normalize!r}) scales rows by their query "
+                "and got no qid: all rows are taken as one query. Pass qid.",
+                MissingQueryWarning,
+                stacklevel=3,
+            )
+        return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
 
     def _learn(self, X: Any, feedback: Feedback) -> Self:
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1

@@ -29,7 +29,8 @@ class LargeMarginOrdinal(RankSVM):
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, n_components, loss, weighting, tol, max_iter
+    C, kernel, gamma, degree, coef0, n_components, loss, weighting, tol, max_iter, \
+    normalize
         As in :class:`RankSVM`.
 
     Attributes

@@ -54,6 +54,9 @@ class RankNet(Ranker):
         ``patience`` epochs have brought nothing on them, and the best epoch is kept.
     patience : int, default 10
     random_state : int, RandomState or None
+    normalize : None or "query", default None
+        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
+        scoring (which then needs ``qid``); it is part of the model and of its file.
 
     Attributes
     ----------
@@ -88,6 +91,7 @@ class RankNet(Ranker):
         "validation_fraction": rules.between(0.0, 0.9),
         "patience": rules.at_least(1),
         "random_state": rules.a_seed(),
+        "normalize": rules.either(rules.nothing(), rules.one_of("query")),
     }
     _learned: ClassVar = {
         "layers_": integers("n_layers", low=1),
@@ -112,6 +116,7 @@ class RankNet(Ranker):
         validation_fraction: float = 0.1,
         patience: int = 10,
         random_state: Any = None,
+        normalize: str | None = None,
     ) -> None:
         self.hidden = hidden
         self.loss = loss
@@ -123,6 +128,7 @@ class RankNet(Ranker):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.random_state = random_state
+        self.normalize = normalize
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         seed = check_random_state(self.random_state).randint(2**31)

@@ -48,6 +48,9 @@ class RankSVM(Ranker):
         Stop when ``gap_`` is at most this share of the objective.
     max_iter : int, default 200
         Newton steps; at the limit there is a ConvergenceWarning.
+    normalize : None or "query", default None
+        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
+        scoring (which then needs ``qid``); it is part of the model and of its file.
 
     Attributes
     ----------
@@ -82,6 +85,7 @@ class RankSVM(Ranker):
         "weighting": rules.either(rules.nothing(), rules.one_of("ndcg")),
         "tol": rules.positive(),
         "max_iter": rules.at_least(1),
+        "normalize": rules.either(rules.nothing(), rules.one_of("query")),
     }
     _learned: ClassVar = {
         "coef_": floats("n_features", optional=True),
@@ -114,6 +118,7 @@ class RankSVM(Ranker):
         weighting: str | None = None,
         tol: float = 1e-5,
         max_iter: int = 200,
+        normalize: str | None = None,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -125,6 +130,7 @@ class RankSVM(Ranker):
         self.weighting = weighting
         self.tol = tol
         self.max_iter = max_iter
+        self.normalize = normalize
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         pairs = pair_sums(feedback, X.shape[0], self.weighting)

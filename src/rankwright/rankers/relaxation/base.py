@@ -32,6 +32,7 @@ RULES: dict[str, rules.Rule] = {
     "average": rules.a_flag(),
     "shuffle": rules.a_flag(),
     "random_state": rules.a_seed(),
+    "normalize": rules.either(rules.nothing(), rules.one_of("query")),
 }
 LEARNED: dict[str, Learned] = {
     "support_": floats("n_support", "n_features"),

@@ -57,6 +57,9 @@ class KeepRank(RelaxationRanker):
         Whether each pass shows the rows in random order; otherwise in the order given.
     random_state : int, RandomState or None
         Seeds the shuffling.
+    normalize : None or "query", default None
+        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
+        scoring (which then needs ``qid``); it is part of the model and of its file.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class KeepRank(RelaxationRanker):
         tol: float = 0.0,
         shuffle: bool = False,
         random_state: Any = None,
+        normalize: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sigma2 = sigma2
@@ -109,6 +113,7 @@ class KeepRank(RelaxationRanker):
         self.tol = tol
         self.shuffle = shuffle
         self.random_state = random_state
+        self.normalize = normalize
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         rows = dense(X)

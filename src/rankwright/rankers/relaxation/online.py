@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
+from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, DegenerateDataWarning
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers import rules
@@ -41,7 +42,8 @@ class OnlineKeepRank(RelaxationRanker):
 
     Parameters
     ----------
-    kernel, sigma2, degree, margin, step, levels, average, shuffle, random_state
+    kernel, sigma2, degree, margin, step, levels, average, shuffle, random_state, \
+    normalize
         As in :class:`KeepRank`.
     n_passes : int, default 1
         How often ``fit`` shows all rows.
@@ -98,6 +100,7 @@ class OnlineKeepRank(RelaxationRanker):
         budget: int | None = None,
         shuffle: bool = False,
         random_state: Any = None,
+        normalize: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sigma2 = sigma2
@@ -110,6 +113,7 @@ class OnlineKeepRank(RelaxationRanker):
         self.budget = budget
         self.shuffle = shuffle
         self.random_state = random_state
+        self.normalize = normalize
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
@@ -122,7 +126,7 @@ class OnlineKeepRank(RelaxationRanker):
         y : (n_items,) grades
         classes : every grade the stream may hold, at the first call; left out, the grades of the
             first call. The lowest counts as not relevant with ``levels="binary"``.
-        qid : accepted for uniformity; it plays no part
+        qid : (n_items,) query ids, for ``normalize="query"``: a call must then hold whole queries
         """
         self._check_parameters()
         first = not hasattr(self, "classes_")
@@ -140,6 +144,7 @@ class OnlineKeepRank(RelaxationRanker):
                     stacklevel=2,
                 )
         self._check_grades(values, classes)
+        X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
         self._show(dense(X), [Visits.of(Grades(values), self.classes_)])
         return self
 
