@@ -28,7 +28,7 @@ _GAPS = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
 def read_table(
     path: str | os.PathLike[str],
     *,
-    y: Column,
+    y: Column | None,
     qid: Column | None = None,
     docid: Column | None = None,
     features: Sequence[Column] | None = None,
@@ -43,7 +43,8 @@ def read_table(
     ----------
     path : path
     y, qid, docid : str or int
-        The columns of grade, query and id, by name or by place (from 0; -1 is the last).
+        The columns of grade, query and id, by name or by place (from 0; -1 is the last). With
+        ``y=None`` nothing is known yet about how good the items are: ``y`` is 0 in every row.
     features : sequence of str or int, or None
         The columns of ``X``; None takes all the others.
     one_hot : sequence of str or int
@@ -89,7 +90,7 @@ def read_table(
 def items_from_frame(
     frame: Any,
     *,
-    y: Column,
+    y: Column | None,
     qid: Column | None = None,
     docid: Column | None = None,
     features: Sequence[Column] | None = None,
@@ -111,7 +112,7 @@ def items_from_frame(
 class _Wanted:
     """Which column plays which part, by name or by place."""
 
-    y: Column
+    y: Column | None
     qid: Column | None
     docid: Column | None
     features: Sequence[Column] | None
@@ -130,7 +131,7 @@ class _Wanted:
                 return names[column]
             raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
 
-        y = name_of(self.y)
+        y = None if self.y is None else name_of(self.y)
         qid = None if self.qid is None else name_of(self.qid)
         docid = None if self.docid is None else name_of(self.docid)
         others = [name for name in names if name not in (y, qid, docid)]
@@ -148,7 +149,7 @@ class _Wanted:
 class _Chosen:
     """Names of columns and the parts they play."""
 
-    y: str
+    y: str | None
     qid: str | None
     docid: str | None
     features: list[str]
@@ -167,9 +168,10 @@ def _items(table: Columns, chosen: _Chosen) -> Items:
         else:
             blocks.append(as_column(table[name], name, len(table[name]), finite=False))
             names.append(name)
-    grade = as_column(table[chosen.y], chosen.y, len(table[chosen.y]))
+    n_rows = len(next(iter(table.values()), ()))
+    grade = np.zeros(n_rows) if chosen.y is None else as_column(table[chosen.y], chosen.y, n_rows)
     return Items(
-        np.column_stack(blocks) if blocks else np.zeros((len(grade), 0)),
+        np.column_stack(blocks) if blocks else np.zeros((n_rows, 0)),
         grade,
         None if chosen.qid is None else table[chosen.qid],
         None if chosen.docid is None else table[chosen.docid],
