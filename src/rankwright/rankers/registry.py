@@ -30,6 +30,9 @@ RANKERS = {
     "MPRank": "rankwright.rankers.kernel.mprank",
     "MPRankCV": "rankwright.rankers.kernel.mprank_cv",
     "SVRank": "rankwright.rankers.kernel.svrank",
+    "VSIM": "rankwright.rankers.memory.vsim",
+    "NearestNeighbour": "rankwright.rankers.memory.knn",
+    "KNN": "rankwright.rankers.memory.knn",
 }
 
 

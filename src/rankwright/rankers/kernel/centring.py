@@ -7,6 +7,7 @@ from scipy import linalg, sparse
 
 from rankwright.exceptions import DataError
 from rankwright.rankers.kernel.sample import FloatArray, Sample
+from rankwright.rankers.kernel.scatter import too_large
 
 __all__ = ["centre_gram", "factorised", "inverse", "scale_gram", "solve_dual"]
 
@@ -48,6 +49,8 @@ def centre_gram(K: FloatArray, sample: Sample) -> FloatArray:
 
 def factorised(K: FloatArray, factor: float) -> FloatArray:
     """The Cholesky factor of I + C' K, in place of the lower half of K (C order)."""
+    if not np.isfinite(K).all():
+        raise too_large()
     K *= factor
     K.flat[:: len(K) + 1] += 1.0
     whole, failed = linalg.lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=0)

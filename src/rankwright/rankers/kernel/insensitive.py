@@ -12,6 +12,7 @@ from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.kernel.magnitude import MagnitudeRanker, Problem
 from rankwright.rankers.kernel.newton import GramSpace, RowSpace, Solution, minimise
 from rankwright.rankers.kernel.pair_costs import InsensitiveCost
+from rankwright.rankers.kernel.scatter import too_large
 
 __all__ = ["fit_insensitive"]
 
@@ -21,6 +22,8 @@ def fit_insensitive(
 ) -> Solution:
     """Minimise |w|^2 + loss and leave the model in the ranker."""
     solution: Solution = SOLVERS[solver](ranker, problem, cost)
+    if not np.isfinite(solution.objective) or not np.isfinite(solution.gap):
+        raise too_large()
     if not solution.settled:
         warnings.warn(
             f"{type(ranker).__name__} stopped after {solution.n_iter} Newton steps with a duality "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,11 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright.exceptions import DataError, ParameterError
+from rankwright.feedback import Feedback
 from rankwright.rankers import rules
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.gram import KERNEL_RULES, Gram, dense
 from rankwright.rankers.kernel.landmarks import Landmarks, choose_landmarks
 from rankwright.rankers.kernel.sample import FloatArray, Sample
+from rankwright.rankers.kernel.scatter import too_large
 from rankwright.rankers.kernel.stability import StabilityBound
 from rankwright.rankers.learned import floats, integer, real
 from rankwright.scoring import Kernel, Linear, Scorer
@@ -72,9 +74,9 @@ def _scale(rows: Any, sample: Sample) -> float:
     share, d = sample.mass / sample.total, int(rows.shape[1])
     squares = rows.multiply(rows) if sparse.issparse(rows) else np.square(rows)
     mean = float(np.sum(share @ rows)) / d
-    spread = float(np.sum(share @ squares)) / d - mean**2
+    spread = float(np.sum(share @ squares)) / d - mean * mean
     # One value everywhere leaves a rounding error's worth of spread, no scale.
-    return 1.0 / (d * spread) if spread > 1e-12 * mean**2 else 1.0 / d
+    return 1.0 / (d * spread) if spread > 1e-12 * mean * mean else 1.0 / d
 
 
 class MagnitudeRanker(Ranker):
@@ -105,6 +107,7 @@ class MagnitudeRanker(Ranker):
     dual_coef_: FloatArray | None
     gamma_: float | None
     intercept_: float
+    cost_: float
 
     kernel: Any
     gamma: float | str
@@ -114,6 +117,14 @@ class MagnitudeRanker(Ranker):
     solver: str
     n_components: int
     random_state: Any
+
+    def _learn(self, X: Any, feedback: Feedback) -> Self:
+        with np.errstate(over="ignore", invalid="ignore"):  # said in words below
+            super()._learn(X, feedback)
+        coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_
+        if not np.isfinite([*coef, self.intercept_, self.cost_]).all():
+            raise too_large()
+        return self
 
     def predict_gap(self, X1: Any, X0: Any) -> FloatArray:
         """By how much the rows of X1 are preferred to those of X0, in the units of y."""

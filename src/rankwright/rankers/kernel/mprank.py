@@ -252,7 +252,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
             )
         grades = Grades(y, qid, sample_weight=weights, query_weight=query_weight)
         stream = stream or Stream.empty(X.shape[1])
-        stream.add(X, grades, query_keys(grades.queries))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused in words
+            stream.add(X, grades, query_keys(grades.queries))
         self._keep_stream(stream)
         self.n_queries_in_ = max(len(stream.keys), 1)
         TRAINED_ON.pop(self, None)

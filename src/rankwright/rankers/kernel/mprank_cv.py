@@ -15,6 +15,7 @@ from rankwright.rankers.gram import KERNEL_RULES
 from rankwright.rankers.kernel.leave_pair_out import pair_mass, pairs_out
 from rankwright.rankers.kernel.magnitude import MagnitudeRanker, Problem, problem_of
 from rankwright.rankers.kernel.sample import FloatArray, Sample
+from rankwright.rankers.kernel.scatter import Scatter
 from rankwright.rankers.kernel.smoother import Source, Spectrum, gram_source
 from rankwright.rankers.learned import floats, real
 
@@ -134,7 +135,12 @@ class MPRankCV(MagnitudeRanker):
         sample = problem.sample
         self.C_, self.leave_pair_out_ = float(self.Cs[place]), error
         self.n_iter_, self.mass_, self.kappa_ = 1, sample.total, problem.kappa
-        self._keep_dual(problem, alpha)
+        if problem.is_linear and problem.rows.shape[1] <= sample.n_rows:  # keeps more digits
+            scatter = Scatter(problem.X.shape[1])
+            scatter.add(problem.rows, sample)
+            self._keep_linear(scatter.solve(2.0 * self.C_ / sample.total))
+        else:
+            self._keep_dual(problem, alpha)
         left = alpha * sample.total / (2.0 * self.C_ * sample.mass)
         self.cost_, self.intercept_ = sample.mean_square(left), 0.0
         scores = self._scorer().decision_function(problem.rows)

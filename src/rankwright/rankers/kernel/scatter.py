@@ -11,7 +11,7 @@ from rankwright.exceptions import DataError
 from rankwright.feedback import Pairs
 from rankwright.rankers.kernel.sample import FloatArray, Sample
 
-__all__ = ["Scatter", "solve_ridge"]
+__all__ = ["Scatter", "solve_ridge", "too_large"]
 
 
 class Scatter:
@@ -52,6 +52,8 @@ class Scatter:
             self.products += self._one_list(X, sample)
         else:
             self._add_queries(X, sample)
+        if not np.isfinite(self.products).all():
+            raise too_large()
 
     def meet(self, mass: float, mean: FloatArray, other_mass: float, other: FloatArray) -> None:
         """Join two pieces of one query that were added apart."""
@@ -145,8 +147,13 @@ def solve_ridge(products: FloatArray, moment: FloatArray, factor: float) -> Floa
         whole = None
     solution = None if whole is None else linalg.cho_solve(whole, moment, check_finite=False)
     if solution is None or not np.isfinite(solution).all():
-        raise DataError(
-            "the features are too large (or C is) to be solved for in double precision: "
-            "scale the features, for instance with sklearn.preprocessing.StandardScaler."
-        )
+        raise too_large()
     return np.asarray(solution, dtype=np.float64)
+
+
+def too_large() -> DataError:
+    """The answer to features whose products double precision cannot hold."""
+    return DataError(
+        "the features are too large (or C is) to be solved for in double precision: "
+        "scale the features, for instance with sklearn.preprocessing.StandardScaler."
+    )

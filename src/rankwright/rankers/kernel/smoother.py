@@ -16,7 +16,7 @@ from scipy import linalg, sparse
 
 from rankwright.rankers.kernel.centring import centre_gram, factorised, inverse, scale_gram
 from rankwright.rankers.kernel.sample import FloatArray, IntArray, Sample
-from rankwright.rankers.kernel.scatter import Scatter
+from rankwright.rankers.kernel.scatter import Scatter, too_large
 
 __all__ = ["GramSource", "Smoother", "Source", "Spectrum", "StreamSource", "gram_source"]
 
@@ -77,7 +77,15 @@ class Spectrum(Source):
         """From features (n_rows, rank): K = rows rows'."""
         dense = rows.toarray() if sparse.issparse(rows) else rows[:]
         left = (dense - sample.means(dense)[sample.codes]) * sample.roots[:, None]
-        values, turn = linalg.eigh(left.T @ left, driver="evd", overwrite_a=True)
+        return cls.of_factor(left, sample)
+
+    @classmethod
+    def of_factor(cls, left: FloatArray, sample: Sample) -> Spectrum:
+        """From any factor of P K P = left left'."""
+        products = left.T @ left
+        if not np.isfinite(products).all():
+            raise too_large()
+        values, turn = linalg.eigh(products, driver="evd", overwrite_a=True)
         return cls(sample, left @ turn[:, ::-1], np.maximum(values[::-1], 0.0))
 
     def smoother(self, factor: float, *, some: bool = False) -> Smoother:
@@ -198,7 +206,8 @@ def gram_source(K: FloatArray, sample: Sample) -> Source:
     size serves every C. Where it is not, a Cholesky inverse per C costs no more than the product
     that a full eigendecomposition leaves to do, and saves the decomposition itself.
     """
-    scale_gram(K, sample)
+    if not np.isfinite(scale_gram(K, sample)).all():
+        raise too_large()
     top = float(K.diagonal().max())
     factor, pivots, rank, failed = linalg.lapack.dpstrf(K.T, lower=0, tol=1e-14 * top)
     if failed < 0 or rank > len(K) // 2:
@@ -206,8 +215,7 @@ def gram_source(K: FloatArray, sample: Sample) -> Source:
     rows = np.empty((len(K), rank))
     rows[pivots - 1] = np.triu(factor[:rank]).T
     left = rows - sample.unit[:, None] * _unit_sums(rows, sample)[sample.codes]
-    values, turn = linalg.eigh(left.T @ left, driver="evd", overwrite_a=True)
-    return Spectrum(sample, left @ turn[:, ::-1], np.maximum(values[::-1], 0.0))
+    return Spectrum.of_factor(left, sample)
 
 
 def _unit_sums(rows: FloatArray, sample: Sample) -> FloatArray:
