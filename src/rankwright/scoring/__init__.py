@@ -7,6 +7,8 @@ model file looks a class up, it never imports one.
 
 from rankwright.scoring.additive import Additive
 from rankwright.scoring.base import Scorer, State, Transform
+from rankwright.scoring.deviations import Deviations, WithDeviations
+from rankwright.scoring.filled import FilledAverage
 from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.network import Network
@@ -22,6 +24,8 @@ __all__ = [
     "KINDS",
     "Additive",
     "Affine",
+    "Deviations",
+    "FilledAverage",
     "Kernel",
     "KernelExpansion",
     "Linear",
@@ -38,6 +42,7 @@ __all__ = [
     "Transform",
     "Trees",
     "Votes",
+    "WithDeviations",
 ]
 
 KINDS: dict[str, type[State]] = {
@@ -58,5 +63,8 @@ KINDS: dict[str, type[State]] = {
         Affine,
         QueryScale,
         Polynomial,
+        Deviations,
+        WithDeviations,
+        FilledAverage,
     )
 }
