@@ -57,6 +57,9 @@ _PUBLIC = {
     "rankers.online.prank": ["PRank"],
     "rankers.online.voted": ["VotedPRank"],
     "rankers.online.widrow_hoff": ["WidrowHoff"],
+    "selection.search": ["RankSearchCV"],
+    "selection.space": ["Range"],
+    "selection.tune": ["tune"],
     "persist.models": ["load", "save"],
     "persist.scorer": ["load_scorer"],
 }
