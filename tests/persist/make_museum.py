@@ -31,11 +31,14 @@ QID = np.repeat(np.arange(4), 6)
 GRADES = np.clip(np.round(ROWS @ [1.0, -0.5, 0.25] + 1), 0, 3)
 NEW_ROWS = ROWS[::-2] * 0.75 + 0.01
 
-PIPELINES = [
+MORE = [
+    rw.RankSVM(normalize="query"),
     make_pipeline(StandardScaler(), rw.Regression()),
     make_pipeline(MinMaxScaler(clip=True), rw.Regression(alpha=0.1)),
     make_pipeline(MaxAbsScaler(), "passthrough", rw.Regression()),
     make_pipeline(rw.QueryNormalizer(), rw.Regression()),
+    make_pipeline(rw.PolynomialMap(), rw.Regression(alpha=0.1)),
+    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_rounds=5)),
 ]
 
 
@@ -43,27 +46,23 @@ def models() -> Iterator[tuple[str, Any]]:
     """A name and an unfitted model for each piece: the contract's rankers, and pipelines."""
     from contract.instances import INSTANCES
 
-    for model in [*INSTANCES, *PIPELINES]:
+    for model in [*INSTANCES, *MORE]:
         named = repr([step for _, step in model.steps]) if hasattr(model, "steps") else repr(model)
         plain = re.sub(r"[^\w.=]+", "-", re.sub(r"['\"]|random_state=0", "", named))
         yield plain.strip("-"), clone(model)
 
 
-def fitted(model: Any) -> Any:
+def add(name: str, model: Any, folder: Path) -> None:
+    queries = {} if hasattr(model, "steps") else {"qid": QID}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows: some solvers have reason to complain
-        return (
-            model.fit(ROWS, GRADES) if hasattr(model, "steps") else model.fit(ROWS, GRADES, qid=QID)
-        )
-
-
-def add(name: str, model: Any, folder: Path) -> None:
-    rw.save(fitted(model), folder / f"{name}.rw")
-    expected = {
-        "X": NEW_ROWS.tolist(),
-        "decision_function": model.decision_function(NEW_ROWS).tolist(),
-        "predict": model.predict(NEW_ROWS).tolist(),
-    }
+        model.fit(ROWS, GRADES, **queries)
+        expected = {
+            "X": NEW_ROWS.tolist(),
+            "decision_function": model.decision_function(NEW_ROWS).tolist(),
+            "predict": model.predict(NEW_ROWS).tolist(),
+        }
+    rw.save(model, folder / f"{name}.rw")
     (folder / f"{name}.json").write_text(json.dumps(expected) + "\n")
 
 

@@ -20,6 +20,7 @@ NEWEST = MUSEUM / f"format-{FORMAT}"
 PIECES = sorted(MUSEUM.glob("format-*/*.rw"))
 
 
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.MissingQueryWarning")
 @pytest.mark.parametrize("path", PIECES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_an_old_file_gives_the_scores_it_gave_when_it_was_written(path: Path) -> None:
     expected = json.loads(path.with_suffix(".json").read_text())
