@@ -21,6 +21,8 @@ INSTANCES = [
     rw.RankNet(n_epochs=40, learning_rate=0.03, random_state=0),
     rw.RankNet(hidden=(), loss="fidelity", n_epochs=40, learning_rate=0.1, random_state=0),
     rw.LargeMarginOrdinal(),
+    rw.FRank(n_rounds=20),
+    rw.FRank(n_rounds=20, cumulative="signed", max_bins=None),
     rw.MPRank(),
     rw.MPRank(kernel="rbf"),
     rw.MPRankCV(),

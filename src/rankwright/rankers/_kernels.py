@@ -79,3 +79,29 @@ def pair_loss_sums(
                 slope[start + i] += each * bend
                 slope[start + j] -= each * bend
     return value, mass
+
+
+@njit(cache=True, nogil=True)
+def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last, code, magnitude):
+    """Sums of weighted |slope| over pairs of queries first .. last - 1, by which row is hit.
+
+    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as above
+
+    Returns the sum over pairs whose upper row alone is hit, and over those whose lower row is.
+    """
+    right, wrong = 0.0, 0.0
+    for q in range(first, last):
+        start, stop = ptr[q], ptr[q + 1]
+        for i in range(start, stop):
+            for j in range(start, stop):
+                if hit[i] == hit[j] or grade[i] <= grade[j]:
+                    continue
+                each = query_weight[q] * weight[i] * weight[j]
+                if magnitude:
+                    each *= grade[i] - grade[j]
+                _, bend = pair_loss(scores[i] - scores[j], code)
+                if hit[i]:
+                    right -= each * bend
+                else:
+                    wrong -= each * bend
+    return right, wrong

@@ -10,7 +10,7 @@ P = 1 / (1 + exp(-d)).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -148,6 +148,40 @@ class QueryPairs:
 
         found = map_blocks(work, pairwise(cuts))
         return sum(value for value, _ in found), sum(weight for _, weight in found), slope
+
+    def split(self, scores: FloatArray, hit: NDArray[np.uint8], loss: str) -> tuple[float, float]:
+        """Sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is."""
+        from rankwright.rankers import _kernels
+
+        code = LOSSES[loss][1]
+        cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)
+
+        def work(block: tuple[int, int]) -> tuple[float, float]:
+            found: tuple[float, float] = _kernels.pair_slope_split(
+                scores, hit, self.grade, self.weight, self.query_weight, self.ptr, *block,
+                code, self.magnitude,
+            )  # fmt: skip
+            return found
+
+        found = map_blocks(work, pairwise(cuts))
+        return sum(right for right, _ in found), sum(wrong for _, wrong in found)
+
+    def by_query(self) -> QueryPairs:
+        """The same with each query's weight divided by that of all its pairs."""
+        group = np.repeat(np.arange(self.n_queries), np.diff(self.ptr))
+        order = np.lexsort((self.grade, group))
+        grade, weight = self.grade[order], self.weight[order]
+        new = np.ones(len(order), dtype=bool)  # where a level begins
+        new[1:] = (grade[1:] != grade[:-1]) | (group[1:] != group[:-1])
+        level = np.cumsum(new) - 1
+        below = np.concatenate([[0.0], np.cumsum(weight)])[:-1]
+        below_y = np.concatenate([[0.0], np.cumsum(weight * grade)])[:-1]
+        starts = np.flatnonzero(new)[level]
+        first = self.ptr[group]
+        n, total = below[starts] - below[first], below_y[starts] - below_y[first]
+        each = weight * (grade * n - total if self.magnitude else n)
+        mass = np.bincount(group, each, self.n_queries)
+        return replace(self, query_weight=self.query_weight / np.where(mass > 0, mass, 1.0))
 
     def _gain(self) -> FloatArray:
         if len(self.grade) and (self.grade.min() < 0 or self.grade.max() > MAX_GRADE):

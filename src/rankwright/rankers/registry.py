@@ -15,6 +15,7 @@ RANKERS = {
     "Regression": "rankwright.rankers.gradient.regression",
     "RankSVM": "rankwright.rankers.gradient.ranksvm",
     "RankNet": "rankwright.rankers.gradient.ranknet",
+    "FRank": "rankwright.rankers.boosting.frank",
     "LargeMarginOrdinal": "rankwright.rankers.gradient.large_margin",
     "KeepRank": "rankwright.rankers.relaxation.keeprank",
     "OnlineKeepRank": "rankwright.rankers.relaxation.online",

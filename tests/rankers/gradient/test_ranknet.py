@@ -11,8 +11,8 @@ from rankwright import RankNet
 from rankwright.exceptions import DataError, FeedbackError
 from rankwright.feedback import Grades, Pairs
 from rankwright.metrics.evaluate import evaluate
+from rankwright.rankers.batches import all_batches
 from rankwright.rankers.gradient.backprop import Trainee
-from rankwright.rankers.gradient.batches import all_batches
 from rankwright.rankers.losses import LOSSES, QueryPairs
 from rankwright.testing.problem import make_problem
 

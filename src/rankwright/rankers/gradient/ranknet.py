@@ -12,8 +12,8 @@ from rankwright.feedback import Feedback, Grades, Pairs
 from rankwright.metrics.evaluate import evaluate
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray, Ranker
+from rankwright.rankers.batches import Batch, QueryBatch, all_batches
 from rankwright.rankers.gradient.backprop import Adam, Trainee
-from rankwright.rankers.gradient.batches import Batch, QueryBatch, all_batches
 from rankwright.rankers.gram import dense
 from rankwright.rankers.learned import floats, integer, integers
 from rankwright.scoring import Network, Scorer

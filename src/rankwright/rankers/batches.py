@@ -1,4 +1,4 @@
-"""What one step of RankNet looks at: some queries, or some pairs."""
+"""Some queries, or some pairs, and the smooth pair losses among their rows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = ["Batch", "all_batches"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Flags = NDArray[np.uint8]
 
 PAIRS_PER_QUERY = 64  # so many pairs of a list count as one query when batches are cut
 
@@ -40,13 +41,26 @@ class Batch(ABC):
     ) -> tuple[float, float, FloatArray]:
         """Sum of losses, of weights, and the slope by the scores of ``rows``."""
 
+    @abstractmethod
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        """By how much the loss would fall and rise, to first order, if the rows hit went up.
 
-def all_batches(feedback: Feedback, weighting: str | None) -> list[Batch]:
-    """One batch for each simple feedback in the sum; those without pairs are left out."""
+        The sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is.
+        """
+
+
+def all_batches(
+    feedback: Feedback, weighting: str | None, *, by_query: bool = False
+) -> list[Batch]:
+    """One batch for each simple feedback in the sum; those without pairs are left out.
+
+    ``by_query`` gives all queries the same weight, however many pairs they have.
+    """
     found: list[Batch] = []
     for factor, term in feedback.terms():
         if isinstance(term, Grades):
-            found.append(QueryBatch(QueryPairs.of(term, factor)))
+            pairs = QueryPairs.of(term, factor)
+            found.append(QueryBatch(pairs.by_query() if by_query else pairs))
         elif isinstance(term, Pairs):
             if weighting is not None:
                 raise FeedbackError(
@@ -72,6 +86,9 @@ class QueryBatch(Batch):
         self, scores: FloatArray, loss: str, weighting: str | None
     ) -> tuple[float, float, FloatArray]:
         return self.pairs.sums(scores, loss, weighting)
+
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        return self.pairs.split(scores, hit, loss)
 
 
 @dataclass(frozen=True)
@@ -111,3 +128,9 @@ class PairBatch(Batch):
         slope += np.bincount(self.upper, pull, len(scores))
         slope -= np.bincount(self.lower, pull, len(scores))
         return float(self.weight @ value), float(self.weight.sum()), slope
+
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        _, bend = LOSSES[loss][0](scores[self.upper] - scores[self.lower])
+        up, low = hit[self.upper].astype(bool), hit[self.lower].astype(bool)
+        pull = -self.weight * bend
+        return float(pull[up & ~low].sum()), float(pull[low & ~up].sum())

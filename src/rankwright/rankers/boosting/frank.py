@@ -1,0 +1,233 @@
+"""FRank: threshold rankings added up to lower the fidelity loss."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankwright.exceptions import DegenerateDataWarning
+from rankwright.feedback import Feedback, Grades, Pairs
+from rankwright.parallel import Team, n_threads
+from rankwright.rankers import rules
+from rankwright.rankers.base import FloatArray, Ranker
+from rankwright.rankers.batches import Batch, all_batches
+from rankwright.rankers.boosting.alpha import from_split
+from rankwright.rankers.boosting.choice import Directions
+from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.scans import BinnedScan, Scan, SortedScan
+from rankwright.rankers.boosting.weak import WeakRanking
+from rankwright.rankers.learned import floats, integers
+from rankwright.scoring import Additive, Scorer
+
+__all__ = ["FRank"]
+
+SMALL = 200_000  # cells of X below which threads cost more than they save
+HALVINGS = 30
+
+
+class FRank(Ranker):
+    r"""A generalised additive model of threshold rankings under the fidelity loss.
+
+    A pair (i above j) is in the right order with probability
+    :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})` and costs :math:`1 - \sqrt{P_{ij}}`: nothing when it
+    is certain, and never more than 1, so that no pair and no query can rule. Every query counts the
+    same, whatever its number of pairs.
+
+    Each round scans all thresholds of all features for the ranking h(x) = [x_f > threshold] along
+    which the loss falls fastest, and adds it with the published weight
+
+    .. math:: \alpha = \tfrac12 \ln \frac{\sum_{h_i > h_j} W_{ij}}{\sum_{h_i < h_j} W_{ij}},
+
+    W the pairs' slopes of the loss. That weight is halved until the loss falls, which it does for
+    some weight. Features may abstain (NaN), as in :class:`RankBoost`, with which it shares the
+    search for thresholds.
+
+    Parameters
+    ----------
+    n_rounds : int, default 100
+    cumulative : "signed", True or False, default False
+        What a feature may add; as in :class:`RankBoost`. The published form has no constraint.
+    max_bins : int from 2 to 255, or None, default 255
+        At most this many groups of values are told apart in each feature; None tries every
+        threshold.
+    smoothing : float from 0 to 0.25, or None
+        Keeps the weight of a perfect ranking finite; None is 1 / (2 pairs).
+    normalize : None or "query", default None
+        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
+        scoring (which then needs ``qid``); it is part of the model and of its file.
+
+    Attributes
+    ----------
+    feature_, threshold_, default_, alpha_ : (n_rounds,) arrays, the weak rankings
+    losses_ : (n_rounds + 1,) array, the mean loss before the first round and after each
+
+    References
+    ----------
+    M.-F. Tsai, T.-Y. Liu, T. Qin, H.-H. Chen, W.-Y. Ma (2007), FRank: a ranking method with
+    fidelity loss. SIGIR.
+
+    Examples
+    --------
+    >>> X = [[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, float("nan")]]
+    >>> model = FRank(n_rounds=5).fit(X, [0, 1, 1, 2])
+    >>> model.rank(X)
+    array([4, 2, 3, 1])
+    >>> bool((np.diff(model.losses_) < 0).all())
+    True
+    """
+
+    _rules: ClassVar = {
+        "n_rounds": rules.at_least(1),
+        "cumulative": rules.one_of("signed", True, False),
+        "max_bins": rules.Rule(
+            "an integer from 2 to 255 or None",
+            lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
+        ),
+        "smoothing": rules.either(rules.nothing(), rules.between(1e-300, 0.25)),
+        "normalize": rules.either(rules.nothing(), rules.one_of("query")),
+    }
+    _learned: ClassVar = {
+        "feature_": integers("n_rounds", low=0, high="n_features"),
+        "threshold_": floats("n_rounds", finite=False),
+        "default_": integers("n_rounds", low=0, high=1),
+        "alpha_": floats("n_rounds"),
+        "losses_": floats("n_losses", low=0.0, high=1.0),
+    }
+    _takes: ClassVar = (Grades, Pairs)
+    _sums: ClassVar = True
+    _abstains: ClassVar = True
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 100,
+        cumulative: Any = False,
+        max_bins: int | None = 255,
+        smoothing: float | None = None,
+        normalize: str | None = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.cumulative = cumulative
+        self.max_bins = max_bins
+        self.smoothing = smoothing
+        self.normalize = normalize
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        loss = FidelityLoss(all_batches(feedback, None, by_query=True), feedback)
+        rounds: list[WeakRanking] = []
+        losses = [loss.value]
+        small = X.shape[0] * X.shape[1] < SMALL
+        with Team(1 if small else n_threads()) as team:
+            if len(loss.rows):
+                columns = Columns(X, loss.rows, loss.row_mass, self.max_bins)
+                exact = self.max_bins is None or columns.is_sparse
+                scan: Scan = SortedScan(columns, team) if exact else BinnedScan(columns, team)
+                directions = Directions(self.cumulative, "learned", X.shape[1])
+                for _ in range(self.n_rounds):
+                    weak = self._round(scan, directions, loss)
+                    if weak is None:
+                        break
+                    rounds.append(weak)
+                    losses.append(loss.value)
+        self._keep(rounds, losses)
+        if not rounds and feedback.total_weight > 0:
+            warnings.warn(
+                "FRank: no threshold orders the training pairs better than chance (are all "
+                "features constant inside the queries?): every score is 0.",
+                DegenerateDataWarning,
+                stacklevel=4,
+            )
+
+    def _round(self, scan: Scan, directions: Directions, loss: FidelityLoss) -> WeakRanking | None:
+        """Add the best weak ranking, if any lowers the loss."""
+        asked_gain = scan.scan(loss, directions.asked)
+        smoothing = self.smoothing or 1.0 / (2.0 * max(loss.n_pairs, 2.0))
+
+        def weigh(candidate: Any) -> float:
+            right, wrong = loss.split(scan.hit(*candidate[:3]))
+            return from_split(right, wrong, smoothing * loss.total)
+
+        chosen: Any = directions.choose(scan, loss, asked_gain, weigh)  # type: ignore[arg-type]
+        if chosen is None:
+            return None
+        alpha = loss.descend(scan.hit(*chosen[:3]), weigh(chosen))
+        if alpha == 0.0:
+            return None
+        directions.record(scan, chosen, alpha)
+        threshold = scan.threshold(chosen.feature, chosen.cut)
+        return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
+
+    def _keep(self, rounds: list[WeakRanking], losses: list[float]) -> None:
+        self.feature_ = np.array([weak.feature for weak in rounds], dtype=np.int64)
+        self.threshold_ = np.array([weak.threshold for weak in rounds], dtype=np.float64)
+        self.default_ = np.array([weak.default for weak in rounds], dtype=np.int64)
+        self.alpha_ = np.array([weak.alpha for weak in rounds], dtype=np.float64)
+        self.losses_ = np.array(losses, dtype=np.float64)
+
+    def _scorer(self) -> Scorer:
+        return Additive.from_rounds(
+            self.n_features_in_, self.feature_, self.threshold_, self.default_, self.alpha_
+        )
+
+
+class FidelityLoss:
+    """The mean fidelity loss at the present scores, as the scans for thresholds want it.
+
+    Attributes
+    ----------
+    rows : (n,) rows of X that take part
+    potential : (n,) minus the slope of the loss by each row's score
+    total : the sum of |slope| over all pairs; whole : the sum of the potentials, which is zero
+    value : the mean loss
+    """
+
+    def __init__(self, batches: list[Batch], feedback: Feedback) -> None:
+        every = [batch.rows for batch in batches] or [np.zeros(0, np.int64)]
+        self.rows = np.unique(np.concatenate(every))
+        self._terms = [(batch, np.searchsorted(self.rows, batch.rows)) for batch in batches]
+        self.row_mass = _row_mass(feedback, self.rows)
+        self.n_pairs = max(float(feedback.n_pairs), feedback.total_weight)
+        self.scores = np.zeros(len(self.rows))
+        self.whole = 0.0
+        self._update()
+
+    def split(self, hit: Any) -> tuple[float, float]:
+        """Sums of |slope| over pairs that the ranking orders rightly and wrongly."""
+        found = [
+            batch.split(self.scores[place], hit[place], "fidelity") for batch, place in self._terms
+        ]
+        return sum(right for right, _ in found), sum(wrong for _, wrong in found)
+
+    def descend(self, hit: Any, alpha: float) -> float:
+        """Add alpha (halved until the loss falls) to the rows hit; returns what was added."""
+        before, value = self.scores, self.value
+        for _ in range(HALVINGS):
+            self.scores = before + alpha * hit
+            self._update()
+            if self.value < value:
+                return alpha
+            alpha /= 2
+        self.scores = before
+        self._update()
+        return 0.0
+
+    def _update(self) -> None:
+        value = mass = 0.0
+        slope = np.zeros(len(self.rows))
+        for batch, place in self._terms:
+            found, weight, own = batch.sums(self.scores[place], "fidelity", None)
+            value, mass = value + found, mass + weight
+            slope += np.bincount(place, own, len(slope))
+        scale = 1.0 / mass if mass > 0 else 0.0
+        self.value = value * scale
+        self.potential: FloatArray = -slope
+        self.total = float(np.abs(slope).sum()) / 2 or 1.0
+
+
+def _row_mass(feedback: Feedback, rows: Any) -> FloatArray:
+    if not isinstance(feedback, Grades):
+        return np.ones(len(rows))
+    mass = feedback.sample_weight * feedback.query_weight[feedback.queries.codes]
+    return np.asarray(mass[rows])
