@@ -155,13 +155,16 @@ class MPRank(LeaveOut, MagnitudeRanker):
             fit_insensitive(self, problem, self._without_sweeps(solver), cost)
             return
         self.n_iter_ = 1
-        self.mass_, self.kappa_ = problem.sample.total, problem.kappa
+        self.mass_ = problem.sample.total
+        if solver != "primal":
+            self.kappa_ = problem.kappa
         landmarks = getattr(self, f"_fit_{solver}")(problem)
         TRAINED_ON[self] = Training(problem, feedback, landmarks)
 
     def _fit_primal(self, problem: Problem) -> None:
         scatter = Scatter(problem.X.shape[1])
         scatter.add(problem.rows, problem.sample)
+        self.kappa_ = float(np.sqrt(scatter.longest))
         self._keep_scatter(scatter)
 
     def _fit_dual(self, problem: Problem) -> None:
@@ -260,9 +263,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.n_iter_ = 1
         scatter = stream.scatter()
         self.mass_ = scatter.mass
-        squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else (X * X).sum(axis=1)
-        longest = float(np.sqrt(np.max(squares)))
-        self.kappa_ = max(longest, getattr(self, "kappa_", 0.0))
+        self.kappa_ = float(np.sqrt(stream.longest))
         scatter.mass = scatter.mass or 1.0
         self._keep_scatter(scatter)
         return self
@@ -275,7 +276,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
             return self._stream_of_fit()
         kept = (self.products_, self.query_masses_, self.query_means_)
         products, masses, means = (np.array(array) for array in kept)
-        return Stream(products, self.query_keys_, self.query_weights_, masses, means)
+        longest = self.kappa_**2
+        return Stream(products, self.query_keys_, self.query_weights_, masses, means, longest)
 
     def _stream_of_fit(self) -> Stream:
         """The sums of the rows that fit has seen, should it be followed by partial_fit."""

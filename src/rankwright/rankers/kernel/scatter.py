@@ -27,33 +27,43 @@ class Scatter:
         sum_i s_i z_i z_i' with z_i = (x_i, y_i) less its query's mean and s_i its mass.
     mass : the mass of all rows
     mean : (n_features + 1,) the mean of all rows
+    longest : the largest squared length of a row's features
 
     Examples
     --------
     >>> from rankwright.feedback import Grades
     >>> scatter = Scatter(1)
     >>> scatter.add(np.array([[0.0], [2.0]]), Sample.of(Grades([5, 6])))
+    array([[1. , 5.5]])
     >>> scatter.products
     array([[2. , 1. ],
            [1. , 0.5]])
     """
 
-    block = 4096
+    block = 2048
 
     def __init__(self, n_features: int) -> None:
         self.products = np.zeros((n_features + 1, n_features + 1))
-        self.mass, self.mean = 0.0, np.zeros(n_features + 1)
+        self.mass, self.mean, self.longest = 0.0, np.zeros(n_features + 1), 0.0
 
-    def add(self, X: Any, sample: Sample) -> None:
-        """Add whole queries; X has the rows of the sample, in its order."""
+    def add(self, X: Any, sample: Sample) -> FloatArray:
+        """Add queries, or pieces of them; X has the rows of the sample, in its order.
+
+        Returns the mean of each query: (n_queries, n_features + 1).
+        """
         if sparse.issparse(X):
-            self._add_sparse(X, sample)
+            means = self._add_sparse(X, sample)
         elif sample.n_queries == 1:
-            self.products += self._one_list(X, sample)
+            means = self._add_list(X, sample)
         else:
-            self._add_queries(X, sample)
+            means = self._add_queries(X, sample)
         if not np.isfinite(self.products).all():
             raise too_large()
+        mass = self.mass + sample.total
+        here = sample.sums @ means / sample.total
+        self.mean += (sample.total / mass) * (here - self.mean)
+        self.mass = mass
+        return means
 
     def meet(self, mass: float, mean: FloatArray, other_mass: float, other: FloatArray) -> None:
         """Join two pieces of one query that were added apart."""
@@ -84,9 +94,9 @@ class Scatter:
         """What makes predictions and grades agree in the mean."""
         return float(self.mean[-1] - self.mean[:-1] @ coef)
 
-    def _one_list(self, X: FloatArray, sample: Sample) -> FloatArray:
+    def _add_list(self, X: FloatArray, sample: Sample) -> FloatArray:
         # Centred block by block, while the block is in the processor's cache: reading X once.
-        inner, size = np.zeros_like(self.products), X.shape[1]
+        inner, size = self.products, X.shape[1]
         buffer = np.empty((min(self.block, len(X)), size + 1))
         mass, mean = 0.0, np.zeros(size + 1)
         for start in range(0, len(X), self.block):
@@ -94,6 +104,7 @@ class Scatter:
             left = buffer[: len(X[part])]
             weight = float(sample.mass[part].sum())
             share = sample.mass[part] / weight
+            self._measure(X[part])
             here = np.append(share @ X[part], share @ sample.y[part])
             np.subtract(X[part], here[:-1], out=left[:, :-1])
             np.subtract(sample.y[part], here[-1], out=left[:, -1])
@@ -107,23 +118,24 @@ class Scatter:
                 inner += (mass * weight / (mass + weight)) * np.outer(apart, apart)
             mass += weight
             mean += (weight / mass) * (here - mean)
-        self._move_mean(mass, mean)
-        return inner
+        return mean[None, :]
 
-    def _add_queries(self, X: FloatArray, sample: Sample) -> None:
+    def _add_queries(self, X: FloatArray, sample: Sample) -> FloatArray:
         means = np.column_stack([sample.means(X), sample.means(sample.y)])
         for start in range(0, len(X), self.block):
             part = slice(start, start + self.block)
             left = np.column_stack([X[part], sample.y[part]])
+            self._measure(left[:, :-1])
             left -= means[sample.codes[part]]
             left *= sample.roots[part, None]
             self.products += left.T @ left
-        self._move_mean(sample.total, (sample.sums @ means) / sample.total)
+        return means
 
-    def _add_sparse(self, X: Any, sample: Sample) -> None:
+    def _add_sparse(self, X: Any, sample: Sample) -> FloatArray:
         # Centring would make the rows dense: the means' products are taken off afterwards.
         means = np.column_stack([sample.means(X), sample.means(sample.y)])
         weighted = sparse.diags_array(sample.mass) @ X
+        self.longest = max(self.longest, float(X.multiply(X).sum(axis=1).max()))
         y = sample.y
         self.products[:-1, :-1] += (X.T @ weighted).toarray()
         with_y = np.asarray(weighted.T @ y)
@@ -131,11 +143,11 @@ class Scatter:
         self.products[-1, :-1] += with_y
         self.products[-1, -1] += sample.mass @ (y * y)
         self.products -= (means * sample.sums[:, None]).T @ means
-        self._move_mean(sample.total, (sample.sums @ means) / sample.total)
+        return means
 
-    def _move_mean(self, mass: float, mean: FloatArray) -> None:
-        self.mass += mass
-        self.mean += (mass / self.mass) * (mean - self.mean)
+    def _measure(self, rows: FloatArray) -> None:
+        squares = np.einsum("ij,ij->i", rows, rows, optimize=False)
+        self.longest = max(self.longest, float(squares.max()))
 
 
 def solve_ridge(products: FloatArray, moment: FloatArray, factor: float) -> FloatArray:

@@ -26,6 +26,7 @@ class Stream:
     products : (n_features + 1, n_features + 1) the scatter of features and grade
     keys, weights, masses, means : per query seen: a number for its id, its weight, the mass of its
         rows and their mean (features, then the grade)
+    longest : the largest squared length of a row
     """
 
     products: FloatArray
@@ -33,6 +34,7 @@ class Stream:
     weights: FloatArray
     masses: FloatArray
     means: FloatArray
+    longest: float = 0.0
 
     @classmethod
     def empty(cls, n_features: int) -> Stream:
@@ -50,9 +52,9 @@ class Stream:
         rows = sample.select(X)
         scatter = Scatter(X.shape[1])
         scatter.products = self.products
-        scatter.add(rows, sample)
+        means = scatter.add(rows, sample)
+        self.longest = max(self.longest, scatter.longest)
         queries = grades.queries.codes[sample.rows[sample.ptr[:-1]]]
-        means = np.column_stack([sample.means(rows), sample.means(sample.y)])
         known = {key: place for place, key in enumerate(self.keys.tolist())}
         places = np.array([known.get(key, -1) for key in keys[queries].tolist()], dtype=np.int64)
         for q in np.flatnonzero(places >= 0):
