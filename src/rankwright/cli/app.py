@@ -2,45 +2,122 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
+from typing import Any
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from rankwright import __version__
-from rankwright.exceptions import DataError, DatasetError, ModelFileError, RankwrightError
+from rankwright.exceptions import (
+    DataError,
+    DatasetError,
+    ModelFileError,
+    RankwrightError,
+    RankwrightWarning,
+)
 
-__all__ = ["app", "main"]
+__all__ = ["VERBS", "app", "main"]
 
 # What a script can rely on: see `rankwright --help`.
 EXIT_USAGE, EXIT_DATA, EXIT_MODEL, EXIT_IO, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 
+HELP = (
+    "Learning to rank from grades, ratings, preferences and clicks.\n\n"
+    "Files are told by their ending and first line: LETOR (.txt .letor .svm), CSV, TSV, Parquet, "
+    "JSONL, TREC runs and qrels, each also gzipped; - is standard input.\n\n"
+    "With any verb: --config FILE.toml takes options from the table of that name in a TOML file; "
+    "--print-config prints the options as such a file instead of running.\n\n"
+    "Exit codes: 0 done, 1 below --fail-under or a check failed, 2 wrong usage, 3 bad data, 4 bad "
+    "model file, 5 file or network trouble, 130 interrupted."
+)
+
+# verb -> what it does; the module of the same name is imported when the verb is used.
+VERBS = {
+    "demo": "See it work: generated data, every family of rankers, a report page.",
+    "train": "Learn a model from graded items.",
+    "predict": "Score items with a model: one number per line.",
+    "rank": "Order the items of each query with a model.",
+    "evaluate": "Measure a model or a run on graded data.",
+    "compare": "The table of several systems, with significance.",
+    "tune": "Search the parameters of a ranker by cross-validation over queries.",
+    "fuse": "Make one run of several (metasearch).",
+    "recommend": "Recommend items to users, from ratings.",
+    "experiment": "The tables and figures of the papers.",
+    "check": "Look for mistakes in data: PASS or FAIL per rule.",
+    "data": "Known public data sets.",
+    "info": "What is in a model or data file.",
+    "convert": "Write data in another format.",
+}
+
 app = App(
     name="rankwright",
     version=__version__,
-    help="Learning to rank from grades, ratings, preferences and clicks.\n\n"
-    "Exit codes: 0 done, 2 wrong usage, 3 bad data, 4 bad model file, 5 file or network trouble, "
-    "130 interrupted.",
+    help=HELP,
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
 )
-app.command("rankwright.cli.demo:demo", name="demo")
-app.command("rankwright.cli.data:app", name="data")
+for _place, (_verb, _help) in enumerate(VERBS.items()):
+    _entry = "app" if _verb in ("data", "experiment") else _verb
+    app.command(f"rankwright.cli.{_verb}:{_entry}", name=_verb, help=_help, sort_key=_place)
+app.register_install_completion_command()
 
 
 def main() -> None:
     """Run the command line; an error raised on purpose ends as its message and an exit code."""
+    warnings.showwarning = _show_warning
     try:
-        app()
+        _run(sys.argv[1:])
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        _stop("interrupted", EXIT_INTERRUPTED)
+        _stop("interrupted; no file was left half-written", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is wrong, and nothing more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except CycloptsError:
+        sys.exit(EXIT_USAGE)  # cyclopts has printed what is wrong
     except ModelFileError as error:
         _stop(str(error), EXIT_MODEL)
-    except (DatasetError, OSError) as error:
+    except DatasetError as error:
         _stop(str(error), EXIT_IO)
+    except OSError as error:
+        _stop(_words(error), EXIT_IO)
     except DataError as error:
         _stop(str(error), EXIT_DATA)
     except RankwrightError as error:
         _stop(str(error), EXIT_USAGE)
 
 
+def _run(words: list[str]) -> None:
+    from rankwright.cli.config import STDIN, print_config, take_options
+
+    words, config, print_only = take_options(words)
+    words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
+    if config is not None:
+        from cyclopts.config import Toml
+
+        app.config = (Toml(config, must_exist=True),)
+    if print_only:
+        print_config(app, words)
+    else:
+        app(words, exit_on_error=False)
+
+
 def _stop(message: str, code: int) -> None:
     print(f"rankwright: {message}", file=sys.stderr)
     sys.exit(code)
+
+
+def _words(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{os.fsdecode(error.filename)}: {error.strerror}"
+
+
+def _show_warning(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Warnings for people: no line of our own source."""
+    if issubclass(category, RankwrightWarning | UserWarning):
+        print(f"rankwright: warning: {message}", file=sys.stderr)

@@ -1,0 +1,55 @@
+"""What verbs print: results on standard output, remarks on standard error."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["note", "print_json", "suggest", "working"]
+
+
+def note(text: str) -> None:
+    """A remark for the person at the terminal; pipes carry results only."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(content: Any) -> None:
+    """The result for another program; NaN, which JSON cannot say, is null."""
+    print(json.dumps(_plain(content), indent=1, ensure_ascii=False))
+
+
+def suggest(*words: str) -> None:
+    """The next command to try, ready to be copied."""
+    print(f"next: rankwright {shlex.join(words)}")
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what takes time: a spinner on a terminal, a plain line with the seconds otherwise."""
+    began = time.perf_counter()
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(f"{what} ..."):
+            yield
+    else:
+        yield
+    note(f"{what}: {time.perf_counter() - began:.1f} s")
+
+
+def _plain(value: Any) -> Any:
+    """The same with Python's own types."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

@@ -1,0 +1,155 @@
+"""A system (a model, a run, a file of scores) beside what judges said (items, qrels)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.cli.files.formats import tell_format
+from rankwright.cli.files.items import TableOptions, read_items
+from rankwright.cli.files.pipes import at_hand
+from rankwright.data.align import align
+from rankwright.data.items import Items
+from rankwright.data.runs import Qrels
+from rankwright.data.trec import read_qrels, read_run
+from rankwright.exceptions import DataError
+from rankwright.metrics.evaluate import evaluate
+from rankwright.metrics.measure import Measure
+from rankwright.metrics.scores import Scores
+from rankwright.persist.scorer import SavedScorer, load_scorer
+
+__all__ = ["Judged", "System", "features_for", "read_judged", "read_system"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What judges said: items with grades, or qrels."""
+
+    path: str
+    items: Items | None = None
+    qrels: Qrels | None = None
+
+    def as_qrels(self) -> Qrels:
+        """Qrels, made of the items' ids where need be."""
+        if self.qrels is not None:
+            return self.qrels
+        items = self.items
+        if items is None or items.docid is None or items.qid is None:
+            raise DataError(
+                f"{self.path} names no documents, so a run cannot be put beside it. "
+                "Give qrels, or data with a qid and a docid in every line."
+            )
+        return Qrels.from_arrays(items.qid.astype(str), items.docid, items.y)
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """Something that orders items: a model, a run, or scores in the order of the data."""
+
+    path: str
+    model: SavedScorer | None = None
+    run: Any = None
+    scores: FloatArray | None = None
+
+    def judge(
+        self, judged: Judged, measures: Sequence[str], like: str | None, **options: Any
+    ) -> Scores:
+        """The measures of this system; on qrels by trec_eval's conventions by default."""
+        if self.run is not None:
+            beside = align(self.run, judged.as_qrels())
+            columns: dict[str, Any] = {"docid": beside.docid, "qid": beside.qid}
+            like = like or (None if judged.qrels is None else "trec_eval")
+            return evaluate(
+                beside.scores, beside.y, measures=measures, like=like, **columns, **options
+            )
+        if judged.items is None:
+            raise DataError(
+                f"{judged.path} holds qrels and no features, which {self.path} needs. Rank the "
+                f"items first: rankwright rank {self.path} DATA --trec -o system.run"
+            )
+        items = judged.items
+        scores, predictions = self.on(items, measures)
+        return evaluate(
+            scores,
+            items.y,
+            None if items.qid is None else items.qid.astype(str),  # as runs name their queries
+            measures,
+            like=like,
+            predictions=predictions,
+            docid=items.docid,
+            **options,
+        )
+
+    def on(
+        self, items: Items, measures: Sequence[str] = ()
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Scores of items, and predicted grades where a measure reads them."""
+        if self.scores is not None:
+            if len(self.scores) != items.n_items:
+                raise DataError(
+                    f"{self.path} has {len(self.scores)} scores and the data {items.n_items} "
+                    "items: one score per item is needed, in the same order."
+                )
+            return self.scores, None
+        if self.model is None:
+            raise DataError(f"{self.path} is a run: it scores no new items.")
+        X = features_for(self.model, items, self.path)
+        scores = self.model.decision_function(X, items.qid)
+        reads = any(Measure.parse(name).definition.reads == "predictions" for name in measures)
+        return scores, self.model.predict(X, items.qid) if reads else None
+
+
+def features_for(model: SavedScorer, items: Items, path: str) -> Any:
+    """The columns that a model wants, by name where both sides know names."""
+    if model.feature_names is not None and items.feature_names is not None:
+        place = {name: k for k, name in enumerate(items.feature_names)}
+        missing = [name for name in model.feature_names if name not in place]
+        if missing:
+            raise DataError(
+                f"{path} was trained with a feature {missing[0]!r} that the data lack "
+                f"({len(missing)} of {model.n_features} are missing). "
+                f"The data have {', '.join(items.feature_names[:10])}."
+            )
+        order = [place[name] for name in model.feature_names]
+        return items.X if order == list(range(items.n_features)) else items.X[:, order]
+    if items.n_features != model.n_features:
+        raise DataError(
+            f"{path} was trained on {model.n_features} features and the data have "
+            f"{items.n_features}. Give data of the same kind."
+        )
+    return items.X
+
+
+def read_judged(path: str, options: TableOptions, n_features: int | None = None) -> Judged:
+    """Items with grades, or qrels, by the kind of the file."""
+    with at_hand(path) as local:
+        kind = tell_format(local, options.read_as)
+        if kind == "qrels":
+            return Judged(path, qrels=read_qrels(local))
+        return Judged(path, items=read_items(local, options, n_features=n_features))
+
+
+def read_system(path: str, name: str | None = None) -> System:
+    """A model file, a TREC run, or one score per line."""
+    with at_hand(path) as local:
+        kind = tell_format(local)
+        if kind == "run":
+            return System(name or path, run=read_run(local))
+        if kind == "scores":
+            return System(name or path, scores=_read_scores(local))
+        if local != path and kind != "model":
+            raise DataError(f"<stdin> is neither a model, a run nor scores; it looks like {kind}.")
+        return System(name or path, model=load_scorer(local))
+
+
+def _read_scores(path: str) -> FloatArray:
+    from rankwright.data.fields import split_fields
+    from rankwright.data.text import read_text
+
+    return split_fields(read_text(path), None, 1, "a score").numbers(0, "score")

@@ -1,0 +1,83 @@
+"""``--set name=value``: parameters of a ranker from words."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from rankwright.exceptions import ParameterError
+from rankwright.rankers.registry import ranker
+
+__all__ = ["make_ranker", "parse_settings", "parse_value"]
+
+
+def parse_value(text: str) -> Any:
+    """A number, true/false, none, a list, or else the text itself.
+
+    >>> [parse_value(word) for word in ("3", "1e-2", "true", "none", "[4, 4]", "poly")]
+    [3, 0.01, True, None, [4, 4], 'poly']
+    """
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def parse_settings(settings: list[str]) -> dict[str, str]:
+    """``name=value`` words as a mapping of texts."""
+    pairs = {}
+    for word in settings:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"--set {word}: write name=value, such as --set n_rounds=200.")
+        pairs[name.strip().replace("-", "_")] = value.strip()
+    return pairs
+
+
+def make_ranker(name: str, settings: dict[str, Any]) -> Any:
+    """A ranker by its name (in any case), with parameters; an unknown one is refused by name.
+
+    >>> make_ranker("rankboost", {"n_rounds": 5})
+    RankBoost(n_rounds=5)
+    """
+    from rankwright.rankers.registry import RANKERS
+
+    names = {known.lower(): known for known in RANKERS}
+    cls = ranker(names.get(name.lower().replace("-", "").replace("_", ""), name))
+    known = list(inspect.signature(cls).parameters)
+    values = {}
+    for key, value in settings.items():
+        if key not in known:
+            raise ParameterError(
+                f"{cls.__name__} has no parameter {key!r}. It has {', '.join(known)}."
+            )
+        value = parse_value(value) if isinstance(value, str) else value
+        values[key] = SPECIAL[key](value) if key in SPECIAL else value
+    return cls(**values)
+
+
+def _weak(value: Any) -> Any:
+    """``weak=tree`` or ``weak=tree:16`` (leaves)."""
+    if not isinstance(value, str) or not value.startswith("tree"):
+        return value
+    from rankwright.rankers.boosting.trees import TreeRanking
+
+    _, _, leaves = value.partition(":")
+    return TreeRanking(max_leaves=int(leaves)) if leaves.isdigit() else TreeRanking()
+
+
+def _early_stopping(value: Any) -> Any:
+    """``early_stopping=20`` is the patience."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    from rankwright.rankers.boosting.stopping import EarlyStopping
+
+    return EarlyStopping(patience=value)
+
+
+SPECIAL: dict[str, Callable[[Any], Any]] = {"weak": _weak, "early_stopping": _early_stopping}

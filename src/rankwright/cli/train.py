@@ -1,0 +1,177 @@
+"""``rankwright train``: graded items in, a model file out."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from rankwright.cli.choosing import (
+    Attempt,
+    attempt,
+    candidates,
+    default_measure,
+    hold_out,
+    name_features,
+)
+from rankwright.cli.console import note, print_json, suggest, working
+from rankwright.cli.evaluate import named
+from rankwright.cli.files import TableOptions, read_items
+from rankwright.cli.settings import make_ranker, parse_settings
+from rankwright.data.items import Items
+from rankwright.exceptions import DataError
+from rankwright.metrics.comparison import compare
+from rankwright.persist.models import save
+
+__all__ = ["train"]
+
+
+def train(
+    data: str,
+    /,
+    *,
+    output: Annotated[str, Parameter(alias="-o")] = "model.rw",
+    valid: str | None = None,
+    ranker: str = "auto",
+    set: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    measures: Annotated[list[str], Parameter(alias="-m", negative="")] = [],  # noqa: B006
+    seed: int = 0,
+    report: str | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    table: TableOptions = TableOptions(),  # noqa: B008
+) -> None:
+    """Learn a model from graded items.
+
+    Without further options, a few rankers learn from four fifths of the queries, the others
+    choose the best of them (and when to stop), and the best is trained again on all queries.
+
+    Parameters
+    ----------
+    data
+        Graded items (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
+    output
+        Where to write the model.
+    valid
+        Graded items to choose and stop by, instead of a fifth of the queries.
+    ranker
+        The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
+    set
+        A parameter of the ranker: --set n_rounds=200; may be repeated.
+    measures
+        What to choose by (the first) and print: NDCG@10, AP by default.
+    seed
+        Seeds the split and the ranker.
+    report
+        Write a page with table and charts to this HTML file.
+    json
+        JSON instead of text.
+    """
+    began = time.perf_counter()
+    settings: dict[str, Any] = parse_settings(set)
+    if ranker != "auto":
+        _check(ranker, settings, seed)
+    elif settings:
+        raise DataError("--set needs --ranker: auto chooses the parameters itself.")
+    with working(f"reading {data}"):
+        items = read_items(data, table)
+        other = None if valid is None else read_items(valid, table, n_features=items.n_features)
+    _describe(items, data)
+    part, held_out = (items, other) if other is not None else hold_out(items, seed)
+    _same_features(items, other, valid)
+    names = named(measures) or [default_measure(items.y), "AP"]
+    tried = [
+        _try(name, each, part, held_out, names)
+        for name, each in _wanted(ranker, settings, items, seed).items()
+    ]
+    best = _best(tried)
+    model = best.model
+    if held_out is not None and other is None:
+        with working(f"training {best.name} on all {items.n_queries} queries"):
+            model = best.again(items)
+    name_features(model, items)
+    save(model, output)
+    comparison = None
+    if held_out is not None:
+        comparison = compare({each.name: each.scores for each in tried if each.scores is not None})
+    if report is not None:
+        from rankwright.cli.reporting import report_on_training
+
+        report_on_training(report, tried, best, held_out, comparison, data, {"seed": seed})
+    if json:
+        print_json(
+            {
+                "model": output,
+                "ranker": best.name,
+                "parameters": _parameters(model),
+                "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
+                "validation": None if comparison is None else comparison.to_dict(),
+                "seconds": round(time.perf_counter() - began, 3),
+                "report": report,
+            }
+        )
+        return
+    if comparison is not None:
+        where = valid or "a fifth of the queries, held out"
+        print(f"validation on {where}:\n\n{comparison}\n")
+    print(f"model: {output} ({best.name})")
+    if report is not None:
+        print(f"report: {report}")
+    suggest("evaluate", output, valid or "TEST-DATA")
+
+
+def _check(ranker: str, settings: dict[str, Any], seed: int) -> None:
+    """Refuse wrong names and values before any data are read."""
+    made = make_ranker(ranker, settings)
+    if "random_state" in made.get_params() and "random_state" not in settings:
+        settings["random_state"] = seed
+    made._check_parameters()
+
+
+def _wanted(
+    ranker: str, settings: dict[str, Any], items: Items, seed: int
+) -> dict[str, dict[str, Any]]:
+    if ranker == "auto":
+        return candidates(items)
+    return {type(make_ranker(ranker, settings)).__name__: {"ranker": ranker, **settings}}
+
+
+def _try(
+    name: str, settings: dict[str, Any], train: Items, valid: Items | None, measures: list[str]
+) -> Attempt:
+    with working(f"training {name}"):
+        return attempt(name, settings, train, valid, measures)
+
+
+def _best(tried: list[Attempt]) -> Attempt:
+    judged = [each for each in tried if each.scores is not None]
+    if not judged:
+        return tried[0]
+    measure = judged[0].scores.measures[0]  # type: ignore[union-attr]
+    sign = 1 if measure.higher_is_better else -1
+    means = [each.scores.to_dict()[str(measure)] for each in judged]  # type: ignore[union-attr]
+    known = [-float("inf") if mean is None else sign * mean for mean in means]
+    return judged[known.index(max(known))]
+
+
+def _describe(items: Items, path: str) -> None:
+    note(f"{path}: {str(items).removeprefix('Items(').removesuffix(')')}")
+    if items.bad_lines:
+        first = items.bad_lines[0]
+        note(f"{len(items.bad_lines)} bad lines left out, first line {first.line}: {first.reason}")
+
+
+def _same_features(items: Items, other: Items | None, path: str | None) -> None:
+    if other is not None and (
+        other.n_features != items.n_features or other.feature_names != items.feature_names
+    ):
+        raise DataError(f"{path} has other features than the training data: give the same columns.")
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    plain = (str, int, float, bool, type(None), list)
+    return {
+        key: value if isinstance(value, plain) else repr(value)
+        for key, value in last.get_params(deep=False).items()
+    }

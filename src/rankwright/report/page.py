@@ -1,0 +1,143 @@
+"""One HTML file with tables and charts that opens anywhere, offline."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.util import find_spec
+from string import Template
+from typing import Any
+
+from rankwright import __version__
+from rankwright.data.atomic import atomic_write
+
+__all__ = ["Chart", "Page", "Section", "key_value_table", "write_page"]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A Vega-Lite specification and what it shows, in words."""
+
+    spec: Mapping[str, Any]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: HTML (already escaped), charts, and a remark.
+
+    ``small`` charts stand side by side where there is room.
+    """
+
+    title: str
+    body: str = ""
+    charts: tuple[Chart, ...] = ()
+    remark: str = ""
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, a line under it, and sections."""
+
+    title: str
+    lead: str = ""
+    sections: tuple[Section, ...] = field(default_factory=tuple)
+
+    @property
+    def n_charts(self) -> int:
+        return sum(len(section.charts) for section in self.sections)
+
+    def to_html(self) -> str:
+        """The whole page: style, script and data inside, nothing fetched from anywhere.
+
+        Charts are drawn by Vega-Lite, whose script comes with the package vl-convert-python
+        (``pip install rankwright[report]``); without it the page holds the tables alone.
+
+        >>> page = Page("Results", sections=(Section("Data", "<p>ten queries</p>"),))
+        >>> "<h2>Data</h2>" in page.to_html(), "src=" in page.to_html()
+        (True, False)
+        """
+        script = _vega() if self.n_charts else ""
+        missing = "" if script or not self.n_charts else _MISSING
+        sections = "".join(_section(each, bool(script)) for each in self.sections)
+        return Template(_file("page.html")).substitute(
+            title=html.escape(self.title),
+            lead=html.escape(self.lead),
+            missing=missing,
+            contents="".join(
+                f'<a href="#{_anchor(each.title)}">{html.escape(each.title)}</a> '
+                for each in self.sections
+            ),
+            sections=sections,
+            version=__version__,
+            style=_file("style.css"),
+            vega=script,
+            draw=_file("charts.js") if script else "",
+        )
+
+
+# What vl-convert takes by default: everything under its usual names, for plain scripts.
+_SNIPPET = "window.vegaEmbed=vegaEmbed; window.vega=vega; window.vegaLite=vegaLite;"
+_MISSING = (
+    '<p class="missing">The charts of this page need the script of Vega-Lite: '
+    "<code>pip install 'rankwright[report]'</code>, then write the page again.</p>"
+)
+
+
+def write_page(page: Page, path: Any) -> None:
+    """Write a page; the file is replaced when the new one is whole."""
+    with atomic_write(path, mode=0o666) as file:
+        file.write(page.to_html().encode())
+
+
+def key_value_table(rows: Mapping[str, Any]) -> str:
+    """Settings as an HTML table."""
+    body = "".join(
+        f"<tr><th>{html.escape(str(key))}</th><td>{html.escape(str(value))}</td></tr>"
+        for key, value in rows.items()
+    )
+    return f'<div class="wide"><table class="settings"><tbody>{body}</tbody></table></div>'
+
+
+def _section(section: Section, drawn: bool) -> str:
+    parts = [
+        f'<section id="{_anchor(section.title)}"><h2>{html.escape(section.title)}</h2>',
+        section.body,
+    ]
+    if section.charts and drawn:
+        charts = "".join(_figure(chart) for chart in section.charts)
+        parts.append(f'<div class="{"grid" if section.small else "charts"}">{charts}</div>')
+    if section.remark:
+        parts.append(f'<p class="remark">{html.escape(section.remark)}</p>')
+    return "".join([*parts, "</section>\n"])
+
+
+def _figure(chart: Chart) -> str:
+    # "<" would end the script element early if a name held "</script>".
+    spec = json.dumps(chart.spec).replace("<", "\\u003c")
+    caption = f"<figcaption>{html.escape(chart.caption)}</figcaption>" if chart.caption else ""
+    return (
+        f'<figure><div class="chart"></div><script type="application/json">{spec}</script>'
+        f"{caption}</figure>"
+    )
+
+
+def _anchor(title: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in title.lower())
+
+
+def _file(name: str) -> str:
+    return resources.files("rankwright.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _vega() -> str:
+    """Vega, Vega-Lite and the code that puts them on a page; empty where they are not installed."""
+    if find_spec("vl_convert") is None:
+        return ""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_SNIPPET)).replace("</script", "<\\/script")

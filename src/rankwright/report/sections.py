@@ -1,0 +1,128 @@
+"""The parts of a report: what a table, a model or two rankings look like on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from rankwright.metrics.comparison import Comparison
+from rankwright.metrics.scores import Scores
+from rankwright.report import specs
+from rankwright.report.contributions import contributions
+from rankwright.report.figures import (
+    contribution_specs,
+    means_spec,
+    per_query_spec,
+    win_loss_spec,
+)
+from rankwright.report.page import Chart, Section, key_value_table
+
+__all__ = [
+    "comparison_section",
+    "contributions_section",
+    "learning_section",
+    "queries_section",
+    "settings_section",
+    "thresholds_section",
+    "win_loss_section",
+]
+
+
+def comparison_section(comparison: Comparison, title: str = "Comparison") -> Section:
+    """The table, and each measure as means with intervals."""
+    charts = [Chart(means_spec(comparison, measure)) for measure in comparison.measures[:4]]
+    body = comparison.to_html(intervals=True).replace(
+        "<table>", '<div class="wide"><table class="compare">', 1
+    )
+    return Section(
+        title,
+        body.replace("</table>", "</table></div>", 1),
+        tuple(charts) if len(comparison.systems) > 1 else (),
+        "Dots are means over queries, lines their bootstrap intervals; the best mean is coloured.",
+    )
+
+
+def queries_section(
+    systems: Mapping[str, Scores], comparison: Comparison, most_systems: int = 4
+) -> Section:
+    """The first measure on every query, for the best systems."""
+    measure = str(comparison.measures[0])
+    best = _by_mean(comparison)[:most_systems]
+    chosen = {name: systems[name] for name in best}
+    more = f" The {len(best)} best of {len(systems)} systems." if len(best) < len(systems) else ""
+    caption = f"Every query is a column of points, sorted by {best[0]}.{more}"
+    return Section(
+        f"{measure} per query", charts=(Chart(per_query_spec(chosen, measure), caption),)
+    )
+
+
+def win_loss_section(
+    systems: Mapping[str, Scores], comparison: Comparison, most: int = 3
+) -> Section:
+    """The best system against the others, query by query."""
+    measure = str(comparison.measures[0])
+    first, *others = _by_mean(comparison)
+    charts, alike = [], []
+    for other in others:
+        spec, (wins, ties, losses) = win_loss_spec(systems, first, other, measure)
+        if wins + losses == 0:
+            alike.append(other)
+            continue
+        p = comparison.p_value(first, other, measure)
+        words = (
+            f"{first} against {other}: better on {wins} queries, equal on {ties}, worse on "
+            f"{losses} (p = {p:.3g})."
+        )
+        charts.append(Chart(spec, words))
+    remark = f"Equal to {first} on every query: {', '.join(alike)}." if alike else ""
+    title = f"Wins and losses in {measure}"
+    return Section(title, charts=tuple(charts[:most]), remark=remark)
+
+
+def learning_section(curves: Mapping[str, ArrayLike], measure: str, x: str = "round") -> Section:
+    """The measure on held-out queries after each round."""
+    return Section(
+        "Learning curves",
+        charts=(Chart(specs.lines(curves, x, measure), f"{measure} after each {x}."),),
+    )
+
+
+def contributions_section(
+    model: Any, X: Any, names: Sequence[str] | None = None, title: str = "What the features add"
+) -> Section | None:
+    """Curves of the eight features that change the score most; None where nothing does."""
+    found = contributions(model, X, names)
+    if not found:
+        return None
+    charts = tuple(Chart(spec) for spec in contribution_specs(found))
+    remark = (
+        "The mean change of the score while one feature runs through its values and the others "
+        "stay as in the data; all panels share one scale."
+    )
+    return Section(title, charts=charts, remark=remark, small=True)
+
+
+def thresholds_section(
+    scores: ArrayLike, y: ArrayLike, cuts: ArrayLike, title: str = "Thresholds"
+) -> Section:
+    """Where an ordinal ranker cuts its score into grades."""
+    caption = (
+        "Scores of the items of each true grade. Dashed lines are the thresholds: an item is "
+        "given the grade of the interval its score falls into."
+    )
+    return Section(title, charts=(Chart(specs.histogram(scores, y, cuts), caption),))
+
+
+def settings_section(settings: Mapping[str, Any], title: str = "To reproduce this") -> Section:
+    """Command, versions, parameters and the fingerprint of the data."""
+    return Section(title, key_value_table(settings))
+
+
+def _by_mean(comparison: Comparison) -> list[str]:
+    """Systems by the first measure, best first."""
+    sign = -1 if comparison.measures[0].higher_is_better else 1
+    means = comparison.means[:, 0].tolist()
+    order = sorted(range(len(means)), key=lambda k: sign * means[k])
+    return [comparison.systems[k] for k in order]
