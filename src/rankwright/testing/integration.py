@@ -17,11 +17,13 @@ from rankwright.exceptions import FeedbackError, ParameterError
 from rankwright.feedback import Bipartite, Grades, Mixture, Pairs
 from rankwright.testing.inputs import refused
 from rankwright.testing.problem import fitted, make_problem
+from rankwright.testing.repeatability import in_chunks
 
 __all__ = [
     "check_feedback",
     "check_grades_as_feedback_equal_fit",
     "check_learned_attributes_are_declared",
+    "check_learning_goes_on_after_loading",
     "check_model_files",
     "check_queries_are_routed",
 ]
@@ -105,7 +107,7 @@ def check_model_files(ranker: Any) -> None:
     model = fitted(ranker, problem)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.rw"
-        if any(callable(value) for value in ranker.get_params(deep=False).values()):
+        if _has_function(ranker):
             with refused(ParameterError, "function"):
                 save(model, path)
             return
@@ -117,3 +119,28 @@ def check_model_files(ranker: Any) -> None:
             other.decision_function(problem.X), model.decision_function(problem.X)
         )
         np.testing.assert_array_equal(other.predict(problem.X), model.predict(problem.X))
+
+
+def check_learning_goes_on_after_loading(ranker: Any) -> None:
+    """partial_fit on a model from a file equals partial_fit on the model itself."""
+    from rankwright import load, save
+
+    if not hasattr(ranker, "partial_fit") or _has_function(ranker):
+        return
+    problem = make_problem(n_queries=1, n_items=40)
+    first, second = problem.take(slice(0, 25)), problem.take(slice(25, 40))
+    assert set(first.y) == set(problem.y)
+    model = in_chunks(ranker, first, len(first.y))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.rw"
+        save(model, path)
+        again = load(path)
+    for each in (model, again):
+        each.partial_fit(second.X, second.y)
+    np.testing.assert_array_equal(
+        again.decision_function(problem.X), model.decision_function(problem.X)
+    )
+
+
+def _has_function(ranker: Any) -> bool:
+    return any(callable(value) for value in ranker.get_params(deep=False).values())

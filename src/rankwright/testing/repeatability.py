@@ -72,10 +72,11 @@ def check_chunks_equal_one_fit(ranker: Any) -> None:
     wanted = clone(ranker).fit(problem.X, problem.y).decision_function(problem.X)
     compare = np.testing.assert_array_equal if ranker._chunks_exact else _assert_close
     for size in (1, 7, len(problem.y)):
-        compare(_in_chunks(ranker, problem, size).decision_function(problem.X), wanted)
+        compare(in_chunks(ranker, problem, size).decision_function(problem.X), wanted)
 
 
-def _in_chunks(ranker: Any, problem: Problem, size: int) -> Any:
+def in_chunks(ranker: Any, problem: Problem, size: int) -> Any:
+    """A fresh copy of the ranker, shown the problem in chunks of this size."""
     model = clone(ranker)
     needs_classes = "classes" in inspect.signature(model.partial_fit).parameters
     for start in range(0, len(problem.y), size):
