@@ -54,6 +54,42 @@ def test_it_is_the_printed_filter(convert: Any, covariance: str) -> None:
         np.testing.assert_allclose(model.variance_, np.diag(S), rtol=1e-8)
 
 
+def test_low_rank_is_full_while_every_direction_has_its_place() -> None:
+    X, y = stream()
+    full = BayesianPRank(covariance="full").fit(X, y)
+    some = BayesianPRank(covariance="low_rank", n_directions=200).fit(X, y)
+    np.testing.assert_allclose(some.mean_, full.mean_, rtol=1e-7, atol=1e-9)
+    root = np.sqrt(some.variance_)
+    known = np.eye(len(root)) - some.factors_.T @ some.factors_
+    np.testing.assert_allclose(root[:, None] * known * root, full.covariance_, atol=1e-9)
+
+
+def test_compressing_keeps_every_variance_and_a_positive_covariance() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(5, 8))
+    factors *= 0.9 / np.linalg.norm(factors, 2)
+    variances = rng.uniform(1.0, 2.0, size=8)
+    wanted = variances * (1 - (factors**2).sum(axis=0))
+    _kernels.compress(factors, variances, 2)
+    np.testing.assert_allclose(variances * (1 - (factors**2).sum(axis=0)), wanted, rtol=1e-12)
+    assert np.linalg.norm(factors, 2) <= 0.9 + 1e-12
+    np.testing.assert_array_equal(factors[2:], 0.0)
+
+
+def test_low_rank_knows_of_features_that_go_together() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1500, 400))  # all positive: one direction that every feature shares
+    latent = X @ rng.normal(size=400)
+    y = np.searchsorted(np.quantile(latent, [0.25, 0.5, 0.75]), latent)
+    loss = {
+        form: np.abs(
+            BayesianPRank(covariance=form).fit(X[:1000], y[:1000]).predict(X[1000:]) - y[1000:]
+        ).mean()
+        for form in ("low_rank", "diagonal")
+    }
+    assert loss["low_rank"] < loss["diagonal"]
+
+
 @pytest.mark.parametrize("mean", [-3.0, 0.2, 2.0])
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_an_answer_matches_mean_and_variance_of_the_belief_after_it(
@@ -102,6 +138,7 @@ def test_it_is_better_than_averaged_prank_with_few_and_with_many_features() -> N
         y = np.searchsorted(np.quantile(latent, [0.25, 0.5, 0.75]), latent)
         model = BayesianPRank().fit(X[:2000], y[:2000])
         assert ("covariance_" in vars(model)) == (X.shape[1] == 20)
+        assert ("factors_" in vars(model)) == (X.shape[1] == 600)
         ours = np.abs(model.predict(X[2000:]) - y[2000:]).mean()
         theirs = np.abs(PRank(average=True).fit(X[:2000], y[:2000]).predict(X[2000:]) - y[2000:])
         assert ours < theirs.mean()

@@ -31,15 +31,18 @@ def rules_and_votes(X: Any, y: Any) -> tuple[list[Any], list[int]]:
     return rules, votes
 
 
-def test_each_rule_votes_with_the_rounds_that_it_was_right() -> None:
+@pytest.mark.parametrize("count", ["right", "survived"])
+def test_each_rule_votes_with_the_rounds_that_it_was_right_or_survived(count: str) -> None:
     X, y = stream()
     rules, votes = rules_and_votes(X, y)
+    votes = [vote + (count == "survived") for vote in votes]
     ranks = np.array([1 + (X @ w >= c[:, None]).sum(axis=0) for w, c in rules])
     wanted = votes @ ranks / np.sum(votes)
-    model = VotedPRank().fit(X, y)
+    model = VotedPRank(count=count).fit(X, y)
     np.testing.assert_allclose(model.predict_expected(X), wanted, rtol=1e-12)
     assert np.abs(model.predict(X) - wanted).max() <= 0.5
-    assert model.rules_votes_.sum() + model.n_votes_ == model.n_seen_ - model.n_mistakes_
+    if count == "right":
+        assert model.rules_votes_.sum() + model.n_votes_ == model.n_seen_ - model.n_mistakes_
 
 
 def test_the_rules_with_the_fewest_votes_go_first() -> None:

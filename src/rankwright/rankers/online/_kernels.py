@@ -223,12 +223,13 @@ def romma_pass(
 @njit(cache=True, nogil=True)
 def voted_pass(
     X, data, indices, indptr, grade, order, weights, thresholds, kept, kept_thresholds, votes,
-    state, predicted,
+    state, extra, predicted,
 ):  # fmt: skip
-    """Show PRank the rows and keep every rule that was right at least once.
+    """Show PRank the rows and keep every rule that has a vote.
 
     kept, kept_thresholds, votes  (capacity, ...) the rules kept so far, and their votes
     state  (3,) int64: rules kept, rounds the present rule was right, rules dropped
+    extra  votes of a rule beyond the rounds at which it was right, 0 or 1
     When all places are taken the rule with the fewest votes goes (the oldest of them).
     """
     mistakes, skipped = 0, 0
@@ -244,8 +245,8 @@ def voted_pass(
             state[1] += 1
             continue
         mistakes += 1
-        if state[1] > 0:
-            keep_rule(weights, thresholds, kept, kept_thresholds, votes, state)
+        if state[1] + extra > 0:
+            keep_rule(weights, thresholds, kept, kept_thresholds, votes, state, extra)
         state[1] = 0
         step = move_thresholds(thresholds, score, grade[row])
         row_add(X, data, indices, indptr, row, weights, float(step))
@@ -253,7 +254,7 @@ def voted_pass(
 
 
 @njit(cache=True, nogil=True)
-def keep_rule(weights, thresholds, kept, kept_thresholds, votes, state):
+def keep_rule(weights, thresholds, kept, kept_thresholds, votes, state, extra):
     slot = state[0]
     if slot == votes.shape[0]:
         state[2] += 1
@@ -261,7 +262,7 @@ def keep_rule(weights, thresholds, kept, kept_thresholds, votes, state):
         for s in range(1, votes.shape[0]):
             if votes[s] < votes[slot]:
                 slot = s
-        if votes[slot] > state[1]:
+        if votes[slot] > state[1] + extra:
             return
         for s in range(slot, votes.shape[0] - 1):  # keep the order of age
             kept[s, :] = kept[s + 1, :]
@@ -272,7 +273,7 @@ def keep_rule(weights, thresholds, kept, kept_thresholds, votes, state):
         state[0] += 1
     kept[slot, :] = weights
     kept_thresholds[slot, :] = thresholds
-    votes[slot] = state[1]
+    votes[slot] = state[1] + extra
 
 
 @njit(cache=True, nogil=True)
@@ -485,4 +486,114 @@ def diagonal_belief_pass(
             row_learn(X, data, indices, indptr, row, weights, variances, step, factor)
             mean[at] -= step * variances[at]
             variances[at] -= factor * variances[at] * variances[at]
+    return mistakes, skipped
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def inner_product(a, b):
+    total = 0.0
+    for f in range(a.shape[0]):
+        total += a[f] * b[f]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def scaled_row(X, data, indices, indptr, row, roots, out):
+    """out = roots * row, where the row has values (zeros elsewhere)."""
+    for f in range(out.shape[0]):
+        out[f] = 0.0
+    if X is not None:
+        for f in range(X.shape[1]):
+            out[f] = roots[f] * X[row, f]
+    if indices is not None:
+        for e in range(indptr[row], indptr[row + 1]):
+            out[indices[e]] = roots[indices[e]] * data[e]
+
+
+@njit(cache=True, nogil=True)
+def compress(factors, variances, rank):
+    """Keep the ``rank`` strongest directions; the rest goes into the variances.
+
+    The covariance is D (I - F'F) D with D the roots of ``variances`` and F ``factors``. What the
+    dropped directions had taken from each parameter's own variance is kept exactly, by making D
+    smaller; the covariance stays positive.
+    """
+    n, size = factors.shape
+    gram = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            gram[i, j] = inner_product(factors[i], factors[j])
+            gram[j, i] = gram[i, j]
+    vectors = np.linalg.eigh(gram)[1]
+    kept = np.zeros((rank, size))
+    for i in range(rank):
+        for j in range(n):
+            weight = vectors[j, n - rank + i]
+            for f in range(size):
+                kept[i, f] += weight * factors[j, f]
+    for f in range(size):
+        before, after = 1.0, 1.0
+        for j in range(n):
+            before -= factors[j, f] * factors[j, f]
+        for i in range(rank):
+            after -= kept[i, f] * kept[i, f]
+        variances[f] *= min(max(before, 1e-9) / max(after, 1e-9), 1.0)
+    factors[:] = 0.0
+    factors[:rank] = kept
+
+
+@njit(cache=True, nogil=True)
+def low_rank_belief_pass(
+    X, data, indices, indptr, grade, order, mean, variances, n_features, scale, prior, predicted,
+    factors, count, rank,
+):  # fmt: skip
+    """The same with variances and a few directions in which more is known.
+
+    factors  (capacity, n_parameters); the first count[0] rows are in use   changed in place
+    rank     how many directions are kept when the capacity is reached
+    """
+    size = mean.shape[0]
+    n_cuts = size - n_features
+    weights = mean[:n_features]
+    roots, along, gain = np.empty(size), np.empty(size), np.empty(size)
+    mistakes, skipped = 0, 0
+    for visit in range(order.shape[0]):
+        row = order[visit]
+        begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior)
+        score = row_dot(X, data, indices, indptr, row, weights)
+        place = 0
+        for r in range(n_cuts):
+            place += mean[n_features + r] <= score
+        predicted[visit] = place
+        mistakes += place != grade[row]
+        if not math.isfinite(score):
+            skipped += 1
+            continue
+        for r in range(n_cuts):
+            at = n_features + r
+            for f in range(size):
+                roots[f] = math.sqrt(variances[f])
+            scaled_row(X, data, indices, indptr, row, roots, along)
+            along[at] = -roots[at]
+            gain[:] = along
+            for j in range(count[0]):
+                back = inner_product(factors[j], along)
+                for f in range(size):
+                    gain[f] -= back * factors[j, f]
+            variance = max(inner_product(gain, along), 0.0)
+            if not math.isfinite(variance):
+                skipped += r == 0
+                break
+            if r > 0:
+                score = row_dot(X, data, indices, indptr, row, weights)
+            side = 1.0 if grade[row] > r else -1.0
+            step, factor = belief_change(score - mean[at], variance, side)
+            take = math.sqrt(factor)
+            for f in range(size):
+                mean[f] += step * roots[f] * gain[f]
+                factors[count[0], f] = take * gain[f]
+            count[0] += 1
+            if count[0] == factors.shape[0]:
+                compress(factors, variances, rank)
+                count[0] = rank
     return mistakes, skipped

@@ -11,12 +11,13 @@ from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats, real
 from rankwright.rankers.online.base import STREAM, IntArray, Rows, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.room import with_room
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Linear, OrdinalProbit, Polynomial
 
 __all__ = ["BayesianPRank"]
 
-MOST_FULL = 300  # weights up to which "auto" keeps all covariances
+MOST_FULL, MOST_LOW_RANK = 300, 4096  # weights up to which "auto" takes these forms
 
 
 class BayesianPRank(RuleRanker):
@@ -46,9 +47,13 @@ class BayesianPRank(RuleRanker):
     degree : int, default 1
         Learn from all products of at most so many features (the map of the polynomial kernel
         ``(a . b + 1) ** degree``).
-    covariance : "auto", "full" or "diagonal", default "auto"
-        "full" costs O(weights^2) per row, "diagonal" as little as PRank; "auto" is "full" up to
-        300 weights.
+    covariance : "auto", "full", "low_rank" or "diagonal", default "auto"
+        "full" costs O(weights^2) per row, "low_rank" O(n_directions * weights), "diagonal" as little as
+        PRank. "diagonal" knows nothing of features that go together; "low_rank" knows the
+        ``n_directions`` directions about which most has been learned. "auto" is "full" up to 300 weights,
+        "low_rank" up to 4096, then "diagonal".
+    n_directions : int, default 8
+        For "low_rank".
     prior : float > 0, default 100
         The variance of each weight beforehand, in units in which the first row (other than zero)
         has mean square 1; and of each threshold.
@@ -62,7 +67,9 @@ class BayesianPRank(RuleRanker):
         The mean thresholds, sorted.
     mean_ : (n_weights + n_grades - 1,) array
     covariance_ : square array of the same size, for "full"
-    variance_ : (n_weights + n_grades - 1,) array, for "diagonal"
+    variance_ : (n_weights + n_grades - 1,) array, for "low_rank" and "diagonal"
+    factors_ : (n_factors, n_weights + n_grades - 1) array, for "low_rank"
+        With D the roots of ``variance_``, the covariance is D (I - F' F) D.
     scale_ : float
         What the prior of the weights was multiplied with to fit the scale of the features.
     classes_, n_mistakes_, n_seen_ : see PRank
@@ -84,7 +91,8 @@ class BayesianPRank(RuleRanker):
 
     _rules: ClassVar = {
         "degree": rules.at_least(1),
-        "covariance": rules.one_of("auto", "full", "diagonal"),
+        "covariance": rules.one_of("auto", "full", "low_rank", "diagonal"),
+        "n_directions": rules.at_least(1),
         "prior": rules.positive(),
         **PASSES_RULES,
     }
@@ -95,6 +103,7 @@ class BayesianPRank(RuleRanker):
         "mean_": floats("n_parameters"),
         "covariance_": floats("n_parameters", "n_parameters", optional=True),
         "variance_": floats("n_parameters", low=0.0, optional=True),
+        "factors_": floats("n_factors", "n_parameters", optional=True),
         "scale_": real(low=0.0),
     }
 
@@ -105,6 +114,7 @@ class BayesianPRank(RuleRanker):
         *,
         degree: int = 1,
         covariance: str = "auto",
+        n_directions: int = 8,
         prior: float = 100.0,
         n_passes: int = 1,
         shuffle: bool = False,
@@ -112,6 +122,7 @@ class BayesianPRank(RuleRanker):
     ) -> None:
         self.degree = degree
         self.covariance = covariance
+        self.n_directions = n_directions
         self.prior = prior
         self.n_passes = n_passes
         self.shuffle = shuffle
@@ -136,27 +147,45 @@ class BayesianPRank(RuleRanker):
         n_thresholds = len(self.classes_) - 1
         self.mean_ = np.zeros(n_weights + n_thresholds)
         self.scale_ = 0.0
-        for name in ("covariance_", "variance_"):
+        for name in ("covariance_", "variance_", "factors_"):
             self.__dict__.pop(name, None)
         variance = np.concatenate([np.zeros(n_weights), np.full(n_thresholds, float(self.prior))])
-        if self.covariance == "full" or (self.covariance == "auto" and n_weights <= MOST_FULL):
+        form = self.covariance
+        if form == "auto":
+            form = "full" if n_weights <= MOST_FULL else "diagonal"
+            form = "low_rank" if MOST_FULL < n_weights <= MOST_LOW_RANK else form
+        if form == "full":
             self.covariance_ = np.diag(variance)
         else:
             self.variance_ = variance
+        if form == "low_rank":
+            self.factors_ = np.zeros((0, len(self.mean_)))
         self._take_mean()
 
     def _show(
         self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
     ) -> tuple[Any, int, int]:
-        full = "covariance_" in self.__dict__
+        full, low_rank = ("covariance_" in self.__dict__), ("factors_" in self.__dict__)
         belief = self._writable("mean_", "covariance_" if full else "variance_")
-        show = kernels().belief_pass if full else kernels().diagonal_belief_pass
         predicted, scale = np.empty(len(order), np.int64), np.array([self.scale_])
-        arguments = (*belief, len(self.coef_), scale, float(self.prior), predicted)
-        found = show(*rows, grade, order, *arguments)
+        arguments = (*rows, grade, order, *belief, len(self.coef_), scale, float(self.prior))
+        if low_rank:
+            count, table = np.array([len(self.factors_)]), self._factor_table()
+            found = kernels().low_rank_belief_pass(
+                *arguments, predicted, table, count, int(self.n_directions)
+            )
+            self.factors_ = table[: count[0]]
+        else:
+            show = kernels().belief_pass if full else kernels().diagonal_belief_pass
+            found = show(*arguments, predicted)
         self.scale_ = float(scale[0])
         self._take_mean()
         return predicted, *found
+
+    def _factor_table(self) -> FloatArray:
+        """The directions, with room for as many more before they are compressed."""
+        table: FloatArray = with_room(self.factors_, 2 * int(self.n_directions) + 1, exact=True)
+        return table
 
     def _take_mean(self) -> None:
         n_weights = len(self.mean_) - len(self.classes_) + 1

@@ -33,7 +33,11 @@ class VotedPRank(OnlineRanker):
     Parameters
     ----------
     max_rules : int or None, default None
-        How many past rules are kept; None keeps all that were right at least once.
+        How many past rules are kept; None keeps all that have a vote.
+    count : "right" or "survived", default "right"
+        "right" counts the rounds at which a rule was right; "survived" also the round that it was
+        made for (Freund and Schapire's count, nearer to the figures of the OAP-BPM paper, but
+        with more weight on rules that failed at once).
     n_passes, shuffle, random_state : see PRank
 
     Attributes
@@ -43,7 +47,7 @@ class VotedPRank(OnlineRanker):
         The past rules, oldest first.
     rules_votes_ : (n_rules,) int array
     n_votes_ : int
-        The votes of the present rule so far.
+        The rounds at which the present rule was right so far.
     n_dropped_ : int
         Past rules that had to go.
     classes_, n_mistakes_, n_seen_ : see PRank
@@ -63,6 +67,7 @@ class VotedPRank(OnlineRanker):
     """
 
     _rules: ClassVar = {
+        "count": rules.one_of("right", "survived"),
         "max_rules": rules.either(rules.nothing(), rules.at_least(1)),
         **PASSES_RULES,
     }
@@ -81,11 +86,13 @@ class VotedPRank(OnlineRanker):
         self,
         *,
         max_rules: int | None = None,
+        count: str = "right",
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
         self.max_rules = max_rules
+        self.count = count
         self.n_passes = n_passes
         self.shuffle = shuffle
         self.random_state = random_state
@@ -125,14 +132,16 @@ class VotedPRank(OnlineRanker):
         wanted = self.max_rules or len(self.rules_votes_) + len(order)
         table = [with_room(self.__dict__[name], wanted, exact=bounded) for name in TABLE]
         predicted = np.empty(len(order), np.int64)
-        found = kernels().voted_pass(*rows, grade, order, *rule, *table, state, predicted)
+        extra = int(self.count == "survived")
+        found = kernels().voted_pass(*rows, grade, order, *rule, *table, state, extra, predicted)
         kept, self.n_votes_, self.n_dropped_ = (int(value) for value in state)
         for name, array in zip(TABLE, table, strict=True):
             self.__dict__[name] = array[:kept]
         return int(found[0]), int(found[1])
 
     def _scorer(self) -> Votes:
-        votes = np.append(self.rules_votes_, self.n_votes_).astype(np.float64)
+        present = self.n_votes_ + (self.count == "survived")
+        votes = np.append(self.rules_votes_, present).astype(np.float64)
         if not votes.any():
             votes[-1] = 1.0  # nothing was right yet: ask the present rule
         return Votes(

@@ -1,0 +1,67 @@
+"""The rankers of the OAP-BPM paper, and ours beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rankwright import (
+    OAPBPM,
+    BayesianPRank,
+    OAPBagging,
+    OAPVoting,
+    PRank,
+    VotedPRank,
+    WidrowHoff,
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table: how to make the ranker, and how the paper scores it.
+
+    ``plain`` rankers get the features themselves where the others get the map of the kernel;
+    ``votes`` are scored unrounded by the paper.
+    """
+
+    name: str
+    make: Callable[[int], Any]
+    votes: bool = False
+    plain: bool = False
+
+
+def widrow_hoff(step: float) -> Method:
+    return Method(f"WH, eta {step:g}", lambda seed: WidrowHoff(step=step), plain=True)
+
+
+def ensembles(taus: tuple[float, ...]) -> list[Method]:
+    kinds: list[tuple[str, Any, bool]] = [
+        ("OAP-VP", OAPVoting, True),
+        ("OAP-BPM", OAPBPM, False),
+        ("OAP-Bagg", OAPBagging, True),
+    ]
+    return [
+        Method(
+            f"{name}, tau {tau:g}",
+            lambda seed, kind=kind, tau=tau: kind(n_members=100, tau=tau, random_state=seed),
+            votes,
+        )
+        for name, kind, votes in kinds
+        for tau in taus
+    ]
+
+
+PRANK = Method("PRank", lambda seed: PRank())
+VOTED = Method("PRank-VP", lambda seed: VotedPRank(count="survived"), votes=True)
+NEW = [
+    Method("PRank-VP, right rounds", lambda seed: VotedPRank(), votes=True),
+    Method("averaged PRank", lambda seed: PRank(average=True)),
+    Method("PRank, ROMMA", lambda seed: PRank(update="romma")),
+    Method(
+        "OAP-BPM, ROMMA, tau 0.3",
+        lambda seed: OAPBPM(base=PRank(update="romma"), tau=0.3, random_state=seed),
+    ),
+    Method("OAP-BPM, Poisson(1)", lambda seed: OAPBPM(sampling="poisson", random_state=seed)),
+    Method("BayesianPRank", lambda seed: BayesianPRank()),
+]

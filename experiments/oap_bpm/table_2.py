@@ -1,0 +1,41 @@
+"""OAP-BPM, Table 2: test rank loss of collaborative filtering on three data sets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from experiments.oap_bpm.judged import cystic_fibrosis, movies, ohsumed
+from experiments.oap_bpm.methods import PRANK, VOTED, Method, ensembles, widrow_hoff
+from experiments.oap_bpm.table import run, show
+from experiments.prank.trials import n_trials, save
+
+from rankwright import BayesianPRank, PRank
+
+TRIALS = 500
+COLUMNS = {
+    "cystic_fibrosis": (cystic_fibrosis, range(1, 4), "cystic fibrosis, four judges"),
+    "movies": (movies, range(1, 6), "MovieLens 1M (paper: EachMovie, six ranks)"),
+    "ohsumed": (ohsumed, range(1, 4), "OHSUMED, one label and 45 features (paper: judges)"),
+}
+METHODS = [
+    *map(widrow_hoff, (0.2, 0.05, 0.01, 0.001)),
+    PRANK,
+    VOTED,
+    *ensembles((0.1, 0.2, 0.3)),
+    Method("averaged PRank", lambda seed: PRank(average=True)),
+    Method("BayesianPRank", lambda seed: BayesianPRank()),
+]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    warnings.simplefilter("ignore", category=UserWarning)  # WH diverges at times, and says so
+    trials = n_trials(argv, TRIALS, 10)
+    for column, (prepare, grades, title) in COLUMNS.items():
+        print(f"\n{title}; {trials} trials")
+        table = show(run(METHODS, prepare(), trials, grades), column)
+        save(f"oap_bpm_table_2_{column}", table)
+
+
+if __name__ == "__main__":
+    main()
