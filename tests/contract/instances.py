@@ -41,6 +41,7 @@ INSTANCES = [
     rw.KernelPRank(kernel="poly", budget=15, budget_rule="smallest"),
     rw.BayesianPRank(),
     rw.BayesianPRank(covariance="diagonal", degree=2),
+    rw.BayesianPRank(covariance="low_rank", n_directions=2),
     rw.VotedPRank(),
     rw.OAPBPM(n_members=20, random_state=0),
     rw.OAPBPM(base=rw.PRank(update="romma"), n_members=10, random_state=0),
