@@ -1,0 +1,109 @@
+"""``rankwright info``: what is in a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+from rankwright.cli.console import print_json
+from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format
+from rankwright.data.items import Items
+from rankwright.persist.container import MAX_BYTES, read_file
+from rankwright.persist.manifest import Refused
+from rankwright.persist.scorer import load_scorer
+
+__all__ = ["info"]
+
+
+def info(
+    file: str,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    table: TableOptions = TableOptions(),  # noqa: B008
+) -> None:
+    """Say what is in a model or data file.
+
+    Parameters
+    ----------
+    file
+        A model file, items, a TREC run or qrels (- is standard input).
+    json
+        JSON instead of lines.
+    """
+    with at_hand(file) as local:
+        kind = tell_format(local, table.read_as)
+        if kind == "model":
+            found = _model(local)
+        elif kind in ("run", "qrels"):
+            found = _judged(local, kind)
+        else:
+            found = _items(read_items(local, table, graded=False))
+    found = {"file": file, "format": kind, **found}
+    if json:
+        print_json(found)
+        return
+    width = max(map(len, found))
+    for key, value in found.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{name}: {each}" for name, each in value.items())
+        print(f"{key.replace('_', ' '):{width}}  {shown}")
+
+
+def _model(path: str) -> dict[str, Any]:
+    scorer = load_scorer(path)  # says what is wrong with a damaged file
+    try:
+        manifest, arrays = read_file(path, MAX_BYTES)
+    except Refused as refused:
+        raise refused.about(path) from refused
+    names = scorer.feature_names
+    return {
+        "kind": scorer.kind,
+        "scored_by": scorer.scorer.kind,
+        "n_features": scorer.n_features,
+        "features": None if names is None else list(names[:20]),
+        "takes_gaps": scorer.allow_nan,
+        "written_by": f"rankwright {manifest.library}, format {manifest.format}",
+        "arrays": len(arrays),
+        "numbers": int(sum(array.size for array in arrays.values())),
+    }
+
+
+def _judged(path: str, kind: str) -> dict[str, Any]:
+    from rankwright.data.trec import read_qrels, read_run
+
+    found: Any = read_run(path) if kind == "run" else read_qrels(path)
+    sizes = found.by_query.sizes
+    about: dict[str, Any] = {"n_rows": len(found), "n_queries": found.n_queries}
+    if kind == "run":
+        about["name"] = found.name
+    else:
+        about["grades"] = _counts(found.grade)
+    return about | {"rows_per_query": f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}"}
+
+
+def _items(items: Items) -> dict[str, Any]:
+    sizes = items.queries.sizes
+    values = items.X.data if items.is_sparse else items.X
+    n_gaps = int(np.isnan(values).sum())
+    return {
+        "n_items": items.n_items,
+        "n_features": items.n_features,
+        "n_queries": None if items.qid is None else items.n_queries,
+        "items_per_query": f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}",
+        "grades": _counts(items.y),
+        "features": None if items.feature_names is None else list(items.feature_names[:20]),
+        "ids": items.docid is not None,
+        "gaps": n_gaps,
+        "sparse": items.is_sparse,
+    }
+
+
+def _counts(grades: Any) -> Any:
+    values, counts = np.unique(grades, return_counts=True)
+    if len(values) > 12:
+        return f"{values.min():g} to {values.max():g}, {len(values)} values"
+    return {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}

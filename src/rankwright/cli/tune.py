@@ -1,0 +1,169 @@
+"""``rankwright tune``: search the parameters of a ranker."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from rankwright.cli.choosing import default_measure, name_features
+from rankwright.cli.console import note, print_json, suggest
+from rankwright.cli.files import TableOptions, read_items
+from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_value
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.persist.models import save
+
+__all__ = ["tune"]
+
+# What is tried for a ranker when nobody says what to try.
+USUAL: dict[str, dict[str, list[Any]]] = {
+    "RankBoost": {"n_rounds": [30, 100, 300], "weak": ["threshold", "tree:8"]},
+    "RankSVM": {"C": [0.001, 0.01, 0.1, 1.0, 10.0]},
+    "Regression": {"alpha": [0.01, 0.1, 1.0, 10.0, 100.0]},
+    "MPRank": {"C": [0.01, 0.1, 1.0, 10.0]},
+    "RankNet": {"learning_rate": [0.01, 0.03, 0.1]},
+}
+
+
+def tune(
+    data: str,
+    /,
+    *,
+    ranker: str = "RankBoost",
+    grid: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    set: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    valid: str | None = None,
+    folds: int = 5,
+    measure: Annotated[str | None, Parameter(alias="-m")] = None,
+    search: Literal["grid", "random"] = "grid",
+    trials: int = 20,
+    seed: int = 0,
+    output: Annotated[str, Parameter(alias="-o")] = "model.rw",
+    json: Annotated[bool, Parameter(negative="")] = False,
+    table: TableOptions = TableOptions(),  # noqa: B008
+) -> None:
+    """Search the parameters of a ranker on folds of whole queries; train the best on all.
+
+    Parameters
+    ----------
+    data
+        Graded items (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
+    ranker
+        The name of a ranker, such as RankBoost, RankSVM, RankNet.
+    grid
+        Values to try: --grid C=0.1,1,10; repeat it for further parameters. Usual values are tried
+        when none are given.
+    set
+        A parameter that stays as it is: --set loss=hinge; may be repeated.
+    valid
+        Choose on these items instead of by cross-validation.
+    folds
+        How many folds of queries.
+    measure
+        What to choose by (NDCG@10 by default).
+    search
+        Every combination (grid), or some drawn at random (random).
+    trials
+        How many combinations are drawn at random.
+    seed
+        Seeds folds, search and ranker.
+    output
+        Where to write the best model.
+    json
+        JSON instead of a table.
+    """
+    began = time.perf_counter()
+    made = make_ranker(ranker, dict(parse_settings(set)))
+    if "random_state" in made.get_params(deep=False) and made.random_state is None:
+        made.set_params(random_state=seed)
+    space = _space(made, grid)
+    items = read_items(data, table)
+    note(f"{data}: {items}")
+    chosen = measure or default_measure(items.y)
+    options: dict[str, Any] = {
+        "search": search, "n_trials": trials, "random_state": seed, "progress": _show,
+    }  # fmt: skip
+    if valid is not None:
+        from rankwright.selection import tune as tune_on
+
+        other = read_items(valid, table, n_features=items.n_features)
+        found = tune_on(made, space, items, other, chosen, **options)
+        model, params, value, tried = found.model, found.params, found.value, found.trials
+    else:
+        from rankwright.selection import RankSearchCV
+
+        if items.qid is None or items.n_queries < folds:
+            raise DataError(
+                f"{data}: {items.n_queries} queries cannot be cut into {folds} folds. Give "
+                "--folds, or --valid with items to choose by."
+            )
+        cv = RankSearchCV(made, space, measure=chosen, n_folds=folds, **options)
+        cv.fit(items.X, items.y, qid=items.qid)
+        model, params, value, tried = (
+            cv.best_estimator_,
+            cv.best_params_,
+            cv.best_score_,
+            cv.trials_,
+        )
+    name_features(model, items)
+    save(model, output)
+    if json:
+        rows = [{"params": _texts(t.params), "value": t.value} for t in tried.trials]
+        print_json(
+            {
+                "model": output,
+                "ranker": type(made).__name__,
+                "measure": chosen,
+                "best": {"params": _texts(params), "value": value},
+                "trials": rows,
+                "seconds": round(time.perf_counter() - began, 3),
+            }
+        )
+        return
+    print(tried)
+    print(f"\nmodel: {output} ({type(made).__name__})")
+    suggest("evaluate", output, "TEST-DATA")
+
+
+def _space(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
+    kind, known = type(ranker).__name__, ranker.get_params(deep=False)
+    if not grid:
+        if kind not in USUAL:
+            raise ParameterError(
+                f"tune: say what to try for {kind}: --grid name=value,value. It has the "
+                f"parameters {', '.join(known)}."
+            )
+        words = {name: [str(value) for value in values] for name, values in USUAL[kind].items()}
+    else:
+        words = {name: _values(text) for name, text in parse_settings(grid).items()}
+    space = {}
+    for name, texts in words.items():
+        if name not in known:
+            raise ParameterError(f"{kind} has no parameter {name!r}. It has {', '.join(known)}.")
+        values = [parse_value(text) for text in texts]
+        space[name] = [SPECIAL[name](value) for value in values] if name in SPECIAL else values
+    return space
+
+
+def _values(text: str) -> list[str]:
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not values:
+        raise ParameterError("--grid: write name=value,value, such as --grid C=0.1,1,10.")
+    return values
+
+
+def _show(done: int, total: int, trial: Any) -> None:
+    """A line per trial; on a terminal the line is written over."""
+    words = ", ".join(f"{key}={value}" for key, value in _texts(trial.params).items())
+    line = f"{done} of {total}: {trial.value:.4f}  {words}"
+    if sys.stderr.isatty() and done < total:
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+    else:
+        note(f"\r\033[K{line}" if sys.stderr.isatty() else line)
+
+
+def _texts(params: dict[str, Any]) -> dict[str, Any]:
+    plain = (str, int, float, bool, type(None))
+    return {key: v if isinstance(v, plain) else repr(v) for key, v in params.items()}
