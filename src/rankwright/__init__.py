@@ -63,6 +63,7 @@ _PUBLIC = {
     "selection.tune": ["tune"],
     "fusion.learned": ["LearnedFusion"],
     "fusion.methods": ["fuse"],
+    "recommend.recommender": ["Recommender"],
     "persist.models": ["load", "save"],
     "persist.scorer": ["load_scorer"],
 }
@@ -76,6 +77,7 @@ _FOLDERS = [
     "parallel",
     "persist",
     "rankers",
+    "recommend",
     "scoring",
     "selection",
     "testing",

@@ -1,0 +1,1 @@
+"""Collaborative filtering: what other users say about items, as features of a ranking problem."""

@@ -1,0 +1,83 @@
+"""What an expert is, and the ratings in the two orders that experts read them in."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.ratings import Ratings
+
+__all__ = ["Expert", "FloatArray", "IntArray", "Table", "blocks_of"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Ratings grouped by row: those of row u are ``other[ptr[u]:ptr[u + 1]]`` with ``value``.
+
+    >>> table = Table.by_user(Ratings.from_arrays(["b", "a", "b"], [7, 7, 8], [1.0, 2.0, 3.0]))
+    >>> table.ptr, table.other, table.value
+    (array([0, 2, 3]), array([0, 1, 0]), array([1., 3., 2.]))
+    """
+
+    ptr: IntArray
+    other: IntArray
+    value: FloatArray
+
+    @classmethod
+    def by_user(cls, ratings: Ratings) -> Table:
+        order = ratings.by_user.order
+        return cls(ratings.by_user.ptr, ratings.item[order], ratings.value[order])
+
+    @classmethod
+    def by_item(cls, ratings: Ratings) -> Table:
+        order = ratings.by_item.order
+        return cls(ratings.by_item.ptr, ratings.user[order], ratings.value[order])
+
+    def row(self, number: int) -> tuple[IntArray, FloatArray]:
+        """The others and the values of one row."""
+        entries = slice(*self.ptr[number : number + 2])
+        return self.other[entries], self.value[entries]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def rows(self) -> IntArray:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
+
+
+class Expert(ABC):
+    """Fitted on all ratings, it scores any items for anybody who rated some."""
+
+    @abstractmethod
+    def fit(self, ratings: Ratings) -> Self:
+        """Learn from all ratings (every pair of user and item at most once)."""
+
+    @abstractmethod
+    def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
+        """Scores of the items ``wanted`` for somebody who gave the items ``rated`` these values.
+
+        Items are numbers, places in ``ratings.items``; higher comes first. Finite for any input,
+        an empty one too.
+        """
+
+
+def blocks_of(ptr: IntArray, n_blocks: int = 16) -> list[tuple[int, int]]:
+    """Ranges of rows with nearly the same number of entries each.
+
+    >>> blocks_of(np.array([0, 10, 11, 12, 20]), 2)
+    [(0, 1), (1, 4)]
+    """
+    marks = np.searchsorted(ptr, np.linspace(0, ptr[-1], n_blocks + 1)[1:-1], side="left")
+    cuts = np.unique(np.concatenate([[0], marks, [len(ptr) - 1]])).tolist()
+    return list(itertools.pairwise(cuts))

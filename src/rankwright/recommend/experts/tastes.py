@@ -1,0 +1,62 @@
+"""What somebody chose to rate, described in a few numbers; the values of ratings stay unread."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from rankwright.data.ratings import Ratings
+from rankwright.recommend.experts.base import FloatArray, IntArray
+
+__all__ = ["Tastes"]
+
+
+class Tastes:
+    """The leading singular vectors of the matrix of who rated what.
+
+    Each entry of that matrix is scaled by the square roots of the user's and of the item's number
+    of ratings. A user is described by the average of the chosen items' vectors (so somebody new can
+    be described too), a constant and the logarithm of the number of ratings.
+    """
+
+    def __init__(self, n_tastes: int = 100, seed: int = 0) -> None:
+        self.n_tastes = n_tastes
+        self.seed = seed
+
+    def fit(self, ratings: Ratings) -> Self:
+        from scipy.sparse import csr_array
+
+        users, items = ratings.user_counts, ratings.item_counts
+        scaled = 1.0 / np.sqrt(users[ratings.user] * items[ratings.item])
+        shape = (ratings.n_users, ratings.n_items)
+        chosen = csr_array((scaled, (ratings.user, ratings.item)), shape=shape)
+        left, spread, right = _svd(chosen, min(self.n_tastes, *shape), self.seed)
+        self.scale_ = np.sqrt(ratings.n_users) / spread
+        self.vector_ = right / np.sqrt(np.maximum(items, 1))[:, None]
+        self.user_ = _with_counts(left * np.sqrt(ratings.n_users), users)
+        self.item_ = _with_counts(right * np.sqrt(ratings.n_items), items)
+        return self
+
+    def describe(self, rated: IntArray) -> FloatArray:
+        """The numbers that describe somebody who rated these items."""
+        n = np.array([len(rated)])
+        total = self.vector_[rated].sum(axis=0) / np.sqrt(max(len(rated), 1))
+        return np.asarray(_with_counts((total * self.scale_)[None], n)[0])
+
+
+def _with_counts(vectors: FloatArray, counts: IntArray) -> FloatArray:
+    return np.column_stack([vectors, np.ones(len(counts)), np.log1p(counts) - 5.0])
+
+
+def _svd(matrix: Any, rank: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The leading singular vectors (randomised, with power iterations), zero ones left out."""
+    n_columns = matrix.shape[1]
+    start = np.random.default_rng(seed).normal(size=(n_columns, min(rank + 20, n_columns)))
+    basis = np.linalg.qr(matrix @ start)[0]
+    for _ in range(6):
+        basis = np.linalg.qr(matrix.T @ basis)[0]
+        basis = np.linalg.qr(matrix @ basis)[0]
+    left, spread, right = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
+    kept = min(rank, int((spread > 1e-8 * spread[0]).sum()))
+    return basis @ left[:, :kept], spread[:kept], right[:kept].T

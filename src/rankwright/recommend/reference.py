@@ -1,0 +1,108 @@
+"""One ranking problem per user, over the ratings of reference users."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from rankwright.data.ratings import Ratings
+from rankwright.exceptions import DegenerateDataWarning
+from rankwright.recommend.experts import ItemMeans, Similarity
+from rankwright.recommend.experts.base import FloatArray, IntArray
+from rankwright.recommend.problem import ReferenceUsers, abstains, prepared
+
+__all__ = ["PerUser"]
+
+BLOCK = 4096  # items scored at once
+
+
+class PerUser:
+    """A ranker trained for each user on the user's own ratings.
+
+    Parameters
+    ----------
+    ranker : what is trained
+    n_reference, reference, seed : how many reference users, which, and the seed of a random choice
+    """
+
+    def __init__(self, ranker: Any, n_reference: int, reference: str, seed: int) -> None:
+        self.ranker = ranker
+        self.n_reference = n_reference
+        self.reference = reference
+        self.seed = seed
+
+    def fit(self, ratings: Ratings) -> Self:
+        self._ratings = ratings
+        self._missing = "abstain" if abstains(self.ranker) else "median"
+        self._means = ItemMeans().fit(ratings)
+        counts = ratings.user_counts
+        active = np.flatnonzero(counts > 0)
+        n = min(self.n_reference, len(active))
+        if self.reference == "similar":
+            self._similar = Similarity().fit(ratings)
+            return self
+        if self.reference == "dense":
+            users = active[np.lexsort((active, -counts[active]))[:n]]
+        else:
+            users = np.random.default_rng(self.seed).choice(active, n, replace=False)
+        self._common = ReferenceUsers(ratings, np.sort(users))
+        return self
+
+    def scores(
+        self, rated: IntArray, value: FloatArray, wanted: IntArray, number: int = -1
+    ) -> FloatArray:
+        """Scores for somebody with these ratings; ``number``: who it is, if in the data."""
+        if len(value) == 0 or np.ptp(value) == 0:
+            warnings.warn(
+                "Recommender: somebody without two different ratings has no preference to learn "
+                "from, and gets what everybody likes.",
+                DegenerateDataWarning,
+                stacklevel=4,
+            )
+            return self._means.scores(rated, value, wanted)
+        reference = self._reference(rated, value, number)
+        model = self._trained(reference, rated, value, number)
+        parts = [wanted[at : at + BLOCK] for at in range(0, len(wanted), BLOCK)]
+        found = [
+            model.decision_function(reference.rows(part, self._missing, number)) for part in parts
+        ]
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def viewers(
+        self, rated: IntArray, value: FloatArray, wanted: int, number: int
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Reference users who rated an item, their ratings, and by how much each moves its score.
+
+        The last is how far the score falls if that one user had said nothing.
+        """
+        nobody = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        if len(value) == 0 or np.ptp(value) == 0:
+            return nobody
+        reference = self._reference(rated, value, number)
+        item = np.array([wanted])
+        row = reference.rows(item, "abstain", number)[0]
+        said = np.flatnonzero(~np.isnan(row))
+        if not len(said):
+            return nobody
+        rows = np.repeat(reference.rows(item, self._missing, number), len(said) + 1, axis=0)
+        silent = np.nan if self._missing == "abstain" else reference.median[said]
+        rows[np.arange(len(said)), said] = silent
+        scores = self._trained(reference, rated, value, number).decision_function(rows)
+        return reference.users[said], row[said], scores[-1] - scores[:-1]
+
+    def _trained(
+        self, reference: ReferenceUsers, rated: IntArray, value: FloatArray, number: int
+    ) -> Any:
+        model = prepared(self.ranker, reference)
+        return model.fit(reference.rows(rated, self._missing, number), value)
+
+    def _reference(self, rated: IntArray, value: FloatArray, number: int) -> ReferenceUsers:
+        if self.reference != "similar":
+            return self._common
+        agreement = self._similar.agreement(rated, value)
+        if number >= 0:
+            agreement[number] = -1.0
+        n = min(self.n_reference, len(agreement))
+        return ReferenceUsers(self._ratings, np.sort(np.argsort(-agreement, kind="stable")[:n]))

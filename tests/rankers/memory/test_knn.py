@@ -1,0 +1,77 @@
+"""Nearest neighbours against a search over all pairs, all features, all defaults."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+
+NAN = float("nan")
+
+
+def ratings(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(1, 6, (24, 10)).astype(float)
+    X[rng.random(X.shape) < 0.5] = NAN
+    return X, rng.integers(1, 5, 24).astype(float), rng.integers(0, 3, 24)
+
+
+def rloss(scores: np.ndarray, y: np.ndarray, qid: np.ndarray) -> float:
+    """The share of misordered pairs, ties counted 1/2, pair by pair."""
+    wrong, total = 0.0, 0
+    for i, j in itertools.combinations(range(len(y)), 2):
+        if qid[i] == qid[j] and y[i] != y[j]:
+            gap = (scores[i] - scores[j]) * (y[i] - y[j])
+            wrong += 0.5 if gap == 0 else float(gap < 0)
+            total += 1
+    return wrong / total
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_loss_of_each_feature_is_the_least_over_all_defaults(seed: int) -> None:
+    X, y, qid = ratings(seed)
+    model = rw.NearestNeighbour().fit(X, y, qid=qid)
+    wanted = [min(rloss(np.where(np.isnan(x), q, x), y, qid) for q in range(1, 6)) for x in X.T]
+    np.testing.assert_allclose(model.rloss_, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_neighbour_has_the_least_loss_with_its_default(seed: int) -> None:
+    X, y, qid = ratings(seed)
+    model = rw.NearestNeighbour().fit(X, y, qid=qid)
+    assert rloss(model.decision_function(X), y, qid) == pytest.approx(model.rloss_.min())
+
+
+def test_a_neighbour_that_knows_every_training_row_has_its_average_as_default() -> None:
+    X = np.array([[5.0, 1.0], [4.0, 5.0], [2.0, 1.0]])
+    model = rw.NearestNeighbour(feature_mean=[3.2, 3.0]).fit(X, [3, 2, 1])
+    assert model.decision_function([[NAN, 1.0]])[0] == 3.2
+
+
+def test_of_equally_good_defaults_the_one_next_to_the_average_is_taken() -> None:
+    X = np.array([[5.0, 1.0], [NAN, 2.0], [NAN, 3.0], [1.0, 4.0]])
+    model = rw.NearestNeighbour(feature_mean=[2.2, 2.5]).fit(X, [4, 3, 2, 1])
+    assert (model.feature_[0], model.default_[0]) == (0, 2.0)
+
+
+def test_knn_averages_the_best_features() -> None:
+    X, y, qid = ratings()
+    model = rw.KNN(n_neighbors=3).fit(X, y, qid=qid)
+    best = np.argsort(model.rloss_.round(12), kind="stable")[:3]
+    np.testing.assert_array_equal(model.feature_, best)
+    filled = np.where(np.isnan(X[:, best]), model.default_, X[:, best])
+    np.testing.assert_allclose(model.decision_function(X), filled.mean(axis=1))
+
+
+def test_one_neighbour_of_knn_is_the_nearest_neighbour() -> None:
+    X, y, _ = ratings()
+    one, nearest = rw.KNN(n_neighbors=1).fit(X, y), rw.NearestNeighbour().fit(X, y)
+    np.testing.assert_array_equal(one.decision_function(X), nearest.decision_function(X))
+
+
+def test_more_neighbours_than_features_are_all_features() -> None:
+    X, y, _ = ratings()
+    assert len(rw.KNN(n_neighbors=99).fit(X, y).feature_) == 10

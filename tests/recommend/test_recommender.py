@@ -1,0 +1,182 @@
+"""What the recommender promises: for users, for somebody new, and where data are odd."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import rankwright as rw
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.recommend.protocols import assess
+
+RANKERS = [
+    rw.RankBoost(n_rounds=20, cumulative=True),
+    rw.VSIM(),
+    rw.NearestNeighbour(),
+    rw.KNN(n_neighbors=5),
+    rw.Regression(alpha=1.0),
+    rw.MPRank(),
+    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_rounds=20, cumulative=True)),
+]
+
+
+def test_the_default_beats_item_means_on_held_out_ratings(sample, split) -> None:
+    found = assess(rw.Recommender(random_state=0), sample.ratings, split)["Disagreement"]
+    test, train = sample.ratings.take(split.test), sample.ratings.take(split.train)
+    means = np.bincount(train.item, train.value, train.n_items) / np.maximum(train.item_counts, 1)
+    popular = rw.evaluate(means[test.item], test.value, test.user, ["Disagreement"])
+    assert found < popular["Disagreement"] - 0.03
+
+
+@pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: repr(ranker)[:30])
+def test_every_kind_of_ranker_recommends_better_than_chance(sample, split, ranker) -> None:
+    model = rw.Recommender(ranker=ranker, n_reference=60, random_state=0)
+    assert assess(model, sample.ratings, split)["Disagreement"] < 0.47
+
+
+@pytest.mark.parametrize("reference", ["random", "dense", "similar"])
+def test_reference_users_may_be_chosen_in_three_ways(sample, reference) -> None:
+    model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, reference=reference, random_state=0)
+    assert len(model.fit(sample.ratings).recommend(3)) == 10
+
+
+def test_recommendations_are_unrated_items_by_descending_score(model, sample) -> None:
+    best = model.recommend(5, n=20)
+    rated = sample.ratings.items[sample.ratings.item[sample.ratings.rows_of(5)]]
+    scores = [each.score for each in best]
+    assert scores == sorted(scores, reverse=True)
+    assert not {each.item for each in best} & set(rated.tolist())
+
+
+def test_somebody_new_with_the_ratings_of_a_user_gets_the_same_list(model, sample) -> None:
+    rows = sample.ratings.rows_of(7)
+    mine = dict(
+        zip(
+            sample.ratings.items[sample.ratings.item[rows]].tolist(),
+            sample.ratings.value[rows].tolist(),
+            strict=True,
+        )
+    )
+    assert model.recommend_new(mine) == model.recommend(7)
+
+
+def test_all_users_at_once_get_what_each_gets_alone(model, sample) -> None:
+    found = model.recommend_all(n=3)
+    assert list(found) == sample.ratings.users.tolist()
+    assert found[11] == model.recommend(11, n=3)
+
+
+def test_threads_do_not_change_anything(model, monkeypatch) -> None:
+    many = model.recommend_all(n=3, users=[1, 2, 3])
+    monkeypatch.setenv("RANKWRIGHT_THREADS", "1")
+    assert model.recommend_all(n=3, users=[1, 2, 3]) == many
+
+
+def test_the_same_seed_gives_the_same_scores(sample, model) -> None:
+    again = rw.Recommender(random_state=0).fit(sample.ratings)
+    np.testing.assert_array_equal(again.scores(3), model.scores(3))
+
+
+def test_a_target_who_is_a_reference_user_does_not_see_itself(sample) -> None:
+    model = rw.Recommender(ranker=rw.NearestNeighbour(), n_reference=150).fit(sample.ratings)
+    alone = sample.ratings.take(sample.ratings.user != 4)
+    other = rw.Recommender(ranker=rw.NearestNeighbour(), n_reference=150).fit(alone)
+    mine = sample.ratings.take(sample.ratings.user == 4)
+    given = dict(zip(mine.items[mine.item].tolist(), mine.value.tolist(), strict=True))
+    unrated = [each.item for each in other.recommend_new(given, n=10)]
+    assert [each.item for each in model.recommend(4, n=10)] == unrated
+
+
+def test_reasons_name_viewers_who_rated_the_item_and_own_ratings(model, sample) -> None:
+    item = model.recommend(5)[0].item
+    reasons = model.explain(5, item)
+    assert reasons.score == pytest.approx(model.recommend(5)[0].score)
+    for viewer in reasons.viewers:
+        rows = sample.ratings.rows_of(viewer.user)
+        given = dict(zip(sample.ratings.item[rows], sample.ratings.value[rows], strict=True))
+        assert given[item] == viewer.rating
+    assert reasons.ratings
+    assert "because these viewers" in str(reasons)
+
+
+def test_reasons_of_a_ranker_say_by_how_much_each_viewer_moves_the_score(sample) -> None:
+    model = rw.Recommender(ranker=rw.VSIM(), n_reference=150, random_state=0).fit(sample.ratings)
+    reasons = model.explain(5, model.recommend(5)[0].item, n=1000)
+    moved = sum(viewer.weight for viewer in reasons.viewers)
+    mean = sample.ratings.value[sample.ratings.rows_of(5)].mean()
+    assert moved == pytest.approx(reasons.score - mean)
+
+
+def test_an_unknown_user_is_refused_with_advice(model) -> None:
+    with pytest.raises(DataError, match=r"'zoe' is not one of the 150 users.*recommend_new"):
+        model.recommend("zoe")
+
+
+def test_an_unknown_item_is_refused_by_name(model) -> None:
+    with pytest.raises(DataError, match="item 'Solaris' is not one of the 80 known"):
+        model.recommend_new({"Solaris": 5})
+
+
+def test_a_rating_that_is_not_a_number_is_refused(model) -> None:
+    with pytest.raises(DataError, match="finite"):
+        model.recommend_new({3: float("nan")})
+
+
+def test_no_recommendation_at_all_is_refused(model) -> None:
+    with pytest.raises(ParameterError, match="n must be an integer >= 1"):
+        model.recommend(3, n=0)
+
+
+def test_the_same_pair_twice_is_refused_with_advice() -> None:
+    twice = rw.Ratings.from_arrays([1, 1], ["A", "A"], [3, 4], duplicates="keep")
+    with pytest.raises(DataError, match=r'user 1 rated item A in row 0 and again in row 1.*"last"'):
+        rw.Recommender().fit(twice)
+
+
+def test_no_ratings_and_no_container_are_refused() -> None:
+    with pytest.raises(DataError, match="no ratings"):
+        rw.Recommender().fit(rw.Ratings.from_arrays([1], [1], [1]).take([]))
+    with pytest.raises(DataError, match="it takes Ratings"):
+        rw.Recommender().fit([[1, 2, 3]])
+
+
+@pytest.mark.parametrize("mine", [{}, {3: 5}, {3: 4, 5: 4}])
+def test_somebody_without_a_preference_gets_what_is_known(model, sample, mine) -> None:
+    assert len(model.recommend_new(mine, n=5)) == 5
+    other = rw.Recommender(ranker=rw.VSIM(), n_reference=50, random_state=0).fit(sample.ratings)
+    with pytest.warns(DegenerateDataWarning, match="what everybody likes"):
+        found = other.recommend_new(mine, n=5)
+    assert all(np.isfinite(each.score) for each in found)
+
+
+def test_equal_ratings_everywhere_give_equal_scores_and_a_warning() -> None:
+    ratings = rw.Ratings.from_arrays([1, 1, 2, 2, 3], list("ABACB"), [3.0] * 5)
+    with pytest.warns(DegenerateDataWarning, match="all ratings are equal"):
+        model = rw.Recommender(random_state=0).fit(ratings)
+    np.testing.assert_allclose(model.scores(1), 3.0, atol=1e-3)
+
+
+def test_an_item_that_nobody_rated_is_never_recommended(sample) -> None:
+    rows = sample.ratings.item != 9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = rw.Recommender(random_state=0).fit(sample.ratings.take(rows))
+    assert np.isfinite(model.scores(2)).all()
+    assert 9 not in {each.item for each in model.recommend(2, n=80)}
+    with pytest.raises(DataError, match="nobody rated item 9"):
+        model.explain(2, 9)
+
+
+def test_a_few_ratings_are_enough() -> None:
+    ratings = rw.Ratings.from_arrays(["a", "b", "b"], ["X", "X", "Y"], [5, 5, 3])
+    model = rw.Recommender(random_state=0).fit(ratings)
+    assert [each.item for each in model.recommend("a")] == ["Y"]
+    assert model.recommend("b") == []
+
+
+def test_other_users_are_refused_where_the_same_are_needed(model, sample) -> None:
+    with pytest.raises(DataError, match="without compact"):
+        model.predict_ratings(sample.ratings.only(users=[1, 2]))
