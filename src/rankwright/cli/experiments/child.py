@@ -1,0 +1,113 @@
+"""Run one experiment and write its record: ``python -m ... FOLDER NAME RECORD [--quick]``.
+
+A process of its own, so that every data file which is opened can be noted (an audit hook cannot be
+taken away again), and so that one experiment cannot disturb the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rankwright import __version__
+from rankwright.cli.experiments.records import Record
+from rankwright.data.atomic import atomic_write
+from rankwright.report.fingerprint import environment
+
+__all__ = ["main"]
+
+
+class _Tee(io.TextIOBase):
+    """Writes to the terminal and remembers."""
+
+    def __init__(self, below: Any) -> None:
+        self._below, self.text = below, io.StringIO()
+
+    def write(self, text: str) -> int:
+        self._below.write(text)
+        return self.text.write(text)
+
+    def flush(self) -> None:
+        self._below.flush()
+
+
+def main(argv: list[str]) -> None:
+    """Run, print, and write the record when the experiment has ended well."""
+    folder, name, target = Path(argv[0]), argv[1], Path(argv[2])
+    quick = "--quick" in argv[3:]
+    sys.path.insert(0, str(folder.parent))
+    opened = _note_data_files()
+    results = folder / "_results"
+    began, before = time.perf_counter(), _written(results)
+    tee = _Tee(sys.stdout)
+    sys.stdout = tee
+    try:
+        module = import_module(f"experiments.{name.replace('/', '.')}")
+        module.main(["--quick"] if quick else [])
+    finally:
+        sys.stdout = tee._below
+    after = _written(results)
+    fresh = [path for path, when in after.items() if before.get(path) != when]
+    record = Record(
+        name=name,
+        about=(module.__doc__ or "").strip().splitlines()[0] if module.__doc__ else "",
+        quick=quick,
+        seconds=round(time.perf_counter() - began, 1),
+        finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        version=__version__,
+        seed="fixed in the script: trial k draws with seed k",
+        environment=environment(),
+        data={_shown(path): _sha256(path) for path in sorted(opened)},
+        output=tee.text.getvalue(),
+        files={path.name: json.loads(path.read_text("utf-8")) for path in fresh},
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(target, mode=0o666) as file:
+        file.write(json.dumps(asdict(record), indent=1).encode())
+
+
+def _note_data_files() -> set[str]:
+    """Every file under RANKWRIGHT_DATA that is opened from now on."""
+    opened: set[str] = set()
+    root = os.environ.get("RANKWRIGHT_DATA")
+    if root:
+        real = os.path.realpath(root) + os.sep
+
+        def note(event: str, arguments: tuple[Any, ...]) -> None:
+            if event == "open" and isinstance(arguments[0], str | bytes):
+                path = os.path.realpath(os.fsdecode(arguments[0]))
+                if path.startswith(real) and os.path.isfile(path):
+                    opened.add(path)
+
+        sys.addaudithook(note)
+    return opened
+
+
+def _shown(path: str) -> str:
+    """The path inside the data folder: where that folder lies is nobody's business."""
+    return os.path.relpath(path, os.path.realpath(os.environ["RANKWRIGHT_DATA"]))
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _written(folder: Path) -> dict[Path, float]:
+    return {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
