@@ -23,9 +23,13 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def refresh_members(
-    scores, rows, weight, level_ptr, query_ptr, first, last, high, low, rising, falling
-):
-    """Compute rising and falling of every member of queries first .. last anew from the scores."""
+    scores, rows, weight, level_ptr, query_ptr, first, last, shift, high, low, rising, falling,
+    chain,
+):  # fmt: skip
+    """Compute rising and falling of every member of queries first .. last anew from the scores.
+
+    chain  (6, n_levels) float64, written: how sums go from level to level (see link_levels)
+    """
     for level in range(query_ptr[first], query_ptr[last]):
         top, bottom = -np.inf, np.inf
         for k in range(level_ptr[level], level_ptr[level + 1]):
@@ -35,21 +39,57 @@ def refresh_members(
         for k in range(level_ptr[level], level_ptr[level + 1]):
             rising[k] = weight[k] * np.exp(scores[rows[k]] - top)
             falling[k] = weight[k] * np.exp(bottom - scores[rows[k]])
+    link_levels(query_ptr, first, last, shift, high, low, chain)
 
 
 @njit(cache=True, nogil=True)
-def step_members(hit, rows, level_ptr, query_ptr, first, last, step, rising, falling):
-    """Add ``step`` to the scores of the rows that were hit: two constants, no exponential."""
+def link_levels(query_ptr, first, last, shift, high, low, chain):
+    """The factors by which sums over lower (upper) levels are carried from level to level.
+
+    A running sum is kept relative to the largest exponent met so far. Row 0 of the chain is what
+    the sum over lower levels is multiplied by when a level joins it, row 1 what the level is
+    multiplied by, row 2 what turns the sum before it into weights of pairs; rows 3 to 5 are the
+    same from the top down. All are at most one but rows 2 and 5, which stay near one.
+    """
+    for query in range(first, last):
+        start, stop = query_ptr[query], query_ptr[query + 1]
+        scale = -np.inf
+        for level in range(start, stop):
+            chain[2, level] = np.exp(scale - low[level] - shift)
+            joined = max(scale, high[level])
+            chain[0, level] = np.exp(scale - joined)
+            chain[1, level] = np.exp(high[level] - joined)
+            scale = joined
+        scale = -np.inf
+        for level in range(stop - 1, start - 1, -1):
+            chain[5, level] = np.exp(scale + high[level] - shift)
+            joined = max(scale, -low[level])
+            chain[3, level] = np.exp(scale - joined)
+            chain[4, level] = np.exp(-low[level] - joined)
+            scale = joined
+
+
+@njit(cache=True, nogil=True)
+def step_levels(
+    hit, rows, level_ptr, first_level, last_level, step, rising, falling, lower_sum, upper_sum
+):
+    """Add ``step`` to the scores of the rows that were hit, and sum up each level.
+
+    hit is 0 or 1, so that two constants do instead of exponentials. With an empty ``hit`` nothing
+    moves; with empty ``rows`` member and row are the same.
+    """
+    # Looked up rather than branched on: which rows are hit cannot be foreseen.
     grow, shrink = np.ones(2), np.ones(2)
     grow[1], shrink[1] = np.exp(step), np.exp(-step)
-    for k in range(level_ptr[query_ptr[first]], level_ptr[query_ptr[last]]):
-        rising[k] *= grow[hit[rows[k]]]
-        falling[k] *= shrink[hit[rows[k]]]
-
-
-@njit(cache=True, nogil=True)
-def sum_levels(level_ptr, first_level, last_level, rising, falling, lower_sum, upper_sum):
-    """Per level: the sums of rising and of falling."""
+    begin, end = level_ptr[first_level], level_ptr[last_level]
+    if hit.size and rows.size:
+        for k in range(begin, end):
+            rising[k] *= grow[hit[rows[k]]]
+            falling[k] *= shrink[hit[rows[k]]]
+    elif hit.size:
+        for k in range(begin, end):
+            rising[k] *= grow[hit[k]]
+            falling[k] *= shrink[hit[k]]
     for level in range(first_level, last_level):
         lower, upper = 0.0, 0.0
         for k in range(level_ptr[level], level_ptr[level + 1]):
@@ -60,78 +100,79 @@ def sum_levels(level_ptr, first_level, last_level, rising, falling, lower_sum, u
 
 @njit(cache=True, nogil=True)
 def level_factors(
-    query_ptr, grade, query_weight, magnitude, first, last, shift, high, low, lower_sum, upper_sum,
+    query_ptr, grade, query_weight, magnitude, first, last, ratio, chain, lower_sum, upper_sum,
     as_upper, as_lower, query_mass,
 ):  # fmt: skip
     """Per level: what its members' falling (rising) must be multiplied by to give the weight of
-    all pairs in which the member is the upper (the lower). Per query: the weight of its pairs."""
+    all pairs in which the member is the upper (the lower). Per query: the weight of its pairs.
+
+    ratio  float: what the weights of the chain are multiplied by
+    """
     for query in range(first, last):
         start, stop = query_ptr[query], query_ptr[query + 1]
-        scale, plain, gapped, mass = -np.inf, 0.0, 0.0, 0.0
+        share, gaps = ratio * query_weight[query], magnitude[query]
+        plain, gapped, mass = 0.0, 0.0, 0.0
         for level in range(start, stop):
-            as_upper[level] = 0.0
-            if level > start:
-                if magnitude[query]:
-                    gapped += (grade[level] - grade[level - 1]) * plain
-                below = gapped if magnitude[query] else plain
-                as_upper[level] = query_weight[query] * below * np.exp(scale - low[level] - shift)
-                mass += as_upper[level] * upper_sum[level]
-            if high[level] > scale:
-                fade = np.exp(scale - high[level])
-                plain, gapped, scale = plain * fade + lower_sum[level], gapped * fade, high[level]
-            else:
-                plain += lower_sum[level] * np.exp(high[level] - scale)
+            if gaps and level > start:
+                gapped += (grade[level] - grade[level - 1]) * plain
+            factor = share * (gapped if gaps else plain) * chain[2, level]
+            as_upper[level] = factor if level > start else 0.0
+            mass += as_upper[level] * upper_sum[level]
+            plain = plain * chain[0, level] + lower_sum[level] * chain[1, level]
+            gapped *= chain[0, level]
         query_mass[query] = mass
-        scale, plain, gapped = -np.inf, 0.0, 0.0
+        plain, gapped = 0.0, 0.0
         for level in range(stop - 1, start - 1, -1):
-            as_lower[level] = 0.0
-            if level < stop - 1:
-                if magnitude[query]:
-                    gapped += (grade[level + 1] - grade[level]) * plain
-                above = gapped if magnitude[query] else plain
-                as_lower[level] = query_weight[query] * above * np.exp(scale + high[level] - shift)
-            if -low[level] > scale:
-                fade = np.exp(scale + low[level])
-                plain, gapped, scale = plain * fade + upper_sum[level], gapped * fade, -low[level]
-            else:
-                plain += upper_sum[level] * np.exp(-low[level] - scale)
+            if gaps and level < stop - 1:
+                gapped += (grade[level + 1] - grade[level]) * plain
+            factor = share * (gapped if gaps else plain) * chain[5, level]
+            as_lower[level] = factor if level < stop - 1 else 0.0
+            plain = plain * chain[3, level] + upper_sum[level] * chain[4, level]
+            gapped *= chain[3, level]
 
 
 @njit(cache=True, nogil=True)
 def level_potentials(
     scores, hit, step, refresh, rows, weight, level_ptr, query_ptr, grade, query_weight, magnitude,
-    first, last, shift, high, low, rising, falling, lower_sum, upper_sum, as_upper, as_lower,
-    query_mass, potential, mass,
+    direct, first, last, shift, ratio, high, low, rising, falling, chain, lower_sum, upper_sum,
+    as_upper, as_lower, query_mass, potential, mass,
 ):  # fmt: skip
     """One round for queries first .. last: move the scores, then the potential of each member.
 
     ``refresh`` computes from ``scores``; otherwise the rows with ``hit`` 1 move by ``step``.
+    direct     bool: member and row have the same number
+    ratio      float: exp(shift at the last refresh - shift now)
     potential  (n_members,) weight of pairs as upper minus weight as lower      written
     mass       (n_members,) the sum of the two, or empty when nobody wants it   written
     """
     if refresh:
         refresh_members(
-            scores, rows, weight, level_ptr, query_ptr, first, last, high, low, rising, falling
-        )
-    else:
-        step_members(hit, rows, level_ptr, query_ptr, first, last, step, rising, falling)
-    # A block of queries at a time, so that members are still in the cache when they come again.
+            scores, rows, weight, level_ptr, query_ptr, first, last, shift, high, low, rising,
+            falling, chain,
+        )  # fmt: skip
+    moved = hit[:0] if refresh else hit
+    numbers = rows[:0] if direct else rows
+    # A few queries at a time, so that members are still in the cache when they come again.
     for block in range(first, last, 16):
         stop = min(block + 16, last)
-        sum_levels(
-            level_ptr, query_ptr[block], query_ptr[stop], rising, falling, lower_sum, upper_sum
-        )
+        start_level, stop_level = query_ptr[block], query_ptr[stop]
+        step_levels(
+            moved, numbers, level_ptr, start_level, stop_level, step, rising, falling, lower_sum,
+            upper_sum,
+        )  # fmt: skip
         level_factors(
-            query_ptr, grade, query_weight, magnitude, block, stop, shift, high, low, lower_sum,
+            query_ptr, grade, query_weight, magnitude, block, stop, ratio, chain, lower_sum,
             upper_sum, as_upper, as_lower, query_mass,
         )  # fmt: skip
-        for level in range(query_ptr[block], query_ptr[stop]):
+        for level in range(start_level, stop_level):
+            up, down = as_upper[level], as_lower[level]
             for k in range(level_ptr[level], level_ptr[level + 1]):
-                potential[k] = falling[k] * as_upper[level] - rising[k] * as_lower[level]
+                potential[k] = falling[k] * up - rising[k] * down
         if mass.size:
-            for level in range(query_ptr[block], query_ptr[stop]):
+            for level in range(start_level, stop_level):
+                up, down = as_upper[level], as_lower[level]
                 for k in range(level_ptr[level], level_ptr[level + 1]):
-                    mass[k] = falling[k] * as_upper[level] + rising[k] * as_lower[level]
+                    mass[k] = falling[k] * up + rising[k] * down
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ may be used, and with which default, is decided afterwards by ``pick_cut``.
 import numpy as np
 from numba import njit
 
-ABSTAINS = 255
+MARK = 128
 
 
 @njit(cache=True, nogil=True)
@@ -88,35 +88,123 @@ def scan_bins(
 
 @njit(cache=True, nogil=True)
 def _scan_part(
-    order, potential, start, begin, end, shift, tolerance, asked_cut, asked_sum, asked, asked_end,
-    above, high, high_cut, low, low_cut,
-):  # fmt: skip
+    order, potential, start, begin, end, shift, tolerance, above, high, high_cut, low, low_cut
+):
     """Entries begin .. end of one feature; the state comes in and goes out."""
-    k = begin
-    while True:
-        stop = end
-        if asked < asked_end:
-            stop = min(end, start + asked_cut[asked] - shift)
-        for j in range(k, stop):
-            entry = order[j]
-            if entry < 0:
-                if above > high + tolerance:
-                    high, high_cut = above, j - start + shift
-                if above < low - tolerance:
-                    low, low_cut = above, j - start + shift
-            above += potential[entry ^ (entry >> 31)]
-        k = stop
-        while asked < asked_end and start + asked_cut[asked] - shift == k:
-            asked_sum[asked] = above
-            asked += 1
-        if k == end:
-            return asked, above, high, high_cut, low, low_cut
+    over, under = high + tolerance, low - tolerance
+    for j in range(begin, end):
+        entry = order[j]
+        # A new best is rare and so foreseen not to come; whether a cut may come here is not.
+        if above > over and entry < 0:
+            high, over, high_cut = above, above + tolerance, j - start + shift
+        if above < under and entry < 0:
+            low, under, low_cut = above, above - tolerance, j - start + shift
+        above += potential[np.uint32(entry ^ (entry >> 31))]
+    return above, high, high_cut, low, low_cut
+
+
+@njit(cache=True, nogil=True)
+def _mark_pair(order, potential, start, other, length, marks):
+    """The first ``length`` entries of two features, side by side: additions wait for each other.
+
+    marks  (2, n_marks, 3) float64: per block of entries the sum before it, the largest sum at which
+           a cut may come, and the largest of their negatives                        written
+    """
+    above, above2 = 0.0, 0.0
+    # Added to a sum where no cut may come: a branch there could not be foreseen.
+    barred = np.zeros(2)
+    barred[0] = -np.inf
+    for block in range(0, length, MARK):
+        high, low, high2, low2 = -np.inf, -np.inf, -np.inf, -np.inf
+        marks[0, block // MARK, 0], marks[1, block // MARK, 0] = above, above2
+        for j in range(block, min(block + MARK, length)):
+            entry = order[start + j]
+            bar = barred[np.uint32(entry) >> np.uint32(31)]
+            high, low = max(high, above + bar), max(low, bar - above)
+            above += potential[np.uint32(entry ^ (entry >> 31))]
+            entry = order[other + j]
+            bar = barred[np.uint32(entry) >> np.uint32(31)]
+            high2, low2 = max(high2, above2 + bar), max(low2, bar - above2)
+            above2 += potential[np.uint32(entry ^ (entry >> 31))]
+        marks[0, block // MARK, 1], marks[0, block // MARK, 2] = high, low
+        marks[1, block // MARK, 1], marks[1, block // MARK, 2] = high2, low2
+    return above, above2
+
+
+@njit(cache=True, nogil=True)
+def _mark_rest(order, potential, start, begin, end, above, marks):
+    """Entries begin .. end (counted from ``start``) of one feature; begin may be inside a block."""
+    barred = np.zeros(2)
+    barred[0] = -np.inf
+    at = begin
+    while at < end:
+        block = at // MARK
+        high, low = -np.inf, -np.inf
+        if at % MARK == 0:
+            marks[block, 0] = above
+        else:
+            high, low = marks[block, 1], marks[block, 2]
+        stop = min((block + 1) * MARK, end)
+        for j in range(at, stop):
+            entry = order[start + j]
+            bar = barred[np.uint32(entry) >> np.uint32(31)]
+            high, low = max(high, above + bar), max(low, bar - above)
+            above += potential[np.uint32(entry ^ (entry >> 31))]
+        marks[block, 1], marks[block, 2] = high, low
+        at = stop
+    return above
+
+
+@njit(cache=True, nogil=True)
+def _best_marked(order, potential, start, n_entries, tolerance, marks, state):
+    """The first cut with the largest sum above, and the first with the smallest, from the marks."""
+    state[1], state[2], state[3], state[4] = -np.inf, -2, np.inf, -2
+    for side in range(1, 3):
+        sign, best = 3.0 - 2.0 * side, -np.inf
+        for block in range((n_entries + MARK - 1) // MARK):
+            best = max(best, marks[block, side])
+        if best == -np.inf:
+            return
+        block = 0
+        while marks[block, side] < best - tolerance:
+            block += 1
+        above = marks[block, 0]
+        for j in range(block * MARK, n_entries):
+            entry = order[start + j]
+            if entry < 0 and sign * above >= best - tolerance:
+                state[2 * side - 1], state[2 * side] = above, j
+                break
+            above += potential[np.uint32(entry ^ (entry >> 31))]
+
+
+@njit(cache=True, nogil=True)
+def _scan_group(order, potential, start, stop, group, absent_rows, whole, tolerance, state):
+    """A feature whose rows without entry are zeros: one group, after ``group`` entries."""
+    above, high, high_cut, low, low_cut = _scan_part(
+        order, potential, start, start, start + group, 0, tolerance, 0.0, -np.inf, -2, np.inf, -2
+    )
+    if group > 0:
+        if above > high + tolerance:
+            high, high_cut = above, group
+        if above < low - tolerance:
+            low, low_cut = above, group
+    # The potentials of all rows are known to add up to so much: the group is what is left.
+    above = whole
+    for k in range(len(absent_rows)):
+        above -= potential[absent_rows[k]]
+    for k in range(start + group, stop):
+        above -= potential[order[k] ^ (order[k] >> 31)]
+    above, high, high_cut, low, low_cut = _scan_part(
+        order, potential, start, start + group, stop, 1, tolerance, above, high, high_cut, low,
+        low_cut,
+    )  # fmt: skip
+    state[0], state[1], state[2], state[3], state[4] = above, high, high_cut, low, low_cut
 
 
 @njit(cache=True, nogil=True)
 def scan_sorted(
     order, ptr, implied, absent_ptr, absent_rows, potential, whole, abstains, first, last,
-    tolerance, asked_ptr, asked_cut, asked_sum, top, top_cut, bottom, bottom_cut, listed,
+    tolerance, marks, top, top_cut, bottom, bottom_cut, listed,
 ):  # fmt: skip
     """WeakLearn.3 on every value (or on the values that are marked as cuts).
 
@@ -124,147 +212,296 @@ def scan_sorted(
                  of value zero; -1 where there are none, or where they abstain
     absent_ptr, absent_rows   rows that abstain although rows without entry do not
     whole        float: the sum of all potentials
-    asked_*      further cuts whose sum above is wanted, by feature, ascending     asked_sum written
+    marks        (n_features, n_marks, 3) float64, as in _mark_pair                 written
 
     Cut c hits the first c entries; the implied group counts as one entry.
     """
-    for feature in range(first, last):
-        start, stop, group = ptr[feature], ptr[feature + 1], implied[feature]
-        asked, asked_end = asked_ptr[feature], asked_ptr[feature + 1]
-        above, high, low, high_cut, low_cut = 0.0, -np.inf, np.inf, -2, -2
-        begin, shift = start, 0
-        if group >= 0:
-            asked, above, high, high_cut, low, low_cut = _scan_part(
-                order, potential, start, start, start + group, 0, tolerance, asked_cut, asked_sum,
-                asked, asked_end, above, high, high_cut, low, low_cut,
+    state = np.empty((2, 5))
+    feature = first
+    while feature < last:
+        together = 1
+        if implied[feature] >= 0:
+            _scan_group(
+                order, potential, ptr[feature], ptr[feature + 1], implied[feature],
+                absent_rows[absent_ptr[feature] : absent_ptr[feature + 1]], whole, tolerance,
+                state[0],
             )  # fmt: skip
-            begin, shift = start + group, 1
-            if group > 0:
-                if above > high + tolerance:
-                    high, high_cut = above, group
-                if above < low - tolerance:
-                    low, low_cut = above, group
-            # The potentials of all rows are known to add up to so much: the group is what is left.
-            above = whole
-            for k in range(absent_ptr[feature], absent_ptr[feature + 1]):
-                above -= potential[absent_rows[k]]
-            for k in range(begin, stop):
-                above -= potential[order[k] ^ (order[k] >> 31)]
-        asked, above, high, high_cut, low, low_cut = _scan_part(
-            order, potential, start, begin, stop, shift, tolerance, asked_cut, asked_sum,
-            asked, asked_end, above, high, high_cut, low, low_cut,
-        )  # fmt: skip
-        # Without abstention the sum is known but for rounding: that must not decide anything.
-        all_listed = above if abstains[feature] else whole
-        listed[feature] = all_listed
-        for default in range(2):
-            top[default, feature] = high - default * all_listed
-            bottom[default, feature] = low - default * all_listed
-            top_cut[default, feature] = high_cut
-            bottom_cut[default, feature] = low_cut
+        else:
+            done = 0
+            state[:, 0] = 0.0
+            if feature + 1 < last and implied[feature + 1] < 0:
+                together = 2
+                start, other = ptr[feature], ptr[feature + 1]
+                done = min(other - start, ptr[feature + 2] - other)
+                state[0, 0], state[1, 0] = _mark_pair(
+                    order, potential, start, other, done, marks[feature : feature + 2]
+                )
+            for i in range(together):
+                start, n = ptr[feature + i], ptr[feature + i + 1] - ptr[feature + i]
+                state[i, 0] = _mark_rest(
+                    order, potential, start, done, n, state[i, 0], marks[feature + i]
+                )
+                _best_marked(order, potential, start, n, tolerance, marks[feature + i], state[i])
+        for i in range(together):
+            # Without abstention the sum is known but for rounding: that must not decide anything.
+            all_listed = state[i, 0] if abstains[feature + i] else whole
+            listed[feature + i] = all_listed
+            for default in range(2):
+                top[default, feature + i] = state[i, 1] - default * all_listed
+                bottom[default, feature + i] = state[i, 3] - default * all_listed
+                top_cut[default, feature + i] = int(state[i, 2])
+                bottom_cut[default, feature + i] = int(state[i, 4])
+        feature += together
 
 
 @njit(cache=True, nogil=True)
-def pair_factors(query_ptr, grade, query_weight, magnitude, shift, high, low, factor_ptr, factor):
+def sums_above(
+    order, ptr, implied, absent_ptr, absent_rows, potential, whole, marks, feature, cut, out
+):
+    """The sums above some cuts, after a scan_sorted of the same potentials.
+
+    feature, cut  (n_asked,) int64
+    """
+    for i in range(len(feature)):
+        f, start, stop = feature[i], ptr[feature[i]], ptr[feature[i] + 1]
+        above, begin, end, sign = 0.0, start, start + cut[i], 1.0
+        if implied[f] < 0 and cut[i] < stop - start:
+            above, begin = marks[f, cut[i] // MARK, 0], start + cut[i] // MARK * MARK
+        elif implied[f] >= 0 and cut[i] > implied[f]:
+            above, begin, end, sign = whole, start + cut[i] - 1, stop, -1.0
+            for k in range(absent_ptr[f], absent_ptr[f + 1]):
+                above -= potential[absent_rows[k]]
+        for k in range(begin, end):
+            above += sign * potential[order[k] ^ (order[k] >> 31)]
+        out[i] = above
+
+
+@njit(cache=True, nogil=True)
+def pair_factors(
+    query_ptr, grade, query_weight, magnitude, shift, high, low, widths, table_ptr, tables
+):
     """For each query with few levels: what a pair of its levels multiplies rising * falling by.
 
-    factor_ptr  (n_queries + 1,) int64: where the table (lower level, upper level) of a query
-                starts; an empty table for queries with many levels
+    widths     (n_queries,) int64: how many levels the tables of a query have room for; 0: no tables
+    table_ptr  (n_queries,) int64: where the two tables (level, level) of a query start
+    tables     [level, other] is the factor where the other level is the upper, then where it is
+               the lower; zero elsewhere                                            written
     """
     for query in range(len(query_ptr) - 1):
-        if factor_ptr[query] == factor_ptr[query + 1]:
+        width, at = widths[query], table_ptr[query]
+        if width == 0:
             continue
         start, n = query_ptr[query], query_ptr[query + 1] - query_ptr[query]
         for a in range(n):
             for b in range(a + 1, n):
                 gap = grade[start + b] - grade[start + a] if magnitude[query] else 1.0
-                factor[factor_ptr[query] + a * n + b] = (
+                factor = (
                     query_weight[query] * gap * np.exp(high[start + a] - low[start + b] - shift)
                 )
+                tables[at + a * width + b] = factor
+                tables[at + width * width + b * width + a] = factor
+
+
+def _run_of_width(width):
+    """A loop over the entries of one query and feature, for tables with so many levels."""
+
+    @njit(cache=True, nogil=True)
+    def run(
+        members, codes, begin, end, level_of, at, tables, rising, falling, below, above, all_below,
+        all_above, right, wrong,
+    ):  # fmt: skip
+        """Hit the members one by one; add what that changes to right and wrong at their codes.
+
+        below[l]  weight that a member of level l has as the upper of pairs whose lower is hit
+        above[l]  weight that it has as the lower of pairs whose upper is hit
+        all_*     the same, whether hit or not
+        """
+        for k in range(begin, end):
+            member, code = members[k], codes[k]
+            level, rise, fall = level_of[member], rising[member], falling[member]
+            right[code] += fall * (all_below[level] - below[level]) - rise * above[level]
+            wrong[code] += rise * (all_above[level] - above[level]) - fall * below[level]
+            # Over all levels, most of them with factor zero: a loop of known length is unrolled.
+            row = at + level * width
+            for other in range(width):
+                below[other] += tables[row + other] * rise
+            for other in range(width):
+                above[other] += tables[row + width * width + other] * fall
+
+    return run
+
+
+_run_4, _run_8, _run_32 = _run_of_width(4), _run_of_width(8), _run_of_width(32)
 
 
 @njit(cache=True, nogil=True)
-def _move_level(level, n, factor, at, rise, fall, lower_in, upper_in, lower_all, upper_all):
-    """How the weights of rightly and wrongly ordered pairs change when this much of a level is hit.
-
-    ``rise`` and ``fall`` of the level move from not hit to hit; other levels stay as they are.
-    """
+def _hit_absent(
+    members, begin, end, level_of, level_ptr, first_level, n, width, at, tables, lower_sum,
+    upper_sum, rising, falling, below, above, all_below, all_above,
+):  # fmt: skip
+    """Hit the members of a query that have no entry, level by level; what that changes."""
     right, wrong = 0.0, 0.0
-    for a in range(level):
-        c = factor[at + a * n + level] * fall
-        right += c * (lower_all[a] - lower_in[a])
-        wrong -= c * lower_in[a]
-    for b in range(level + 1, n):
-        c = factor[at + level * n + b] * rise
-        right -= c * upper_in[b]
-        wrong += c * (upper_all[b] - upper_in[b])
-    lower_in[level] += rise
-    upper_in[level] += fall
+    for level in range(n):
+        left = level_ptr[first_level + level + 1] - level_ptr[first_level + level]
+        rise, fall = lower_sum[first_level + level], upper_sum[first_level + level]
+        for k in range(begin, end):
+            if level_of[members[k]] == level:
+                rise -= rising[members[k]]
+                fall -= falling[members[k]]
+                left -= 1
+        if left == 0:  # what is left of the sums is rounding
+            continue
+        right += fall * (all_below[level] - below[level]) - rise * above[level]
+        wrong += rise * (all_above[level] - above[level]) - fall * below[level]
+        for other in range(n):
+            below[other] += tables[at + level * width + other] * rise
+            above[other] += tables[at + width * width + level * width + other] * fall
     return right, wrong
 
 
 @njit(cache=True, nogil=True)
-def _changes_of_query(
-    members, codes, begin, end, level_of, level_ptr, first_level, n, factor, at, lower_sum,
-    upper_sum, rising, falling, absent_hit, base, right, wrong,
+def level_changes(
+    features, members, codes, run_ptr, level_of, level_ptr, query_ptr, widths, table_ptr, tables,
+    lower_sum, upper_sum, rising, falling, absent_hit, bases, right, wrong,
 ):  # fmt: skip
-    """Hit the members of one query, highest value first; add each change at the member's code.
+    """Some features: how the weights of right and wrong pairs change at each code.
 
-    With ``absent_hit`` the members without an entry are hit before all others, at code ``base``.
+    Query by query, members are hit in the order of descending values; what each changes is added at
+    its code. A few features together, so that a query's numbers are in the cache for all of them.
+
+    features       (n,) int64
+    members, codes (n_entries,): members by feature and query, codes descending
+    run_ptr        (n_features, n_queries + 1) int64: where the entries of a query start
+    level_of       (n_members,) int32: the level inside the query
+    absent_hit     (n,) bool: whether members without entry are hit before all others, at the base
+    bases          (n,) int64: the index for members without entry, one above the highest code
+    right, wrong   (n, max(bases) + 1) float64, added to
     """
-    lower_all, upper_all = np.empty(n), np.empty(n)
-    lower_in, upper_in = np.zeros(n), np.zeros(n)
-    for a in range(n):
-        lower_all[a], upper_all[a] = lower_sum[first_level + a], upper_sum[first_level + a]
-    if absent_hit:
-        lower_out, upper_out = np.zeros(n), np.zeros(n)
-        count = np.zeros(n, np.int64)
-        for k in range(begin, end):
-            a = level_of[members[k]] - first_level
-            lower_out[a] += rising[members[k]]
-            upper_out[a] += falling[members[k]]
-            count[a] += 1
-        for a in range(n):
-            size = level_ptr[first_level + a + 1] - level_ptr[first_level + a]
-            if count[a] < size:
-                more, less = _move_level(
-                    a, n, factor, at, lower_all[a] - lower_out[a], upper_all[a] - upper_out[a],
-                    lower_in, upper_in, lower_all, upper_all,
+    below, above = np.zeros(32), np.zeros(32)
+    all_below, all_above = np.zeros(32), np.zeros(32)
+    for query in range(len(query_ptr) - 1):
+        at, width = table_ptr[query], widths[query]
+        if width == 0:
+            continue
+        base_level, n = query_ptr[query], query_ptr[query + 1] - query_ptr[query]
+        for level in range(n):
+            all_below[level], all_above[level] = 0.0, 0.0
+            for other in range(n):
+                row = at + level * width + other
+                all_below[level] += tables[row + width * width] * lower_sum[base_level + other]
+                all_above[level] += tables[row] * upper_sum[base_level + other]
+        for i in range(len(features)):
+            begin, end = run_ptr[features[i], query], run_ptr[features[i], query + 1]
+            if begin == end:
+                continue
+            below[:] = 0.0
+            above[:] = 0.0
+            if absent_hit[i]:
+                more, less = _hit_absent(
+                    members, begin, end, level_of, level_ptr, base_level, n, width, at, tables,
+                    lower_sum, upper_sum, rising, falling, below, above, all_below, all_above,
                 )  # fmt: skip
-                right[base] += more
-                wrong[base] += less
-    for k in range(begin, end):
-        member = members[k]
-        more, less = _move_level(
-            level_of[member] - first_level, n, factor, at, rising[member], falling[member],
-            lower_in, upper_in, lower_all, upper_all,
-        )  # fmt: skip
-        right[codes[k]] += more
-        wrong[codes[k]] += less
+                right[i, bases[i]] += more
+                wrong[i, bases[i]] += less
+            if width == 4:
+                _run_4(
+                    members, codes, begin, end, level_of, at, tables, rising, falling, below, above,
+                    all_below, all_above, right[i], wrong[i],
+                )  # fmt: skip
+            elif width == 8:
+                _run_8(
+                    members, codes, begin, end, level_of, at, tables, rising, falling, below, above,
+                    all_below, all_above, right[i], wrong[i],
+                )  # fmt: skip
+            else:
+                _run_32(
+                    members, codes, begin, end, level_of, at, tables, rising, falling, below, above,
+                    all_below, all_above, right[i], wrong[i],
+                )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def level_changes(
-    members, codes, start, stop, level_of, query_of, level_ptr, query_ptr, factor_ptr, factor,
-    lower_sum, upper_sum, rising, falling, absent_hit, base, right, wrong,
-):  # fmt: skip
-    """One feature: how the two weights change at each code, query by query.
+def _add_at(trees, place, amount, y):
+    """Add to two binary indexed trees: the amount, and the amount times y."""
+    place += 1
+    while place < trees.shape[1]:
+        trees[0, place] += amount
+        trees[1, place] += amount * y
+        place += place & -place
 
-    members, codes   (n_entries,): members by feature and query, codes descending
-    right, wrong     (base + 1,) float64, added to: index = code, ``base`` for rows that abstain
+
+@njit(cache=True, nogil=True)
+def _gapped_before(trees, place, y, gaps):
+    """The sum before a place, each amount times its gap to y (times one without gaps)."""
+    plain, gapped = 0.0, 0.0
+    while place > 0:
+        plain += trees[0, place]
+        gapped += trees[1, place]
+        place -= place & -place
+    return y * plain - gapped if gaps else plain
+
+
+@njit(cache=True, nogil=True)
+def _move_wide(level, n, y, gaps, as_low, as_up, rise, fall, lower, upper, all_lower, all_upper):
+    """As _move_member, with sums over levels in binary indexed trees.
+
+    lower, upper      (2, n + 1): what is hit; the upper ones count levels from the top, -y for y
+    all_lower, all_upper   the same for all members
     """
-    begin = start
-    while begin < stop:
-        query = query_of[members[begin]]
-        end = begin + 1
-        while end < stop and query_of[members[end]] == query:
-            end += 1
-        _changes_of_query(
-            members, codes, begin, end, level_of, level_ptr, query_ptr[query],
-            query_ptr[query + 1] - query_ptr[query], factor, factor_ptr[query], lower_sum,
-            upper_sum, rising, falling, absent_hit, base, right, wrong,
-        )  # fmt: skip
-        begin = end
+    mirror = n - 1 - level
+    below = as_up[level] * _gapped_before(lower, level, y[level], gaps)
+    above = as_low[level] * _gapped_before(upper, mirror, -y[level], gaps)
+    all_below = as_up[level] * _gapped_before(all_lower, level, y[level], gaps)
+    all_above = as_low[level] * _gapped_before(all_upper, mirror, -y[level], gaps)
+    _add_at(lower, level, as_low[level] * rise, y[level])
+    _add_at(upper, mirror, as_up[level] * fall, -y[level])
+    return fall * (all_below - below) - rise * above, rise * (all_above - above) - fall * below
+
+
+@njit(cache=True, nogil=True)
+def wide_changes(
+    query, features, members, codes, run_ptr, level_of, level_ptr, query_ptr, grade, magnitude,
+    as_low, as_up, lower_sum, upper_sum, rising, falling, absent_hit, bases, right, wrong,
+):  # fmt: skip
+    """As level_changes, for one query with many levels: O(log levels) a member.
+
+    as_low, as_up  (n_levels,) float64: factors of a level as the lower and as the upper of pairs
+    """
+    first, n = query_ptr[query], query_ptr[query + 1] - query_ptr[query]
+    y, gaps = grade[first : first + n] - grade[first], magnitude[query]
+    low, up = as_low[first : first + n], as_up[first : first + n]
+    all_lower, all_upper = np.zeros((2, n + 1)), np.zeros((2, n + 1))
+    for level in range(n):
+        _add_at(all_lower, level, low[level] * lower_sum[first + level], y[level])
+        _add_at(all_upper, n - 1 - level, up[level] * upper_sum[first + level], -y[level])
+    for i in range(len(features)):
+        begin, end = run_ptr[features[i], query], run_ptr[features[i], query + 1]
+        lower, upper = np.zeros((2, n + 1)), np.zeros((2, n + 1))
+        if absent_hit[i]:
+            rest_low = lower_sum[first : first + n].copy()
+            rest_up = upper_sum[first : first + n].copy()
+            left = np.diff(level_ptr[first : first + n + 1])
+            for k in range(begin, end):
+                level = level_of[members[k]]
+                rest_low[level] -= rising[members[k]]
+                rest_up[level] -= falling[members[k]]
+                left[level] -= 1
+            for level in range(n):
+                if left[level] > 0:
+                    more, less = _move_wide(
+                        level, n, y, gaps, low, up, rest_low[level], rest_up[level], lower, upper,
+                        all_lower, all_upper,
+                    )  # fmt: skip
+                    right[i, bases[i]] += more
+                    wrong[i, bases[i]] += less
+        for k in range(begin, end):
+            member = members[k]
+            more, less = _move_wide(
+                level_of[member], n, y, gaps, low, up, rising[member], falling[member], lower,
+                upper, all_lower, all_upper,
+            )  # fmt: skip
+            right[i, codes[k]] += more
+            wrong[i, codes[k]] += less
 
 
 @njit(cache=True, nogil=True)
@@ -426,7 +663,7 @@ def group_by_query(order, member_ptr, member_list, query_of, query_start, codes,
 
     order        (n_listed,) rows, values descending
     member_ptr, member_list   the members of each row
-    query_start  (n_queries + 1,) int64: working room, zeroed here
+    query_start  (n_queries + 1,) int64: where the members of each query start    written
     """
     query_start[:] = 0
     for k in range(len(order)):
@@ -443,4 +680,8 @@ def group_by_query(order, member_ptr, member_list, query_of, query_start, codes,
             out[at] = member
             out_code[at] = codes[row]
             query_start[query_of[member]] += 1
+    # Each start has moved to the end of its query, which is where the next one starts.
+    for query in range(len(query_start) - 1, 0, -1):
+        query_start[query] = query_start[query - 1]
+    query_start[0] = 0
     return query_start[len(query_start) - 1]

@@ -39,15 +39,13 @@ class Directions:
         self._direction = np.full(n_features, 1 if cumulative is True else 0, np.int8)
         self._defaults = np.array(DEFAULTS[default])
         self._place: dict[tuple[int, int, int], int] = {}
-        self._weight: list[float] = []
+        self._keys = np.zeros((3, 16), np.int64)
+        self._weight = np.zeros(16)
 
     @property
     def asked(self) -> Asked:
         """The rankings chosen so far, of which a part of the weight may be taken back."""
-        if self._kind is False or not self._place:
-            none = np.zeros(0, np.int64)
-            return none, none, none
-        feature, cut, default = np.array(list(self._place)).T
+        feature, cut, default = self._keys[:, : len(self._place)]
         return feature, cut, default
 
     def choose(
@@ -80,13 +78,11 @@ class Directions:
         self, asked_gain: Any, least: float, alpha: Callable[[Candidate], float]
     ) -> Candidate | None:
         """The best ranking against its direction that keeps its sign, if better than ``least``."""
-        if not len(asked_gain):
-            return None
-        weight = np.array(self._weight)
+        n = len(asked_gain)
+        weight = self._weight[:n]
         better = np.flatnonzero((np.abs(asked_gain) > least) & (asked_gain * weight < 0))
-        keys = list(self._place)
         for place in better[np.argsort(-np.abs(asked_gain[better]), kind="stable")]:
-            feature, cut, default = keys[place]
+            feature, cut, default = self._keys[:, place].tolist()
             candidate = Candidate(feature, cut, default, float(asked_gain[place]))
             if abs(alpha(candidate)) < abs(weight[place]):
                 return candidate
@@ -103,7 +99,9 @@ class Directions:
                 return
             if self._direction[feature] == 0:
                 self._direction[feature] = 1 if alpha > 0 else -1
-        place = self._place.setdefault((feature, cut, default), len(self._weight))
+        place = self._place.setdefault((feature, cut, default), len(self._place))
         if place == len(self._weight):
-            self._weight.append(0.0)
+            self._weight = np.concatenate([self._weight, np.zeros(place)])
+            self._keys = np.concatenate([self._keys, np.zeros((3, place), np.int64)], axis=1)
+        self._keys[:, place] = feature, cut, default
         self._weight[place] += alpha

@@ -167,25 +167,27 @@ class SortedScan(Scan):
         self._order = _take_all(pieces)
         self._absent_ptr = _pointers(absent)
         self._absent = _take_all(absent)
+        # Blocks of whole pairs: the kernel takes two columns at a time.
+        twos = ranges(-(-self.n_features // 2), len(self.blocks))
+        self._pairs = [(2 * a, min(2 * b, self.n_features)) for a, b in twos]
+        self._marks = np.zeros((self.n_features, self.n_rows // 128 + 1, 3))
 
     def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
         from rankwright.rankers.boosting import _kernels
 
-        feature, cut, default = asked
-        order = np.lexsort((cut, feature))
-        ptr = np.searchsorted(feature[order], np.arange(self.n_features + 1))
-        cuts, sums = cut[order], np.zeros(len(order))
+        lists = self._order, self._ptr, self._implied, self._absent_ptr, self._absent
+        potential, whole = pairs.potential, pairs.whole
 
         def block(bounds: tuple[int, int]) -> None:
             _kernels.scan_sorted(
-                self._order, self._ptr, self._implied, self._absent_ptr, self._absent,
-                pairs.potential, pairs.whole, self.abstains, *bounds,
-                0.1 * self.margin * pairs.total, ptr, cuts, sums, *self.gains.arrays,
+                *lists, potential, whole, self.abstains, *bounds,
+                0.1 * self.margin * pairs.total, self._marks, *self.gains.arrays,
             )  # fmt: skip
 
-        self._team.map(block, self.blocks)
-        above = np.empty(len(order))
-        above[order] = sums
+        self._team.map(block, self._pairs)
+        feature, cut, default = asked
+        above = np.zeros(len(feature))
+        _kernels.sums_above(*lists, potential, whole, self._marks, feature, cut, above)
         return np.asarray(above - default * self.gains.listed[feature])
 
     def _rows(self, feature: int) -> NDArray[np.int32]:
@@ -233,25 +235,25 @@ class GroupedScan(Scan):
 
     def __init__(self, columns: Columns, team: Team, pairs: PairDistribution) -> None:
         super().__init__(columns, team)
-        self._levels = _Levels(pairs.levels, self.n_rows)
+        self._levels = Levels(pairs.levels, self.n_rows)
         self._n_cuts = np.zeros(self.n_features, np.int64)
-        small = columns.max_bins is not None
-        self._dtype: Any = np.uint8 if small else np.int32
+        self._dtype: Any = np.int32 if columns.max_bins is None else np.uint8
         members: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
         codes: list[NDArray[Any]] = [np.zeros(0, self._dtype)] * self.n_features
-        keep_codes = len(pairs.pairs.lower) > 0
-        shape = (self.n_features, self.n_rows) if keep_codes else (0, 0)
-        self._code_of = np.full(shape, -1, np.int32)
+        self._runs = np.zeros((self.n_features, self._levels.n_queries + 1), np.int64)
+        listed = len(pairs.pairs.lower) > 0
+        self._code_of = np.full((self.n_features, self.n_rows) if listed else (0, 0), -1, np.int32)
 
         def read(feature: int) -> None:
             column = columns.read(feature).spelled_out(self.n_rows)
             self.abstains[feature] = column.abstains
             members[feature], codes[feature], code_of = self._group(feature, column)
-            if keep_codes:
+            if listed:
                 self._code_of[feature] = code_of
 
         self._each_feature(read)
         self._ptr = _pointers(members)
+        self._runs += self._ptr[:-1, None]
         self._members, self._codes = _take_all(members), _take_all(codes)
 
     def _group(self, feature: int, column: Column) -> tuple[Any, Any, Any]:
@@ -262,70 +264,66 @@ class GroupedScan(Scan):
         self._n_cuts[feature] = _kernels.write_codes(column.rows, column.starts, code_of)
         members = np.empty(len(levels.list), np.int32)
         codes = np.empty(len(levels.list), self._dtype)
-        room = np.zeros(levels.n_queries + 1, np.int64)
         n = _kernels.group_by_query(
-            column.rows, levels.ptr, levels.list, levels.query_of, room, code_of, members, codes
-        )
+            column.rows, levels.ptr, levels.list, levels.query_of, self._runs[feature], code_of,
+            members, codes,
+        )  # fmt: skip
         return members[:n], codes[:n], code_of
 
     def scan(self, pairs: PairDistribution, asked: Asked) -> FloatArray:
-        self._levels.prepare(pairs)
+        self._levels.prepare(pairs.unit)
         wanted = np.zeros(len(asked[0]))
-        by_feature: dict[int, list[int]] = {}
-        for place, feature in enumerate(asked[0].tolist()):
-            by_feature.setdefault(feature, []).append(place)
-        self._each_feature(
-            lambda feature: self._scan_feature(
-                feature, pairs, asked, by_feature.get(feature, []), wanted
-            )
-        )
+        work = [(f, 0) for f in range(self.n_features)]
+        work += [(f, 1) for f in np.flatnonzero(self.abstains).tolist()]
+        # Features of a block share the cache; all codes of all of them must fit beside it.
+        size = max(1, min(8, len(work) // self._team.threads, 10**6 // (self._n_cuts.max() + 2)))
+        blocks = [work[start : start + size] for start in range(0, len(work), size)]
+        self._team.map(lambda block: self._scan_block(block, pairs, asked, wanted), blocks)
         return wanted
 
-    def _scan_feature(
-        self, feature: int, pairs: PairDistribution, asked: Asked, places: list[int], wanted: Any
+    def _scan_block(
+        self, block: list[tuple[int, int]], pairs: PairDistribution, asked: Asked, wanted: Any
     ) -> None:
         from rankwright.rankers.boosting import _kernels
 
-        gains, n_cuts = self.gains, int(self._n_cuts[feature])
-        dust, tolerance = self.dust * pairs.total, 0.1 * self.margin * pairs.total
-        for default in range(2 if self.abstains[feature] else 1):
-            right, wrong = self._changes(feature, pairs, default)
+        gains, dust = self.gains, self.dust * pairs.total
+        sums = self._changes(block, pairs)
+        for (feature, default), right, wrong in zip(block, *sums, strict=True):
+            n_cuts = int(self._n_cuts[feature])
             none_hit = _kernels.signed_gain(right[n_cuts + 1], wrong[n_cuts + 1], dust)
             high, high_cut, low, low_cut, listed = _kernels.best_changes(
-                right, wrong, n_cuts, tolerance, dust
+                right, wrong, n_cuts, 0.1 * self.margin * pairs.total, dust
             )
             both = [default] if self.abstains[feature] else [0, 1]
             gains.top[both, feature], gains.top_cut[both, feature] = high, high_cut
             gains.bottom[both, feature], gains.bottom_cut[both, feature] = low, low_cut
             if default == 0:
                 gains.listed[feature] = listed
-            for place in places:
-                cut, same = int(asked[1][place]), asked[2][place] in both
-                if same:
-                    wanted[place] = (
-                        none_hit
-                        if cut == n_cuts
-                        else _kernels.signed_gain(right[cut + 1], wrong[cut + 1], dust)
-                    )
+            for place in np.flatnonzero((asked[0] == feature) & np.isin(asked[2], both)):
+                cut = int(asked[1][place])
+                wanted[place] = (
+                    none_hit
+                    if cut == n_cuts
+                    else _kernels.signed_gain(right[cut + 1], wrong[cut + 1], dust)
+                )
 
-    def _changes(
-        self, feature: int, pairs: PairDistribution, default: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def _changes(self, block: list[tuple[int, int]], pairs: PairDistribution) -> Any:
+        """Per feature of the block: changes of the weights of right and wrong pairs by code."""
         from rankwright.rankers.boosting import _kernels
 
-        base = int(self._n_cuts[feature]) + 1
-        right, wrong = np.zeros(base + 1), np.zeros(base + 1)
-        if len(pairs.levels.member):
-            _kernels.level_changes(
-                self._members, self._codes, *self._ptr[feature : feature + 2],
-                *self._levels.arrays, default == 1, base, right, wrong,
-            )  # fmt: skip
-        if len(pairs.pairs.lower):
-            _kernels.pair_changes(
-                self._code_of[feature], pairs.pairs.lower, pairs.pairs.upper, pairs.pairs.share,
-                base if default else -1, right, wrong,
-            )  # fmt: skip
-        return right, wrong
+        features, defaults = np.array(block).T
+        bases = self._n_cuts[features] + 1
+        sums = np.zeros((2, len(block), int(bases.max()) + 1))
+        entries = features, self._members, self._codes, self._runs
+        self._levels.add_changes(entries, (defaults == 1, bases, *sums))
+        listed = pairs.pairs
+        if len(listed.lower):
+            for i, (feature, default) in enumerate(block):
+                _kernels.pair_changes(
+                    self._code_of[feature], listed.lower, listed.upper, listed.share,
+                    int(bases[i]) if default else -1, *sums[:, i],
+                )  # fmt: skip
+        return sums
 
     def hit(self, feature: int, cut: int, default: int) -> Flags:
         rows, codes = self._entries(feature)
@@ -355,37 +353,62 @@ class GroupedScan(Scan):
         return int(self._n_cuts[feature])
 
 
-class _Levels:
-    """The levels of a distribution as the scan by query wants them."""
+class Levels:
+    """The levels of a distribution as the scan by query wants them.
+
+    Queries with few levels have a table of factors between any two levels. For those with many
+    the factor of two levels is a product of one for each; that loses weights below e**-700, which
+    only matter where scores inside one query are that far apart.
+    """
 
     def __init__(self, term: LevelTerm, n_rows: int) -> None:
         self._term = term
         self.n_queries = len(term.query_weight)
         n_levels = np.diff(term.query_ptr)
-        self.level_of = np.repeat(np.arange(len(term.grade)), np.diff(term.level_ptr))
-        self.query_of = np.repeat(np.arange(self.n_queries), n_levels)[self.level_of]
+        level = np.repeat(np.arange(len(term.grade)), np.diff(term.level_ptr))
+        self._query = np.repeat(np.arange(self.n_queries), n_levels)
+        self.query_of = self._query[level]
+        self._level_of = (level - term.query_ptr[self.query_of]).astype(np.int32)
         self.row_of = term.member
         self.list = np.argsort(term.member, kind="stable")
         self.ptr = np.searchsorted(term.member[self.list], np.arange(n_rows + 1))
-        self._factor_ptr = np.concatenate([[0], np.cumsum(n_levels**2)]).astype(np.int64)
-        self._factor = np.zeros(int(self._factor_ptr[-1]))
+        widths = np.array([4, 8, 32, 0])  # the tables that the kernel has loops for
+        self._widths = widths[np.searchsorted(widths[:3], n_levels)]
+        sizes = np.concatenate([[0], np.cumsum(2 * self._widths**2)]).astype(np.int64)
+        self._table_ptr, self._tables = sizes[:-1], np.zeros(int(sizes[-1]))
+        self._wide = np.flatnonzero(self._widths == 0)
+        self._factors = np.zeros((2, len(term.grade)))
 
-    def prepare(self, pairs: PairDistribution) -> None:
+    def prepare(self, unit: float) -> None:
+        """Compute the factors for the present scores; ``unit`` is the logarithm of the unit."""
         from rankwright.rankers.boosting import _kernels
 
         t = self._term
         _kernels.pair_factors(
-            t.query_ptr, t.grade, t.query_weight, t.magnitude, pairs.unit, t.high, t.low,
-            self._factor_ptr, self._factor,
+            t.query_ptr, t.grade, t.query_weight, t.magnitude, unit, t.high, t.low, *self._table,
         )  # fmt: skip
+        if len(self._wide):
+            middle = np.maximum.reduceat(t.high, t.query_ptr[:-1])[self._query]
+            low, up = t.high - middle, middle - t.low - unit
+            self._factors[:] = np.exp(np.clip([low, up], -700.0, 700.0))
+            self._factors[1] *= t.query_weight[self._query]
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
+    def _table(self) -> tuple[Any, ...]:
+        return self._widths, self._table_ptr, self._tables
+
+    def add_changes(self, entries: tuple[Any, ...], out: tuple[Any, ...]) -> None:
+        """Add what the members of some features change, at their codes (see level_changes)."""
+        from rankwright.rankers.boosting import _kernels
+
         t = self._term
-        return (
-            self.level_of, self.query_of, t.level_ptr, t.query_ptr, self._factor_ptr, self._factor,
-            t.lower_sum, t.upper_sum, t.rising, t.falling,
-        )  # fmt: skip
+        state = t.lower_sum, t.upper_sum, t.rising, t.falling
+        place = self._level_of, t.level_ptr, t.query_ptr
+        _kernels.level_changes(*entries, *place, *self._table, *state, *out)
+        for query in self._wide.tolist():
+            _kernels.wide_changes(
+                query, *entries, *place, t.grade, t.magnitude, *self._factors, *state, *out
+            )
 
 
 def _pointers(pieces: list[Any]) -> IntArray:

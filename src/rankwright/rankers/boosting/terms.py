@@ -46,6 +46,7 @@ class LevelTerm:
         self.query_ptr = _pointers(n_levels)
         self.query_weight = query_weight[queries]
         self.magnitude = magnitude[queries]
+        self.direct = False  # whether member k is row k, for all rows
         self._make_room()
 
     def _make_room(self) -> None:
@@ -56,6 +57,8 @@ class LevelTerm:
         self.lower_sum, self.upper_sum = np.zeros(n_levels), np.zeros(n_levels)
         self._as_upper, self._as_lower = np.zeros(n_levels), np.zeros(n_levels)
         self._query_mass = np.zeros(len(self.query_weight))
+        self._chain = np.zeros((6, n_levels))
+        self._chain_shift = 0.0
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -100,7 +103,10 @@ class LevelTerm:
         """Write potentials (and masses) of all rows; return the weight of all pairs."""
         from rankwright.feedback import _kernels
 
-        direct = len(self.member) == len(potential)
+        if refresh:
+            self._chain_shift = shift
+        ratio = float(np.exp(self._chain_shift - shift))
+        direct = self.direct
         if mass.size and not direct and not self._mass.size:
             self._mass = np.zeros(len(self.member))
         own = potential if direct else self._potential
@@ -108,9 +114,9 @@ class LevelTerm:
 
         def block(bounds: tuple[int, int]) -> None:
             _kernels.level_potentials(
-                scores, hit, step, refresh, *self.arrays, *bounds, shift, self.high, self.low,
-                self.rising, self.falling, self.lower_sum, self.upper_sum, self._as_upper,
-                self._as_lower, self._query_mass, own, own_mass,
+                scores, hit, step, refresh, *self.arrays, direct, *bounds, shift, ratio, self.high,
+                self.low, self.rising, self.falling, self._chain, self.lower_sum, self.upper_sum,
+                self._as_upper, self._as_lower, self._query_mass, own, own_mass,
             )  # fmt: skip
 
         team.map(block, self._blocks(team.threads))
@@ -276,6 +282,7 @@ def number_rows(levels: LevelTerm, pairs: PairTerm, n_items: int) -> IntArray:
     number = np.full(n_items, -1, np.int64)
     number[rows] = np.arange(len(rows))
     levels.member = number[levels.member]
+    levels.direct = np.array_equal(levels.member, np.arange(len(rows)))
     pairs.lower, pairs.upper = number[pairs.lower], number[pairs.upper]
     return rows
 
