@@ -1,0 +1,58 @@
+"""Engines' lists with judgements: LETOR 4.0 rank aggregation and TREC Robust 2003."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+import rankwright as rw
+from rankwright.exceptions import DatasetError
+
+SOURCES = {
+    "letor4-mq2008-agg": "MQ2008-agg, 25 engines",
+    "letor4-mq2007-agg": "MQ2007-agg, 21 engines",
+    "trec-robust03": "TREC Robust 2003, 17 runs",
+}
+
+
+@dataclass(frozen=True)
+class Engines:
+    """Runs with qrels; queries without a relevant document are left out."""
+
+    title: str
+    runs: list[rw.Run]
+    qrels: rw.Qrels
+    features: str  # what LearnedFusion looks at
+
+
+def load(name: str, n_queries: int | None = None) -> Engines:
+    """One source; ``n_queries`` keeps the first so many of its queries."""
+    try:
+        data = rw.load_dataset(name)
+    except DatasetError as error:
+        sys.exit(f"{name} is needed; set RANKWRIGHT_DATA to the folder that has it. {error}")
+    if isinstance(data, rw.Items):
+        # The value is the place in the engine's whole list, of which only judged documents are
+        # here: minus the value is the score, and the feature, of the run.
+        runs, qrels, features = runs_of(data), _qrels_of(data), "none"
+    else:
+        runs, qrels, features = list(data.runs.values()), data.qrels, "position"
+    relevant = np.unique(qrels.query[qrels.grade > 0])[:n_queries]
+    return Engines(SOURCES[name], runs, qrels.take(np.isin(qrels.query, relevant)), features)
+
+
+def runs_of(items: rw.Items) -> list[rw.Run]:
+    """A run per column of places (1 = top, NaN = unlisted)."""
+    runs = []
+    for column in range(items.X.shape[1]):
+        listed = np.flatnonzero(~np.isnan(items.X[:, column]))
+        place = items.X[listed, column]
+        name = f"engine {column + 1}"
+        runs.append(rw.Run.from_arrays(items.qid[listed], items.docid[listed], -place, name))
+    return runs
+
+
+def _qrels_of(items: rw.Items) -> rw.Qrels:
+    return rw.Qrels.from_arrays(items.qid, items.docid, items.y.astype(np.int64))

@@ -1,0 +1,138 @@
+"""The lists of several runs side by side: a row per document listed, a column per run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.arrays import read_only
+from rankwright.data.runs import Run
+from rankwright.exceptions import DataError
+
+__all__ = ["Pool"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Every document that some run listed for a query, and what each run said of it.
+
+    Attributes
+    ----------
+    queries, docs : arrays of ids
+        As the first run with them wrote them; compared, and sorted, as text.
+    query, doc : (n_rows,) int64
+        Places in ``queries`` and ``docs``, ascending: the order of the runs leaves no trace.
+    score : (n_rows, n_runs) float64
+        Each run's own score, NaN where it did not list the document.
+    rank : (n_rows, n_runs) float64
+        The place in the run's list, from 1 (ties as trec_eval orders them); NaN as above.
+    names : tuple of str
+
+    Examples
+    --------
+    >>> one, two = Run.from_dict({"q": {"a": 9, "b": 5}}), Run.from_dict({"q": {"b": 0.5}})
+    >>> pool = Pool.of([one, two])
+    >>> pool.rank.tolist()
+    [[1.0, nan], [2.0, 1.0]]
+    >>> pool.full_rank.tolist()  # what a run did not list shares the places left over
+    [[1.0, 2.0], [2.0, 1.0]]
+    """
+
+    queries: NDArray[Any]
+    docs: NDArray[Any]
+    query: IntArray
+    doc: IntArray
+    score: FloatArray
+    rank: FloatArray
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("queries", "docs", "query", "doc", "score", "rank"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Pool:
+        """Put runs side by side."""
+        queries, query_of = _joined([run.queries for run in runs])
+        docs, doc_of = _joined([run.docs for run in runs])
+        keys = [
+            query_of[i][run.query] * np.int64(max(len(docs), 1)) + doc_of[i][run.doc]
+            for i, run in enumerate(runs)
+        ]
+        for run, mine in zip(runs, keys, strict=True):
+            if len(np.unique(mine)) < len(mine):
+                raise DataError(
+                    f"run {run.name!r} lists a document twice for a query when ids are compared "
+                    "as text (1 and '1' are one). Write its ids in one type."
+                )
+        rows = np.unique(np.concatenate(keys))
+        score = np.full((len(rows), len(runs)), np.nan)
+        rank = score.copy()
+        for column, (run, mine) in enumerate(zip(runs, keys, strict=True)):
+            place = np.searchsorted(rows, mine)
+            score[place, column], rank[place, column] = run.score, run.rank
+        query, doc = rows // max(len(docs), 1), rows % max(len(docs), 1)
+        return cls(queries, docs, query, doc, score, rank, tuple(run.name for run in runs))
+
+    @cached_property
+    def listed(self) -> NDArray[np.bool_]:
+        """(n_rows, n_runs): which run lists which document."""
+        return ~np.isnan(self.rank)
+
+    @cached_property
+    def ptr(self) -> IntArray:
+        """Where the rows of each query start; length n_queries + 1. No query is empty."""
+        return np.searchsorted(self.query, np.arange(len(self.queries) + 1))
+
+    @cached_property
+    def full_rank(self) -> FloatArray:
+        """``rank`` where documents a run did not list share the mean of the places left over."""
+        candidates = np.diff(self.ptr)[:, None]
+        left_over = (self.total(self.listed) + 1 + candidates) / 2
+        return np.where(self.listed, self.rank, left_over[self.query])
+
+    def total(self, values: NDArray[Any]) -> FloatArray:
+        """(n_queries, n_runs) sums over the documents of a query; NaN adds nothing."""
+        return self._reduced(np.add, np.where(np.isnan(values), 0.0, values))
+
+    def lowest(self, values: FloatArray) -> FloatArray:
+        """(n_queries, n_runs) minima, NaN where a run lists nothing."""
+        return self._reduced(np.fmin, values)
+
+    def highest(self, values: FloatArray) -> FloatArray:
+        """(n_queries, n_runs) maxima, NaN where a run lists nothing."""
+        return self._reduced(np.fmax, values)
+
+    def _reduced(self, operation: np.ufunc, values: FloatArray) -> FloatArray:
+        if len(self.query) == 0:
+            return np.zeros((0, len(self.names)))
+        reduced: FloatArray = operation.reduceat(values, self.ptr[:-1], axis=0)
+        return reduced
+
+    def run(self, score: FloatArray, name: str) -> Run:
+        """One run out of a score for each row."""
+        return Run(self.queries, self.docs, self.query, self.doc, score=score, name=name)
+
+
+def _joined(ids: list[NDArray[Any]]) -> tuple[NDArray[Any], list[IntArray]]:
+    """Distinct ids by their text, sorted by it, and the number of each id of each array."""
+    first: dict[str, Any] = {}
+    for array in ids:
+        for key in array.tolist():
+            first.setdefault(str(key), key)
+    number = {text: place for place, text in enumerate(sorted(first))}
+    joined = np.empty(len(number), dtype=object)
+    joined[:] = [first[text] for text in number]
+    places = [
+        np.fromiter((number[str(key)] for key in array.tolist()), np.int64, len(array))
+        for array in ids
+    ]
+    return joined, places

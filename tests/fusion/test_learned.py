@@ -1,0 +1,162 @@
+"""Fusion that is learned: from grades, from preferences, for engines that come and go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import rankwright as rw
+from rankwright.data.synthetic import make_engines
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+
+
+def _ap(run: rw.Run, qrels: rw.Qrels) -> float:
+    aligned = rw.align(run, qrels)
+    return rw.evaluate(aligned.scores, aligned.y, aligned.qid, "AP")["AP"]
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return make_engines(80, 60, 5, noise=(0.4, 4.0), random_state=1)
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    return make_engines(80, 60, 5, noise=(0.4, 4.0), random_state=2)
+
+
+@pytest.fixture(scope="module")
+def fusion(seen):
+    return rw.LearnedFusion().fit(seen.runs, seen.qrels)
+
+
+def test_it_beats_the_best_engine_and_rules_that_believe_all_engines_alike(fusion, unseen) -> None:
+    learned = _ap(fusion.fuse(unseen.runs), unseen.qrels)
+    engines = [_ap(run, unseen.qrels) for run in unseen.runs]
+    rules = [_ap(rw.fuse(unseen.runs, method), unseen.qrels) for method in ("rrf", "mnz", "borda")]
+    assert learned > max(engines)
+    assert learned > max(rules)
+
+
+def test_its_features_are_those_of_items_from_runs(fusion, seen) -> None:
+    items = rw.items_from_runs(seen.runs, seen.qrels)
+    plain = rw.RankBoost(default=0, cumulative=True).fit(items.X, items.y, qid=items.qid)
+    assert fusion.ranker_.alpha_.tolist() == pytest.approx(plain.alpha_.tolist())
+    assert fusion.ranker_.feature_.tolist() == plain.feature_.tolist()
+    fused = fusion.fuse(seen.runs).to_dict()
+    for query, doc, score in zip(
+        items.qid, items.docid, plain.decision_function(items.X), strict=True
+    ):
+        assert fused[query][doc] == pytest.approx(score)
+
+
+def test_engines_are_known_by_name_in_any_order(fusion, unseen) -> None:
+    forward = fusion.fuse(unseen.runs)
+    backward = fusion.fuse(list(unseen.runs)[::-1])
+    assert forward.to_dict() == backward.to_dict()
+
+
+def test_an_engine_that_is_missing_abstains(fusion, unseen) -> None:
+    without = fusion.fuse(unseen.runs[1:])
+    nothing = rw.Run.from_arrays([], [], [], name="engine-0")
+    assert without.to_dict() == fusion.fuse([nothing, *unseen.runs[1:]]).to_dict()
+
+
+def test_an_engine_that_was_not_there_is_refused(fusion) -> None:
+    with pytest.raises(DataError, match="'run-0' was not among the engines"):
+        fusion.fuse([["a", "b"]])
+
+
+def test_nothing_listed_fuses_to_nothing(fusion) -> None:
+    assert len(fusion.fuse({"engine-0": {}})) == 0
+
+
+def test_preferences_that_spell_out_the_grades_teach_the_same(seen) -> None:
+    judged = seen.qrels.to_dict()
+    listed = [set() for _ in judged]
+    for run in seen.runs:
+        for number, query in enumerate(judged):
+            listed[number] |= set(run.to_dict()[query])
+    preferences = [
+        (query, upper, lower)
+        for number, query in enumerate(judged)
+        for upper in listed[number]
+        for lower in listed[number]
+        if judged[query][upper] > judged[query][lower]
+    ]
+    ranker = rw.RankBoost(n_rounds=20, default=0, cumulative=True, progress=False)
+    from_pairs = rw.LearnedFusion(ranker).fit_preferences(seen.runs, preferences)
+    from_grades = rw.LearnedFusion(ranker).fit(seen.runs, seen.qrels)
+    assert from_pairs.ranker_.alpha_ == pytest.approx(from_grades.ranker_.alpha_)
+    assert from_pairs.engines_ == from_grades.engines_
+
+
+def test_preferences_of_documents_nobody_lists_are_left_out_and_counted() -> None:
+    runs = {"one": {"q": ["a", "b"]}, "two": {"q": ["b", "a"]}}
+    with pytest.warns(DegenerateDataWarning, match="1 of 3 preferences"):
+        fusion = rw.LearnedFusion().fit_preferences(
+            runs, [("q", "a", "b"), ("q", "zzz", "b"), ("q", "a", "b", 2.0)]
+        )
+    assert fusion.fuse(runs).to_dict()["q"]["a"] > fusion.fuse(runs).to_dict()["q"]["b"]
+
+
+@pytest.mark.parametrize("features", ["position", "minmax", "zscore", "borda"])
+@pytest.mark.parametrize("ranker", [None, rw.Regression()])
+def test_rankers_with_and_without_abstention_learn_from_any_features(
+    ranker, features, seen, unseen
+) -> None:
+    fusion = rw.LearnedFusion(ranker, features=features).fit(seen.runs, seen.qrels)
+    mean_engine = np.mean([_ap(run, unseen.qrels) for run in unseen.runs])
+    assert _ap(fusion.fuse(unseen.runs), unseen.qrels) > mean_engine
+
+
+def test_a_saved_ranker_fuses_again(fusion, unseen, tmp_path) -> None:
+    rw.save(fusion.ranker_, tmp_path / "model.rw")
+    again = rw.LearnedFusion.from_ranker(rw.load(tmp_path / "model.rw"), fusion.engines_)
+    assert again.fuse(unseen.runs).to_dict() == fusion.fuse(unseen.runs).to_dict()
+
+
+def test_it_can_be_cloned_and_says_when_it_is_not_fitted() -> None:
+    fusion = clone(rw.LearnedFusion(rw.RankBoost(n_rounds=7), features="rank"))
+    assert (fusion.ranker.n_rounds, fusion.features) == (7, "rank")
+    with pytest.raises(NotFittedError):
+        fusion.fuse([["a"]])
+
+
+def test_runs_and_ranker_given_are_left_as_they_were(seen) -> None:
+    ranker = rw.RankBoost(n_rounds=3, default=0)
+    rw.LearnedFusion(ranker).fit(seen.runs, seen.qrels)
+    assert not hasattr(ranker, "alpha_")
+
+
+def test_junk_and_unjudged_documents_have_grade_0() -> None:
+    runs = {"one": {"q": ["a", "b", "c"]}}
+    with_junk = rw.LearnedFusion().fit(runs, {"q": {"a": 1, "b": -2}})
+    unjudged = rw.LearnedFusion().fit(runs, {"q": {"a": 1}})
+    assert with_junk.ranker_.alpha_.tolist() == unjudged.ranker_.alpha_.tolist()
+
+
+def test_one_grade_throughout_is_warned_of_and_gives_equal_scores() -> None:
+    runs = {"one": {"q": ["a", "b", "c"]}}
+    with pytest.warns(DegenerateDataWarning, match="no preference"):
+        fusion = rw.LearnedFusion().fit(runs, {"q": {"a": 0}})
+    assert set(fusion.fuse(runs).score.tolist()) == {0.0}
+
+
+def test_bad_input_is_refused_by_name() -> None:
+    runs = {"one": {"q": ["a", "b"]}}
+    with pytest.raises(ParameterError, match="features='place'"):
+        rw.LearnedFusion(features="place").fit(runs, {"q": {"a": 1}})
+    with pytest.raises(ParameterError, match="a rankwright ranker"):
+        rw.LearnedFusion(ranker="RankBoost").fit(runs, {"q": {"a": 1}})
+    with pytest.raises(DataError, match="no query of the runs was judged"):
+        rw.LearnedFusion().fit(runs, {"other": {"a": 1}})
+    with pytest.raises(DataError, match="none of the 1 preferences"):
+        rw.LearnedFusion().fit_preferences(runs, [("other", "a", "b")])
+    with pytest.raises(DataError, match="better doc, worse doc"):
+        rw.LearnedFusion().fit_preferences(runs, [("q", "a")])
+    ranker = rw.Regression().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ParameterError, match="1 features and 2 engines"):
+        rw.LearnedFusion.from_ranker(ranker, ["one", "two"])
