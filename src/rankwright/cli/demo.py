@@ -1,96 +1,69 @@
-"""``rankwright demo``: the papers' kinds of data, generated here, and the rankers on them."""
+"""``rankwright demo``: the papers' kinds of data, generated here, and every family of rankers."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from cyclopts import Parameter
 
-import rankwright as rw
-from rankwright.data.splits import split_queries
-from rankwright.data.synthetic import make_ordinal, make_queries
+from rankwright.cli.console import note, print_json, suggest
+from rankwright.cli.demonstrations import Part, metasearch, ordinal_stream, ratings, search
+from rankwright.report.fingerprint import environment
+from rankwright.report.page import Page, Section, write_page
+from rankwright.report.sections import settings_section
 
 __all__ = ["demo"]
 
-FloatArray = NDArray[np.float64]
+PARTS = (ordinal_stream, search, metasearch, ratings)
 
 
-def demo(*, seed: int = 0) -> None:
-    """Train the rankers on generated data and print how they compare.
+def demo(
+    *,
+    seed: int = 0,
+    report: str = "report.html",
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Train every family of rankers on generated data, print how they compare, write a page.
 
-    Needs no network and no files.
+    Needs no network and no files. The first run also compiles the kernels, which takes a while.
 
     Parameters
     ----------
     seed
         Seeds the data and the rankers.
+    report
+        Where to write the page.
+    json
+        JSON instead of tables.
     """
     began = time.perf_counter()
-    _ordinal_stream(seed)
-    _search(seed)
-    print(f"\nDone in {time.perf_counter() - began:.0f} s.")
+    parts: list[Part] = []
+    for number, make in enumerate(PARTS, 1):
+        note(f"[{number} of {len(PARTS)}] {(make.__doc__ or '').splitlines()[0]}")
+        part = make(seed)
+        parts.append(part)
+        if not json:
+            print(f"\n{part.title}\n\n{part.text}\n")
+    sections = [section for part in parts for section in _numbered(part)]
+    settings: dict[str, Any] = {"command": f"rankwright demo --seed {seed}", **environment()}
+    lead = "Every family of rankers on data that were generated for this page."
+    write_page(Page("rankwright demo", lead, (*sections, settings_section(settings))), report)
+    seconds = time.perf_counter() - began
+    if json:
+        tables = {part.title: part.comparison.to_dict() for part in parts}
+        print_json({"tables": tables, "report": report, "seconds": round(seconds, 1)})
+        return
+    print(f"Done in {seconds:.0f} s. The report page: {os.path.abspath(report)}")
+    suggest("train", "YOUR-DATA.txt", "--report", "training.html")
 
 
-def _ordinal_stream(seed: int) -> None:
-    """The OAP-BPM paper's synthetic data, seen once, item by item; degree-2 features."""
-    train, test = make_ordinal(5000, random_state=seed), make_ordinal(1000, random_state=seed + 1)
-    X, X_test = _quadratic(train.X), _quadratic(test.X)
-    predictions = {
-        name: ranker.fit(X, train.y).predict(X_test) for name, ranker in _online(seed).items()
-    }
-    # Each item is a query of its own, so that the tests compare the systems item by item.
-    scores = {
-        name: rw.evaluate(grades, test.y, qid=np.arange(len(test.y)), measures=["RankLoss"])
-        for name, grades in predictions.items()
-    }
-    print("Grades 1 to 5 of 1,000 items after one pass over 5,000 (rank loss, lower is better)\n")
-    print(rw.compare(scores))
-    print(f"no rule can expect less than {train.bayes_rank_loss:.4f} on such data")
-
-
-def _online(seed: int) -> Mapping[str, Any]:
-    return {
-        "PRank": rw.PRank(),
-        "PRank, voted": rw.VotedPRank(),
-        "PRank, averaged": rw.PRank(average=True),
-        "OAP-BPM": rw.OAPBPM(random_state=seed),
-        "OAP-Bagg": rw.OAPBagging(random_state=seed),
-        "OAP-VP": rw.OAPVoting(random_state=seed),
-        "Widrow-Hoff": rw.WidrowHoff(step=0.1),
-        "multiclass perceptron": rw.MulticlassPerceptron(),
-    }
-
-
-def _search(seed: int) -> None:
-    """Queries with graded documents; half of the queries to learn from, half to test on."""
-    sample = make_queries(200, random_state=seed)
-    rows = split_queries(sample.qid, random_state=seed)
-    X, y, qid = sample.X[rows.train], sample.y[rows.train], sample.qid[rows.train]
-    measures = ["NDCG@10", "AP", "Disagreement"]
-
-    def judge(scores: FloatArray) -> rw.metrics.Scores:
-        return rw.evaluate(scores, sample.y[rows.test], sample.qid[rows.test], measures=measures)
-
-    systems = {
-        name: judge(ranker.fit(X, y, qid=qid).decision_function(sample.X[rows.test]))
-        for name, ranker in _batch(seed).items()
-    }
-    systems["the true order"] = judge(sample.bayes_score[rows.test])
-    print("\nGraded documents of 100 new queries (disagreement: lower is better)\n")
-    print(rw.compare(systems))
-
-
-def _batch(seed: int) -> Mapping[str, Any]:
-    return {
-        "regression": rw.Regression(),
-        "RankSVM": rw.RankSVM(),
-    }
-
-
-def _quadratic(X: FloatArray) -> FloatArray:
-    """The features of the polynomial kernel of degree 2."""
-    a, b = X.T
-    return np.column_stack([np.ones(len(X)), a, b, a * a, a * b, b * b])
+def _numbered(part: Part) -> list[Section]:
+    """The sections of a part under its own title."""
+    first, *rest = part.sections
+    named = [Section(part.short, first.body, first.charts, first.remark, first.small)]
+    for each in rest:
+        title = f"{part.short}: {each.title[0].lower()}{each.title[1:]}"
+        named.append(Section(title, each.body, each.charts, each.remark, each.small))
+    return named
