@@ -17,12 +17,14 @@ class Tastes:
 
     Each entry of that matrix is scaled by the square roots of the user's and of the item's number
     of ratings. A user is described by the average of the chosen items' vectors (so somebody new can
-    be described too), a constant and the logarithm of the number of ratings.
+    be described too), the logarithm of the number of ratings, and a constant. A few choices say
+    little: with n ratings, n / (n + ``damping``) of the way from the average user is gone.
     """
 
-    def __init__(self, n_tastes: int = 100, seed: int = 0) -> None:
+    def __init__(self, n_tastes: int = 100, seed: int = 0, damping: float = 10.0) -> None:
         self.n_tastes = n_tastes
         self.seed = seed
+        self.damping = damping
 
     def fit(self, ratings: Ratings) -> Self:
         from scipy.sparse import csr_array
@@ -34,7 +36,9 @@ class Tastes:
         left, spread, right = _svd(chosen, min(self.n_tastes, *shape), self.seed)
         self.scale_ = np.sqrt(ratings.n_users) / spread
         self.vector_ = right / np.sqrt(np.maximum(items, 1))[:, None]
-        self.user_ = _with_counts(left * np.sqrt(ratings.n_users), users)
+        about = _with_counts(left * np.sqrt(ratings.n_users), users)
+        self.average_ = about.mean(axis=0)
+        self.user_ = self._damped(about, users)
         self.item_ = _with_counts(right * np.sqrt(ratings.n_items), items)
         return self
 
@@ -42,7 +46,11 @@ class Tastes:
         """The numbers that describe somebody who rated these items."""
         n = np.array([len(rated)])
         total = self.vector_[rated].sum(axis=0) / np.sqrt(max(len(rated), 1))
-        return np.asarray(_with_counts((total * self.scale_)[None], n)[0])
+        return np.asarray(self._damped(_with_counts((total * self.scale_)[None], n), n)[0])
+
+    def _damped(self, about: FloatArray, counts: IntArray) -> FloatArray:
+        sure = (counts / (counts + self.damping))[:, None]
+        return np.asarray(self.average_ + sure * (about - self.average_))
 
 
 def _with_counts(vectors: FloatArray, counts: IntArray) -> FloatArray:
