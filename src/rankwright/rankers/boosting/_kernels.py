@@ -178,12 +178,14 @@ def _best_marked(order, potential, start, n_entries, tolerance, marks, state):
 
 
 @njit(cache=True, nogil=True)
-def _scan_group(order, potential, start, stop, group, absent_rows, whole, tolerance, state):
+def _scan_group(
+    order, potential, start, stop, group, group_cut, absent_rows, whole, tolerance, state
+):
     """A feature whose rows without entry are zeros: one group, after ``group`` entries."""
     above, high, high_cut, low, low_cut = _scan_part(
         order, potential, start, start, start + group, 0, tolerance, 0.0, -np.inf, -2, np.inf, -2
     )
-    if group > 0:
+    if group_cut:
         if above > high + tolerance:
             high, high_cut = above, group
         if above < low - tolerance:
@@ -203,13 +205,14 @@ def _scan_group(order, potential, start, stop, group, absent_rows, whole, tolera
 
 @njit(cache=True, nogil=True)
 def scan_sorted(
-    order, ptr, implied, absent_ptr, absent_rows, potential, whole, abstains, first, last,
-    tolerance, marks, top, top_cut, bottom, bottom_cut, listed,
+    order, ptr, implied, implied_cut, absent_ptr, absent_rows, potential, whole, abstains, first,
+    last, tolerance, marks, top, top_cut, bottom, bottom_cut, listed,
 ):  # fmt: skip
     """WeakLearn.3 on every value (or on the values that are marked as cuts).
 
     implied      (n_features,) int64: before which entry the rows without entry come, as one group
                  of value zero; -1 where there are none, or where they abstain
+    implied_cut  (n_features,) bool: whether a cut may come before that group
     absent_ptr, absent_rows   rows that abstain although rows without entry do not
     whole        float: the sum of all potentials
     marks        (n_features, n_marks, 3) float64, as in _mark_pair                 written
@@ -223,8 +226,8 @@ def scan_sorted(
         if implied[feature] >= 0:
             _scan_group(
                 order, potential, ptr[feature], ptr[feature + 1], implied[feature],
-                absent_rows[absent_ptr[feature] : absent_ptr[feature + 1]], whole, tolerance,
-                state[0],
+                implied_cut[feature], absent_rows[absent_ptr[feature] : absent_ptr[feature + 1]],
+                whole, tolerance, state[0],
             )  # fmt: skip
         else:
             done = 0
@@ -256,7 +259,18 @@ def scan_sorted(
 
 @njit(cache=True, nogil=True)
 def sums_above(
-    order, ptr, implied, absent_ptr, absent_rows, potential, whole, marks, feature, cut, out
+    order,
+    ptr,
+    implied,
+    implied_cut,
+    absent_ptr,
+    absent_rows,
+    potential,
+    whole,
+    marks,
+    feature,
+    cut,
+    out,
 ):
     """The sums above some cuts, after a scan_sorted of the same potentials.
 

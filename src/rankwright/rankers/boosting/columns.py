@@ -30,6 +30,7 @@ class Column:
     implied : int
         Rows without entry have the value zero and come before this entry; -1: they abstain, or
         there are none.
+    implied_starts : bool, whether a bin begins with that group
     absent : (n_absent,) int32, rows that abstain although ``implied >= 0``
     abstains : bool, whether any row lacks the feature
     """
@@ -38,6 +39,7 @@ class Column:
     values: FloatArray
     starts: BoolArray
     implied: int
+    implied_starts: bool
     absent: NDArray[np.int32]
     abstains: bool
 
@@ -51,12 +53,13 @@ class Column:
         group = np.flatnonzero(rest).astype(np.int32)
         at = self.implied
         starts = np.zeros(len(group), bool)
-        starts[0] = at > 0
+        starts[0] = self.implied_starts
         return Column(
             np.concatenate([self.rows[:at], group, self.rows[at:]]),
             np.concatenate([self.values[:at], np.zeros(len(group)), self.values[at:]]),
             np.concatenate([self.starts[:at], starts, self.starts[at:]]),
             -1,
+            False,
             self.absent,
             self.abstains,
         )
@@ -101,9 +104,11 @@ class Columns:
         order = np.argsort(-values, kind="stable")
         values, sorted_rows = values[order], rows[order].astype(np.int32)
         implied = int(np.searchsorted(-values, 0.0)) if n_implied else -1
-        starts = self._starts(sorted_rows, values, implied, absent)
+        starts, group = self._starts(sorted_rows, values, implied, absent)
         abstains = len(rows) + n_implied < self.n_rows
-        return Column(sorted_rows, values, starts, implied, absent.astype(np.int32), abstains)
+        return Column(
+            sorted_rows, values, starts, implied, group, absent.astype(np.int32), abstains
+        )
 
     def values(self, feature: int, rows: Any) -> FloatArray:
         """The values of a feature in some of the rows."""
@@ -130,18 +135,18 @@ class Columns:
 
     def _starts(
         self, rows: NDArray[np.int32], values: FloatArray, implied: int, absent: IntArray
-    ) -> BoolArray:
-        """Where bins begin; an implied group of zeros always begins one, and ends one."""
+    ) -> tuple[BoolArray, bool]:
+        """Where bins begin among the entries, and whether one begins with the implied group."""
         starts = np.zeros(len(rows), bool)
         starts[1:] = values[1:] < values[:-1]
         if 0 <= implied < len(rows):
             starts[implied] = True
         distinct = np.flatnonzero(starts)
         if self.max_bins is None or len(distinct) + 2 <= self.max_bins:
-            return starts
+            return starts, implied > 0
         from rankwright.rankers.boosting import _kernels
 
-        firsts = np.concatenate([[0], distinct])
+        firsts = distinct if implied == 0 else np.concatenate([[0], distinct])
         mass = np.add.reduceat(self._mass[rows], firsts)
         group = int(np.searchsorted(firsts, implied)) if implied >= 0 else -1
         if group >= 0:
@@ -151,10 +156,7 @@ class Columns:
         _kernels.find_bins(mass[::-1].copy(), self.max_bins, begins)
         # find_bins goes upwards and marks the first value of each bin; here bins go downwards.
         downward = np.concatenate([[False], begins[1:][::-1]])
-        if group >= 0:
-            downward = np.delete(downward, group)
-            if group < len(downward):
-                downward[group] = True
+        group_starts = group >= 0 and bool(downward[group])
         starts[:] = False
-        starts[firsts] = downward
-        return starts
+        starts[firsts] = downward if group < 0 else np.delete(downward, group)
+        return starts, group_starts

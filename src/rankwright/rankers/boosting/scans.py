@@ -152,6 +152,7 @@ class SortedScan(Scan):
     def __init__(self, columns: Columns, team: Team) -> None:
         super().__init__(columns, team)
         self._implied = np.full(self.n_features, -1, np.int64)
+        self._implied_cut = np.zeros(self.n_features, bool)
         pieces: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
         absent: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
 
@@ -160,6 +161,7 @@ class SortedScan(Scan):
             pieces[feature] = np.where(column.starts, ~column.rows, column.rows)
             absent[feature] = column.absent
             self._implied[feature] = column.implied
+            self._implied_cut[feature] = column.implied_starts
             self.abstains[feature] = column.abstains
 
         self._each_feature(read)
@@ -175,7 +177,8 @@ class SortedScan(Scan):
     def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
         from rankwright.rankers.boosting import _kernels
 
-        lists = self._order, self._ptr, self._implied, self._absent_ptr, self._absent
+        groups = self._implied, self._implied_cut, self._absent_ptr, self._absent
+        lists = self._order, self._ptr, *groups
         potential, whole = pairs.potential, pairs.whole
 
         def block(bounds: tuple[int, int]) -> None:

@@ -1,0 +1,324 @@
+"""What the paper proves or says of RankBoost, and what the estimator promises beside it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
+from rankwright.exceptions import DegenerateDataWarning
+from rankwright.feedback import Bipartite, Grades, Pairs
+from rankwright.rankers.boosting.distribution import PairDistribution
+
+
+def _problem(n: int = 300, d: int = 5, seed: int = 0, levels: int = 3) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    qid = rng.integers(0, max(1, n // 15), n)
+    y = np.digitize(
+        X[:, 0] + 0.5 * X[:, 1] ** 2 + rng.normal(size=n), np.linspace(0, 2, levels - 1)
+    )
+    return X, y, qid
+
+
+def _learned(model: RankBoost) -> list[Any]:
+    return [model.feature_, model.threshold_, model.default_, model.alpha_, model.z_]
+
+
+@pytest.mark.parametrize("criterion", ["r", "z"])
+@pytest.mark.parametrize("cumulative", ["signed", True, False])
+def test_the_ranking_loss_stays_below_the_product_of_z_after_every_round(
+    criterion: str, cumulative: Any
+) -> None:
+    X, y, qid = _problem()
+    model = RankBoost(n_rounds=60, criterion=criterion, cumulative=cumulative).fit(X, y, qid=qid)
+    pairs = PairDistribution(Grades(y, qid), len(y))
+    losses = [sum(pairs.disorder(s[pairs.rows])) for s in model.staged_decision_function(X)]
+    assert (np.array(losses) <= np.cumprod(model.z_) + 1e-12).all()
+
+
+def test_no_round_raises_the_bound() -> None:
+    X, y, qid = _problem()
+    for criterion in ("r", "z"):
+        assert (RankBoost(criterion=criterion).fit(X, y, qid=qid).z_ <= 1.0).all()
+
+
+def test_the_exact_criterion_trains_lower_than_the_fast_one() -> None:
+    X, y, qid = _problem()
+    fast, exact = (
+        RankBoost(n_rounds=40, criterion=c, cumulative=False).fit(X, y, qid=qid) for c in "rz"
+    )
+    assert exact.training_bound_ < fast.training_bound_
+
+
+@pytest.mark.parametrize("criterion", ["r", "z"])
+def test_bipartite_feedback_equals_its_pairs(criterion: str) -> None:
+    X, y, _ = _problem(60, levels=2)
+    two = Bipartite(np.flatnonzero(y == 0), np.flatnonzero(y == 1))
+    model = RankBoost(n_rounds=15, criterion=criterion, smoothing=1e-3)
+    short = model.fit_feedback(X, two).decision_function(X)
+    long = model.fit_feedback(X, two.to_pairs()).decision_function(X)
+    np.testing.assert_allclose(short, long, atol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["r", "z"])
+def test_magnitude_weights_equal_weighted_pairs(criterion: str) -> None:
+    X, y, qid = _problem(80, levels=5)
+    grades = Grades(y, qid, magnitude=True)
+    model = RankBoost(n_rounds=15, criterion=criterion, smoothing=1e-3)
+    short = model.fit_feedback(X, grades).decision_function(X)
+    long = model.fit_feedback(X, grades.to_pairs()).decision_function(X)
+    np.testing.assert_allclose(short, long, atol=1e-9)
+
+
+@pytest.mark.parametrize("magnitude", [True, False])
+def test_many_grades_in_one_list_equal_their_pairs(magnitude: bool) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    grades = Grades(rng.normal(size=90) + np.nan_to_num(X[:, 0]), magnitude=magnitude)
+    model = RankBoost(n_rounds=12, criterion="z", smoothing=1e-3, max_bins=None)
+    short = model.fit_feedback(X, grades).decision_function(X)
+    long = model.fit_feedback(X, grades.to_pairs()).decision_function(X)
+    np.testing.assert_allclose(short, long, atol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["r", "z"])
+def test_five_thousand_rounds_on_separable_data_stay_finite(criterion: str) -> None:
+    X = np.column_stack([np.arange(24.0), np.tile([0.0, 1.0], 12)])
+    y, qid = np.arange(24) // 4 % 3, np.repeat([0, 1], 12)
+    model = RankBoost(n_rounds=5000, criterion=criterion, smoothing=1e-12).fit(X, y, qid=qid)
+    scores = model.decision_function(X)
+    assert len(model.alpha_) == 5000
+    assert np.isfinite(scores).all()
+    assert np.isfinite(model.alpha_).all()
+    assert model.train_rloss_ == 0.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"max_bins": None},
+        {"criterion": "z"},
+        {"weak": "value"},
+        {"weak": TreeRanking()},
+        {"weighting": "ndcg"},
+    ],
+    ids=str,
+)
+def test_the_number_of_threads_does_not_change_a_bit(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y, qid = _problem(3000, 67)
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    found = []
+    for threads in "1", "2", "5":
+        monkeypatch.setitem(os.environ, "RANKWRIGHT_THREADS", threads)
+        model = RankBoost(n_rounds=10, **options).fit(X, y, qid=qid)
+        found.append((model.alpha_, model.z_, model.decision_function(X)))
+    for other in found[1:]:
+        for one, another in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, another)
+
+
+def test_with_fewer_values_than_bins_binned_and_exact_training_are_the_same() -> None:
+    X, y, qid = _problem(400)
+    X = X.round(1)
+    binned, exact = (RankBoost(max_bins=bins).fit(X, y, qid=qid) for bins in (255, None))
+    for one, another in zip(_learned(binned), _learned(exact), strict=True):
+        np.testing.assert_allclose(one, another, rtol=1e-9)
+
+
+def test_a_few_bins_lose_little() -> None:
+    X, y, qid = _problem(2000)
+    coarse, exact = (RankBoost(max_bins=bins).fit(X, y, qid=qid) for bins in (16, None))
+    assert coarse.score(X, y, qid) > exact.score(X, y, qid) - 0.02
+
+
+def test_sparse_rows_give_the_same_model_as_dense_ones_when_there_are_bins() -> None:
+    X, y, qid = _problem(500)
+    X[np.abs(X) < 0.7] = 0.0
+    dense = RankBoost(max_bins=20).fit(X, y, qid=qid).decision_function(X)
+    rows = sparse.csr_array(X)
+    model = RankBoost(max_bins=20).fit(rows, y, qid=qid)
+    np.testing.assert_allclose(model.decision_function(rows), dense, atol=1e-9)
+
+
+@pytest.mark.parametrize("cumulative", [True, "signed"])
+def test_contributions_are_monotone_when_cumulative(cumulative: Any) -> None:
+    X, y, qid = _problem(600, levels=4)
+    X[:, 2] = -X[:, 0] + 0.1 * X[:, 2]
+    model = RankBoost(n_rounds=80, cumulative=cumulative).fit(X, y, qid=qid)
+    for feature in range(X.shape[1]):
+        steps = np.diff(model.contribution(feature).value)
+        assert (steps >= -1e-12).all() or (cumulative == "signed" and (steps <= 1e-12).all())
+    assert cumulative is True or (np.diff(model.contribution(2).value) < 0).any()
+
+
+def test_scores_are_the_sum_of_the_contributions() -> None:
+    X, y, qid = _problem()
+    X[::7, 1] = np.nan
+    model = RankBoost(n_rounds=30).fit(X, y, qid=qid)
+    total = sum(model.contribution(f)(X[:, f]) for f in range(X.shape[1]))
+    np.testing.assert_allclose(model.decision_function(X), total, atol=1e-12)
+
+
+def test_an_explanation_adds_up_to_the_difference_of_the_scores() -> None:
+    X, y, qid = _problem()
+    for weak in "threshold", "value", TreeRanking():
+        model = RankBoost(n_rounds=20, weak=weak).fit(X, y, qid=qid)
+        why = model.explain(X[0], X[1])
+        scores = model.decision_function(X[:2])
+        assert why.difference == pytest.approx(scores[0] - scores[1])
+        assert sum(c.amount for c in why.contributions) == pytest.approx(why.difference)
+        sizes = [abs(c.amount) for c in why.contributions]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_staged_scores_end_at_the_scores() -> None:
+    X, y, qid = _problem()
+    for weak in "threshold", "value", TreeRanking():
+        model = RankBoost(n_rounds=12, weak=weak).fit(X, y, qid=qid)
+        *_, last = model.staged_decision_function(X)
+        np.testing.assert_allclose(last, model.decision_function(X), atol=1e-10)
+
+
+def test_importances_are_shares_and_find_the_feature_that_matters() -> None:
+    X, y, qid = _problem()
+    for weak in "threshold", "value", TreeRanking():
+        shares = RankBoost(weak=weak, n_rounds=30).fit(X, y, qid=qid).feature_importances_
+        assert shares.sum() == pytest.approx(1.0)
+        assert shares[0] > 0.3
+
+
+def test_theorem_three_is_infinite_on_small_data_and_falls_with_the_rows() -> None:
+    X, y, _ = _problem(200, levels=2)
+    model = RankBoost(n_rounds=3).fit(X, y)
+    assert model.generalization_bound(0.05) == np.inf
+    model.n_lower_ = model.n_upper_ = 10**8
+    near, far = model.generalization_bound(0.05), model.generalization_bound(0.05, d=50)
+    assert model.train_rloss_ < near < far < 1.0
+    with pytest.raises(ParameterError, match="delta"):
+        model.generalization_bound(0.0)
+
+
+def test_a_callback_sees_every_round_and_may_end_the_training() -> None:
+    X, y, qid = _problem()
+    seen: list[Any] = []
+
+    def watch(report: Any) -> bool:
+        seen.append(report)
+        return bool(report.number == 7)
+
+    model = RankBoost(n_rounds=50, callbacks=[watch]).fit(X, y, qid=qid)
+    assert [report.number for report in seen] == list(range(1, 8))
+    assert len(model.alpha_) == 7
+    assert seen[-1].bound == pytest.approx(model.training_bound_)
+
+
+def test_no_progress_bar_is_drawn_where_no_terminal_is(capfd: pytest.CaptureFixture[str]) -> None:
+    X, y, qid = _problem()
+    RankBoost(n_rounds=3, progress=True).fit(X, y, qid=qid)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
+    X, y, qid = _problem(600)
+    rule = EarlyStopping(patience=15, measure="NDCG@5")
+    model = RankBoost(n_rounds=300, early_stopping=rule).fit(X, y, qid=qid)
+    best = int(np.argmax(model.validation_)) + 1
+    assert len(model.alpha_) == len(model.z_) == best
+    assert len(model.validation_) == best + 15
+    assert model.training_bound_ == pytest.approx(np.prod(model.z_))
+
+
+def test_early_stopping_may_be_told_which_queries_to_hold_out() -> None:
+    X, y, qid = _problem(600)
+    held = list(range(10))
+    rule = EarlyStopping(patience=5, queries=held)
+    stopped = RankBoost(n_rounds=200, early_stopping=rule).fit(X, y, qid=qid)
+    rest = ~np.isin(qid, held)
+    plain = RankBoost(n_rounds=len(stopped.alpha_)).fit(X[rest], y[rest], qid=qid[rest])
+    np.testing.assert_allclose(stopped.alpha_, plain.alpha_, rtol=1e-9)
+
+
+def test_early_stopping_without_queries_is_refused() -> None:
+    X, y, _ = _problem(50)
+    with pytest.raises(ParameterError, match="holds out queries"):
+        RankBoost(early_stopping=EarlyStopping()).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"weak": "value", "criterion": "z"}, "newton"),
+        ({"weak": TreeRanking(), "max_bins": None}, "grown on bins"),
+        ({"weighting": "ndcg", "criterion": "z"}, "no closed form"),
+        ({"weak": TreeRanking(max_leaves=1)}, "max_leaves"),
+        ({"max_bins": 256}, "from 2 to 255"),
+        ({"smoothing": 0.0}, "smoothing"),
+    ],
+)
+def test_parameters_that_contradict_each_other_are_refused(
+    options: dict[str, Any], words: str
+) -> None:
+    X, y, qid = _problem(30)
+    with pytest.raises(ParameterError, match=words):
+        RankBoost(**options).fit(X, y, qid=qid)
+
+
+def test_ndcg_weights_need_grades() -> None:
+    with pytest.raises(ParameterError, match="grades"):
+        RankBoost(weighting="ndcg").fit_feedback(np.eye(2), Pairs([0], [1]))
+
+
+def test_features_that_say_nothing_are_reported_and_score_zero() -> None:
+    X = np.ones((6, 2))
+    with pytest.warns(DegenerateDataWarning, match="no weak ranking"):
+        model = RankBoost().fit(X, [0, 1, 0, 1, 0, 1])
+    np.testing.assert_array_equal(model.decision_function(X), np.zeros(6))
+
+
+def test_having_a_value_at_all_can_be_what_counts() -> None:
+    X = np.array([[3.0], [3.0], [np.nan], [np.nan]])
+    model = RankBoost(n_rounds=1).fit(X, [1, 1, 0, 0])
+    assert model.threshold_.tolist() == [-np.inf]
+    assert model.rank(X).tolist() == [1, 2, 3, 4]
+
+
+def test_trees_reach_an_interaction_that_thresholds_cannot() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    flat = RankBoost(n_rounds=60).fit(X, y).score(X, y)
+    deep = RankBoost(n_rounds=60, weak=TreeRanking(max_leaves=4)).fit(X, y).score(X, y)
+    assert flat < 0.75 < 0.95 < deep
+
+
+def test_trees_lower_the_bound_every_round() -> None:
+    X, y, qid = _problem()
+    model = RankBoost(n_rounds=40, weak=TreeRanking(learning_rate=1.0)).fit(X, y, qid=qid)
+    assert (model.z_ < 1.0).all()
+
+
+def test_values_as_weak_rankings_make_a_linear_score() -> None:
+    X, y, qid = _problem()
+    for criterion in "r", "newton":
+        model = RankBoost(weak="value", criterion=criterion, n_rounds=15).fit(X, y, qid=qid)
+        middle = model.decision_function((X[:1] + X[1:2]) / 2)
+        assert middle == pytest.approx(model.decision_function(X[:2]).mean())
+        assert (model.z_ <= 1.0).all()
+
+
+def test_the_first_method_is_at_least_as_good_as_the_third_in_its_first_round() -> None:
+    X, y, qid = _problem()
+    exact, fast = (
+        RankBoost(weak="value", criterion=c, n_rounds=1, smoothing=1e-12).fit(X, y, qid=qid)
+        for c in ("newton", "r")
+    )
+    assert exact.z_[0] <= fast.z_[0] + 1e-12
