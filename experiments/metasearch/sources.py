@@ -13,8 +13,10 @@ from rankwright.exceptions import DatasetError
 SOURCES = {
     "letor4-mq2008-agg": "MQ2008-agg, 25 engines",
     "letor4-mq2007-agg": "MQ2007-agg, 21 engines",
-    "trec-robust03": "TREC Robust 2003, 17 runs",
+    "trec-robust03": "TREC Robust 2003, the first 100 of each of 17 runs",
 }
+DEPTH = 100
+AP = {"letor4-mq2008-agg": "AP", "letor4-mq2007-agg": "AP", "trec-robust03": f"AP@{DEPTH}"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Engines:
     runs: list[rw.Run]
     qrels: rw.Qrels
     features: str  # what LearnedFusion looks at
+    measures: tuple[str, ...]  # what is tested for significance
 
 
 def load(name: str, n_queries: int | None = None) -> Engines:
@@ -38,9 +41,12 @@ def load(name: str, n_queries: int | None = None) -> Engines:
         # here: minus the value is the score, and the feature, of the run.
         runs, qrels, features = runs_of(data), _qrels_of(data), "none"
     else:
-        runs, qrels, features = list(data.runs.values()), data.qrels, "position"
+        runs = [run.top(DEPTH) for run in data.runs.values()]
+        qrels, features = data.qrels, "position"
+    measures = ("AverageRank(cap=31)", AP[name], "NDCG@10", "Top@10")
     relevant = np.unique(qrels.query[qrels.grade > 0])[:n_queries]
-    return Engines(SOURCES[name], runs, qrels.take(np.isin(qrels.query, relevant)), features)
+    judged = qrels.take(np.isin(qrels.query, relevant))
+    return Engines(SOURCES[name], runs, judged, features, measures)
 
 
 def runs_of(items: rw.Items) -> list[rw.Run]:

@@ -18,10 +18,10 @@ from experiments.metasearch.sources import SOURCES, Engines, load
 
 import rankwright as rw
 from rankwright.data.splits import fold_queries
+from rankwright.metrics.scores import Scores
 
 RESULTS = Path(__file__).parents[1] / "_results"
 PLACES = (1, 2, 5, 10, 20, 30)
-COMPARED = ["AverageRank(cap=31)", "AP", "NDCG@10", "Top@10"]
 TOPS = [f"Top@{k}" for k in range(1, 31)]
 RULES = {
     "CombSUM": {"method": "sum"},
@@ -47,12 +47,12 @@ PAPER = {
 }
 
 
-def measured(run: rw.Run, qrels: rw.Qrels) -> rw.metrics.scores.Scores:
+def measured(run: rw.Run, qrels: rw.Qrels, measures: Sequence[str] = ()) -> Scores:
     aligned = rw.align(run, qrels)
-    return rw.evaluate(aligned.scores, aligned.y, aligned.qid, [*COMPARED, *TOPS])
+    return rw.evaluate(aligned.scores, aligned.y, aligned.qid, [*measures, *TOPS])
 
 
-def first_place(scores: rw.metrics.scores.Scores) -> float:
+def first_place(scores: Scores) -> float:
     """Mean of min(place of the first relevant document, 31), from the law of that place."""
     return 31 - sum(scores[top] for top in TOPS)
 
@@ -77,13 +77,14 @@ class Folds:
         folds = fold_queries(qrels.queries, 4, random_state=0)
         self.train = [qrels.take(np.isin(qrels.query, fold.train)) for fold in folds]
         self.tested = [qrels.queries[fold.test] for fold in folds]
+        self.seen = [[of_queries(run, q.queries) for run in engines.runs] for q in self.train]
         self.test = [[of_queries(run, q) for run in engines.runs] for q in self.tested]
 
     def fused(self, name: str, model: rw.LearnedFusion) -> rw.Run:
         """The test lists of all folds, each fused by what was learned on the other three."""
         runs = [
-            model.fit(self.engines.runs, train).fuse(test)
-            for train, test in zip(self.train, self.test, strict=True)
+            model.fit(seen, train).fuse(test)
+            for seen, train, test in zip(self.seen, self.train, self.test, strict=True)
         ]
         return joined(runs, name)
 
@@ -91,7 +92,8 @@ class Folds:
         """Where the training error flattens: twice as many rounds lower it by less than 2 %."""
         before = np.inf
         for n_rounds in GRID:
-            models = [make(n_rounds).fit(self.engines.runs, train) for train in self.train]
+            folds = zip(self.seen, self.train, strict=True)
+            models = [make(n_rounds).fit(seen, train) for seen, train in folds]
             error = float(np.mean([model.ranker_.train_rloss_ for model in models]))
             if error > 0.98 * before:
                 return n_rounds // 2
@@ -115,9 +117,9 @@ def learned(options: dict, features: str) -> Callable[[int], rw.LearnedFusion]:
     return make
 
 
-def best_engines(engines: Engines) -> dict[str, rw.metrics.scores.Scores]:
+def best_engines(engines: Engines) -> dict[str, Scores]:
     """The paper's rows: the engine that is best on the test queries by Top 1, 10 and 30."""
-    scores = {run.name: measured(run, engines.qrels) for run in engines.runs}
+    scores = {run.name: measured(run, engines.qrels, engines.measures) for run in engines.runs}
     found = {}
     for k in (1, 10, 30):
         name = max(scores, key=lambda name: scores[name][f"Top@{k}"])
@@ -137,16 +139,16 @@ def run(name: str, quick: bool = False) -> dict:
         start = time.perf_counter()
         make = learned(options, engines.features)
         rounds = folds.n_rounds(make)
-        systems[label] = measured(folds.fused(label, make(rounds)), qrels)
+        systems[label] = measured(folds.fused(label, make(rounds)), qrels, engines.measures)
         notes[label] = f"{rounds} rounds, {time.perf_counter() - start:.0f} s with the search"
     systems |= best_engines(engines)
     chosen = folds.chosen_engine()
-    systems[chosen.name] = measured(chosen, qrels)
+    systems[chosen.name] = measured(chosen, qrels, engines.measures)
     judged = [of_queries(one, qrels.queries) for one in engines.runs]
     for label, options in RULES.items():
-        systems[label] = measured(rw.fuse(judged, **options), qrels)
+        systems[label] = measured(rw.fuse(judged, **options), qrels, engines.measures)
     print_rows(systems, n_queries, notes)
-    comparison = rw.compare(systems, COMPARED, baseline=next(iter(systems)))
+    comparison = rw.compare(systems, engines.measures, baseline=next(iter(systems)))
     print("\nsignificance, each against the first row:")
     print(comparison)
     return {"queries": n_queries, "notes": notes, **comparison.to_dict(), "rows": rows(systems)}

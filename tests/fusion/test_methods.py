@@ -173,6 +173,15 @@ def test_equal_scores_are_all_the_best(norm, value) -> None:
     assert rw.fusion.normalize(run, norm).score.tolist() == [value, value]
 
 
+@pytest.mark.parametrize("size", [1e308, 1e-308])
+@pytest.mark.parametrize("norm", ["minmax", "sum", "zscore"])
+def test_scores_near_the_end_of_what_a_float_holds_are_scaled_like_others(norm, size) -> None:
+    extreme = rw.Run.from_dict({"q": {"a": size, "b": 0.5 * size, "c": -size}})
+    plain = rw.Run.from_dict({"q": {"a": 1.0, "b": 0.5, "c": -1.0}})
+    after, expected = (rw.fusion.normalize(run, norm).score for run in (extreme, plain))
+    assert after == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "none"])
 def test_normalising_keeps_rows_names_and_order(norm) -> None:
     run = rw.Run.from_arrays([2, 10, 2, 10, 2], ["b", "b", "a", "c", "c"], [5, 1, 7, 3, 6.0], "me")

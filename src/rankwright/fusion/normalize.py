@@ -25,8 +25,9 @@ FloatArray = NDArray[np.float64]
 
 def minmax(pool: Pool) -> FloatArray:
     """From 0 for the last to 1 for the first: (s - min) / (max - min)."""
-    low, high = pool.lowest(pool.score), pool.highest(pool.score)
-    return _share(pool.score - low[pool.query], (high - low)[pool.query], 1.0)
+    score = _moderate(pool)
+    low, high = pool.lowest(score), pool.highest(score)
+    return _share(score - low[pool.query], (high - low)[pool.query], 1.0)
 
 
 def by_max(pool: Pool) -> FloatArray:
@@ -44,7 +45,8 @@ def by_max(pool: Pool) -> FloatArray:
 
 def by_sum(pool: Pool) -> FloatArray:
     """Shifted so that the last is 0, then divided so that the list adds up to 1."""
-    above = pool.score - pool.lowest(pool.score)[pool.query]
+    score = _moderate(pool)
+    above = score - pool.lowest(score)[pool.query]
     length = pool.total(pool.listed)[pool.query]
     equal = np.divide(1.0, length, out=np.full_like(length, np.nan), where=pool.listed)
     return _share(above, pool.total(above)[pool.query], equal)
@@ -52,11 +54,12 @@ def by_sum(pool: Pool) -> FloatArray:
 
 def zscore(pool: Pool) -> FloatArray:
     """Mean 0 and variance 1 within each list."""
+    score = _moderate(pool)
     length = np.maximum(pool.total(pool.listed), 1)
-    centred = pool.score - (pool.total(pool.score) / length)[pool.query]
+    centred = score - (pool.total(score) / length)[pool.query]
     spread = np.sqrt(pool.total(centred**2) / length)
     # Rounding leaves a spread of some 1e-16 where all scores are equal.
-    constant = pool.highest(pool.score) <= pool.lowest(pool.score)
+    constant = pool.highest(score) <= pool.lowest(score)
     return _share(centred, np.where(constant, 0.0, spread)[pool.query], 0.0)
 
 
@@ -126,6 +129,13 @@ def _text_order(ids: NDArray[np.generic]) -> NDArray[np.int64]:
     place = np.empty(len(texts), dtype=np.int64)
     place[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
     return place
+
+
+def _moderate(pool: Pool) -> FloatArray:
+    """Scores times a power of two for each list, to lie in -1 .. 1: sums cannot overflow."""
+    _, exponent = np.frexp(np.nan_to_num(pool.highest(np.abs(pool.score))))
+    scaled: FloatArray = np.ldexp(pool.score, -exponent[pool.query])
+    return scaled
 
 
 def _share(part: FloatArray, whole: FloatArray, otherwise: float | FloatArray) -> FloatArray:
