@@ -16,9 +16,9 @@ __all__ = ["Pairs"]
 
 @dataclass(frozen=True, eq=False)
 class Pairs(Feedback):
-    """A list of weighted preferences: row ``upper[p]`` belongs above row ``lower[p]``.
+    """A list of weighted preferences, each of one row above another.
 
-    Pairs may cross queries, contradict each other and form cycles. A row above itself is refused.
+    Row ``upper[p]`` belongs above row ``lower[p]``, with weight ``weight[p]``. Pairs may cross queries, contradict each other and form cycles. A row above itself is refused.
 
     Parameters
     ----------
