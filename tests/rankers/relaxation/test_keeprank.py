@@ -24,6 +24,7 @@ class Twin:
         self.K, self.dense, self.budget = K, dense, budget
         self.alpha, self.c = np.zeros(len(K)), np.zeros(n_levels - 1)
         self.history: list[Any] = []
+        self.unit = self.length(0)
 
     def direction(self, p: int) -> Any:
         if self.dense:
@@ -31,6 +32,9 @@ class Twin:
         one = np.zeros(len(self.K))
         one[p] = 1.0
         return one
+
+    def length(self, p: int) -> float:
+        return float(self.K[p] @ self.K[p] if self.dense else self.K[p, p])
 
     def move(self, direction: Any, target: Any, total: float) -> None:
         """A step of ``total`` in the score, along the direction."""
@@ -48,10 +52,10 @@ class Twin:
         else:
             labels = np.where(code > np.arange(len(self.c)), 1.0, -1.0)
             lack = labels * np.maximum(margin - labels * (score - self.c), 0)
-            step = step / (np.count_nonzero(lack) + 1)
-            self.c = self.c - step * lack
-            if lack.any():
-                self.move(self.direction(p), one, step * lack.sum())
+            length = self.length(p)
+            whole = step / (np.count_nonzero(lack) * length + self.unit)
+            self.c = self.c - whole * self.unit * lack
+            self.alpha += whole * lack.sum() * self.direction(p)
         self.finish()
 
     def pair(self, up: int, low: int, margin: float, step: float) -> None:
@@ -226,6 +230,16 @@ def test_undeclared_grades_are_refused() -> None:
         stream.partial_fit([[1.0]], [2])
     with pytest.raises(DataError, match="differ"):
         stream.partial_fit([[1.0]], [1], classes=[0, 1, 2])
+
+
+@pytest.mark.parametrize("make", [KeepRank, OnlineKeepRank])
+@pytest.mark.parametrize("kernel, sigma2", [("rbf", 0.05), ("rbf", 50.0), ("poly", 1.0)])
+def test_thresholds_do_not_drift_away(make: Any, kernel: str, sigma2: float) -> None:
+    """Kernel columns of very different lengths; a step is at most the margin it repairs."""
+    X = PROBLEM.X * np.linspace(0.01, 2.0, 300)[:, None]
+    model = make(kernel=kernel, sigma2=sigma2, levels="ordinal", n_passes=30).fit(X, PROBLEM.y)
+    assert np.abs(model.thresholds_).max() < 20
+    assert model.score(X, PROBLEM.y, PROBLEM.qid) > 0.6
 
 
 def test_ordinal_models_predict_grades() -> None:

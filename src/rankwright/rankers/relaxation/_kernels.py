@@ -156,6 +156,7 @@ def relaxation_walk(
     others,
     margin,
     step,
+    unit,
     clock,
     budget,
 ):
@@ -174,6 +175,7 @@ def relaxation_walk(
     dual, drift (n_support,) float64, coefficients of all rows kept; with a budget only
     sizes       (n_support,) float64, sqrt K(s, s)
     others      (n_rows, n_support), kernel of the block's rows with the rows kept
+    unit        squared length of a unit of threshold, to be compared with gram[a, a]
     budget      the most rows kept; 0 = no limit
 
     Returns the time after the last visit, the sum of squared violations, and their number.
@@ -201,14 +203,15 @@ def relaxation_walk(
                 break
             squares += part * found
             n_violations += 1
-            move = step * part
+            change = step * part * total / length
             if b < 0 and len(thresholds):
-                # n_active margins pull at the score and one each at a threshold.
-                move /= n_active + 1.0
+                # n_active margins pull at the score, and one each at a threshold, whose unit of
+                # length is the same for all rows: steps in one fixed geometry cannot drift away.
+                whole = step * part / (n_active * length + unit)
+                change = whole * total
                 for r in range(len(thresholds)):
-                    thresholds[r] -= move * pull[r]
-                    threshold_lags[r] -= move * pull[r] * clock
-            change = move * total / length
+                    thresholds[r] -= whole * unit * pull[r]
+                    threshold_lags[r] -= whole * unit * pull[r] * clock
             n_kept = step_along(
                 gram, a, change, clock, slot, scores, steps, lags, dual, drift, n_kept, budget
             )

@@ -47,6 +47,8 @@ class Expansion:
         rows = self._support.cast(self._rows[members])
         among = Support.like(self._support, rows)
         gram = np.asarray(among.block(rows), dtype=np.float64)
+        first = visits.upper[0]
+        walk.unit = walk.unit or float(gram[first, first]) or 1.0
         if self._budget is None:
             made = walk.show(gram, visits, self._support.scores(rows, self._dual))
             self._add(members, made)

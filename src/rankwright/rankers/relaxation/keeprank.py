@@ -36,7 +36,8 @@ class KeepRank(RelaxationRanker):
 
     With more than two grades, ``levels="binary"`` takes all but the lowest as relevant (as the
     paper does), ``levels="ordinal"`` learns a threshold between neighbouring grades and asks every
-    row to keep the margin from each of them. Pairs (clicks) are relaxed along the difference of two
+    row to keep the margin from each of them (a threshold weighs in these steps like a
+    column as long as that of the first row). Pairs (clicks) are relaxed along the difference of two
     columns until :math:`f(upper) - f(lower) \ge c`.
 
     Parameters
@@ -149,6 +150,8 @@ class KeepRank(RelaxationRanker):
             weighted = columns * copies.astype(columns.dtype)
             scores = np.asarray(columns @ (copies * dual).astype(columns.dtype), dtype=np.float64)
             gram = np.asarray(weighted @ columns.T, dtype=np.float64)
+            first = block.upper[0]
+            walk.unit = walk.unit or float(gram[first, first]) or 1.0
             made = walk.show(gram, block, scores)
             squares += made.squares
             dual += made.steps.astype(columns.dtype) @ columns

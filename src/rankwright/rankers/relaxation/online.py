@@ -60,8 +60,9 @@ class OnlineKeepRank(RelaxationRanker):
     n_violations_ : int
     n_seen_ : float
         Visits (by weight).
-    last_dual_coef_, drift_, last_thresholds_, drift_thresholds_
-        What is needed to go on: the last coefficients, and the running sums behind the means.
+    last_dual_coef_, drift_, last_thresholds_, drift_thresholds_, unit_
+        What is needed to go on: the last coefficients, the running sums behind the means, and
+        K(x, x) of the first row, by which the steps of thresholds are measured.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class OnlineKeepRank(RelaxationRanker):
         **LEARNED,
         "n_violations_": integer(low=0),
         "n_seen_": real(low=0.0),
+        "unit_": real(low=0.0),
         "last_dual_coef_": floats("n_support"),
         "drift_": floats("n_support"),
         "last_thresholds_": floats("n_thresholds"),
@@ -157,7 +159,7 @@ class OnlineKeepRank(RelaxationRanker):
         self.drift_thresholds_ = np.zeros(len(self.last_thresholds_))
         self.support_ = np.zeros((0, self.n_features_in_))
         self.last_dual_coef_, self.drift_ = np.zeros(0), np.zeros(0)
-        self.n_seen_, self.n_violations_, self.error_ = 0.0, 0, 0.0
+        self.n_seen_, self.n_violations_, self.error_, self.unit_ = 0.0, 0, 0.0, 0.0
 
     def _check_grades(self, values: FloatArray, classes: Any) -> None:
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -175,7 +177,7 @@ class OnlineKeepRank(RelaxationRanker):
     def _show(self, rows: FloatArray, passes: Any) -> None:
         walk = Walk(
             self.last_thresholds_.copy(), self.margin, self.step,
-            self.n_seen_, self.drift_thresholds_.copy(),
+            self.n_seen_, self.drift_thresholds_.copy(), self.unit_,
         )  # fmt: skip
         expansion = Expansion(
             self._kernel(), self.support_, self.last_dual_coef_, self.drift_, rows, self.budget
@@ -188,7 +190,7 @@ class OnlineKeepRank(RelaxationRanker):
                 self.n_violations_ += made.n_violations
         self.support_, self.last_dual_coef_, self.drift_ = expansion.kept()
         self.last_thresholds_, self.drift_thresholds_ = walk.thresholds, walk.lags
-        self.n_seen_ = float(walk.clock)
+        self.n_seen_, self.unit_ = float(walk.clock), float(walk.unit)
         self.error_ = float(squares / self.n_seen_) if self.n_seen_ else 0.0
         self.thresholds_ = walk.final_thresholds(self.average)
         late = self.drift_ / self.n_seen_ if self.average and self.n_seen_ else 0.0

@@ -52,6 +52,7 @@ class Walk:
     step: float
     clock: float = 0.0
     lags: FloatArray = field(default_factory=lambda: NONE)
+    unit: float = 0.0  # squared length of a unit of threshold; set when the first row is shown
 
     def __post_init__(self) -> None:
         if len(self.lags) != len(self.thresholds):
@@ -70,7 +71,7 @@ class Walk:
             gram, visits.upper, visits.lower, visits.code, visits.weight, kept.slot,
             scores, steps, lags, self.thresholds, self.lags,
             kept.dual, kept.drift, kept.sizes, kept.others,
-            float(self.margin), float(self.step), self.clock, kept.budget,
+            float(self.margin), float(self.step), self.unit, self.clock, kept.budget,
         )  # fmt: skip
         return Made(steps, lags, squares, n_violations)
 
