@@ -1,0 +1,26 @@
+"""Figure 5: the four measures as the number of features (reference users) grows."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from experiments.rankboost.movies import Point, draw, load, size_of
+
+SIZES = (100, 200, 500, 750, 1000, 2000)
+
+
+def main(argv: list[str] | None = None) -> None:
+    size = size_of(sys.argv[1:] if argv is None else argv, splits=5, targets=2000)
+    ratings = load()
+    splits = []
+    for seed in range(size.splits):
+        people = np.random.default_rng(seed).permutation(ratings.n_users)
+        targets = people[2000 : 2000 + size.targets]
+        sizes = SIZES[:3] if size.quick else SIZES
+        splits.append((seed, [Point(f"{n} features", people[:n], targets) for n in sizes]))
+    draw(ratings, splits, size, "figure_5")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Figure 6: the four measures by density of the features, the number of films each user rated.
+
+MovieLens has nobody with fewer than 20 ratings, so the bins begin at 20.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from experiments.rankboost.movies import Point, draw, load, size_of
+
+from rankwright.recommend.protocols import density_bins
+
+EDGES = (20, 40, 60, 100)
+
+
+def main(argv: list[str] | None = None) -> None:
+    size = size_of(sys.argv[1:] if argv is None else argv, splits=6, targets=1000)
+    ratings = load()
+    n_features = 200 if size.quick else 1000
+    splits = []
+    for seed in range(size.splits):
+        rng = np.random.default_rng(seed)
+        targets = rng.permutation(ratings.n_users)[: size.targets]
+        points = []
+        for name, users in density_bins(ratings, EDGES).items():
+            # As many as there are, at most 1,000, none of them a target.
+            free = rng.permutation(np.setdiff1d(users, targets))[:n_features]
+            mean = ratings.user_counts[free].mean()
+            points.append(Point(f"{name} (mean {mean:.0f}), {len(free)}", free, targets))
+        splits.append((seed, points))
+    draw(ratings, _same_names(splits), size, "figure_6")
+
+
+def _same_names(splits: list[tuple[int, list[Point]]]) -> list[tuple[int, list[Point]]]:
+    """Name the points of all splits as in the first, so that their means are one point."""
+    names = [point.name for point in splits[0][1]]
+    return [
+        (seed, [point._replace(name=name) for point, name in zip(points, names, strict=True)])
+        for seed, points in splits
+    ]
+
+
+if __name__ == "__main__":
+    main()
