@@ -15,8 +15,9 @@ import rankwright as rw
 class Viewers:
     """The ratings of viewers who rated more than so many films.
 
-    EachMovie had the ratings 0, 0.2, .. 1 and the papers subtracted 0.5, so that 0 could stand for
-    "not seen". MovieLens has 1 .. 5 stars: (stars - 3) / 4 lies in -0.5 .. 0.5 as well.
+    EachMovie had the six ratings 0, 0.2, .. 1 and the papers subtracted 0.5, so that 0 could stand
+    for "not seen" and for no rating. MovieLens has 1 .. 5 stars: stars / 5 - 0.5 gives five of those
+    six values.
     """
 
     stars: Any  # (n_viewers, n_films) CSR, by viewer
@@ -28,7 +29,7 @@ class Viewers:
         chosen = ratings.users[ratings.user_counts > least]
         stars = ratings.only(users=chosen).to_csr()
         films = stars.T.tocsr()
-        films.data = (films.data - 3.0) / 4.0
+        films.data = films.data / 5.0 - 0.5
         return cls(stars, films)
 
     def target(self, viewer: int, n_films: int, rng: np.random.Generator) -> tuple[Any, Any]:

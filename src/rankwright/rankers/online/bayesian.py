@@ -48,11 +48,11 @@ class BayesianPRank(RuleRanker):
         Learn from all products of at most so many features (the map of the polynomial kernel
         ``(a . b + 1) ** degree``).
     covariance : "auto", "full", "low_rank" or "diagonal", default "auto"
-        "full" costs O(weights^2) per row, "low_rank" O(n_directions * weights), "diagonal" as little as
-        PRank. "diagonal" knows nothing of features that go together; "low_rank" knows the
-        ``n_directions`` directions about which most has been learned. "auto" is "full" up to 300 weights,
+        "full" costs O(weights^2) per row, "low_rank" O(n_directions * weights), "diagonal" as
+        little as PRank. "diagonal" knows nothing of features that go together; "low_rank" knows
+        the directions about which most has been learned. "auto" is "full" up to 300 weights,
         "low_rank" up to 4096, then "diagonal".
-    n_directions : int, default 8
+    n_directions : int, default 16
         For "low_rank".
     prior : float > 0, default 100
         The variance of each weight beforehand, in units in which the first row (other than zero)
@@ -114,7 +114,7 @@ class BayesianPRank(RuleRanker):
         *,
         degree: int = 1,
         covariance: str = "auto",
-        n_directions: int = 8,
+        n_directions: int = 16,
         prior: float = 100.0,
         n_passes: int = 1,
         shuffle: bool = False,

@@ -61,7 +61,7 @@ def printed(X: Any, y: Any, model: Any) -> tuple[Any, Any, Any]:
     return W, C, correct
 
 
-@pytest.mark.parametrize("d", [4, 40], ids=["lanes", "rows"])
+@pytest.mark.parametrize("d", [4, 60], ids=["lanes", "rows"])
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
 @pytest.mark.parametrize("sampling", ["bernoulli", "poisson"])
 @pytest.mark.parametrize("kind", ENSEMBLES)
@@ -125,7 +125,7 @@ def test_thresholds_stay_sorted_after_every_row(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("base", [None, PRank(update="romma"), WidrowHoff(step=0.01)], ids=str)
-@pytest.mark.parametrize("d", [5, 40])
+@pytest.mark.parametrize("d", [5, 60])
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_neither_threads_nor_the_cutting_of_the_stream_matter(
     base: Any, d: int, convert: Any, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +145,7 @@ def test_neither_threads_nor_the_cutting_of_the_stream_matter(
 
 @pytest.mark.parametrize("base", [None, PRank(average=True)], ids=str)
 @pytest.mark.parametrize("kind", ENSEMBLES)
-@pytest.mark.parametrize("d", [5, 40])
+@pytest.mark.parametrize("d", [5, 60])
 def test_predicting_while_learning_equals_predicting_before_each_row(
     kind: Any, d: int, base: Any
 ) -> None:

@@ -89,18 +89,28 @@ def oap_rows(
     """
     n_visits = order.shape[0]
     mistakes = 0
+    seen = np.empty(BLOCK, np.int64)
     for start in range(0, n_visits, BLOCK):
         stop = min(start + BLOCK, n_visits)
         for member in range(low, high):
             key = member_key(seed, member)
-            for visit in range(start, stop):
-                row = order[visit]
+            n_seen = 0
+            for visit in range(start, stop):  # no branch: which rows are drawn cannot be guessed
+                seen[n_seen] = visit
+                n_seen += np.int64(draw(key, first + visit) < cutoffs[0])
+            asked = start
+            for s in range(n_seen):
+                visit = seen[s]
                 if votes.shape[0] > 0:
-                    score = dense_dot(X, row, weights, member)
-                    place = rank_of(thresholds, member, score)
-                    votes[visit, 0, place] += 1
-                    votes[visit, 1, place] += correct[member]
-                for _ in range(showings(key, first + visit, cutoffs)):
+                    cast_votes(
+                        X, order, weights, thresholds, member, correct, asked, visit + 1, votes
+                    )
+                    asked = visit + 1
+                row = order[visit]
+                times = 1
+                if cutoffs.shape[0] > 1:
+                    times = showings(key, first + visit, cutoffs)
+                for _ in range(times):
                     score = dense_dot(X, row, weights, member)
                     place = rank_of(thresholds, member, score)
                     if place == grade[row]:
@@ -118,7 +128,19 @@ def oap_rows(
                     factor = float(step)
                     for f in range(weights.shape[1]):
                         weights[member, f] += factor * X[row, f]
+            if votes.shape[0] > 0:
+                cast_votes(X, order, weights, thresholds, member, correct, asked, stop, votes)
     return mistakes
+
+
+@njit(cache=True, nogil=True)
+def cast_votes(X, order, weights, thresholds, member, correct, start, stop, votes):
+    """What one member says of the rows from ``start`` on, before it learns from the last."""
+    for visit in range(start, stop):
+        score = dense_dot(X, order[visit], weights, member)
+        place = rank_of(thresholds, member, score)
+        votes[visit, 0, place] += 1
+        votes[visit, 1, place] += correct[member]
 
 
 @njit(cache=True, nogil=True)
@@ -132,9 +154,9 @@ def oap_lanes(
     lanes = (n_members + 7) // 8 * 8  # whole vectors; the lanes beyond the members see nothing
     w = np.zeros((n_features, lanes))
     c = np.zeros((n_cuts, lanes))
-    hits = np.zeros(lanes, np.int64)
+    hits = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorises best
     keys = np.zeros(lanes, np.uint64)
-    alive = np.zeros(lanes, np.int64)
+    alive = np.zeros(lanes)
     for m in range(n_members):
         for f in range(n_features):
             w[f, m] = weights[low + m, f]
@@ -142,12 +164,12 @@ def oap_lanes(
             c[r, m] = thresholds[low + m, r]
         hits[m] = correct[low + m]
         keys[m] = member_key(seed, low + m)
-        alive[m] = 1
+        alive[m] = 1.0
     score = np.empty(lanes)
     step = np.empty(lanes)
-    place = np.empty(lanes, np.int64)
     bits = np.empty(lanes, np.uint64)
-    wrong = np.empty(lanes, np.int64)
+    wrong = np.empty(lanes)
+    lowest, highest = np.full(lanes, -np.inf), np.full(lanes, np.inf)
     mistakes = 0
     for visit in range(order.shape[0]):
         row = order[visit]
@@ -157,38 +179,30 @@ def oap_lanes(
             bits[m] = mix(keys[m] + shift) >> np.uint64(11)
         if votes.shape[0] > 0:
             lane_scores(X, data, indices, indptr, row, w, score)
-            lane_places(score, c, place)
             for m in range(n_members):
-                votes[visit, 0, place[m]] += 1
-                votes[visit, 1, place[m]] += hits[m]
+                place = 0
+                for r in range(n_cuts):
+                    place += score[m] >= c[r, m]
+                votes[visit, 0, place] += 1
+                votes[visit, 1, place] += hits[m]
         for q in range(cutoffs.shape[0]):
             lane_scores(X, data, indices, indptr, row, w, score)
-            lane_places(score, c, place)
-            shown, n_wrong = 0, 0
-            for m in range(lanes):
-                see = alive[m] * np.int64(bits[m] < cutoffs[q])
-                miss = see * np.int64(place[m] != y)
-                hits[m] += see - miss
-                wrong[m] = miss
-                shown += see
-                n_wrong += miss
-            if shown == 0:
+            low_cut = c[y - 1] if y > 0 else lowest  # thresholds being sorted, two of them tell
+            high_cut = c[y] if y < n_cuts else highest
+            shown, n_wrong = lane_misses(
+                score, low_cut, high_cut, bits, cutoffs[q], alive, wrong, hits
+            )
+            if shown == 0.0:
                 break
-            if n_wrong == 0:
+            if n_wrong == 0.0:
                 continue
-            mistakes += n_wrong
+            mistakes += np.int64(n_wrong)
             for m in range(lanes):
                 step[m] = 0.0
             for r in range(n_cuts):
-                side = 1.0 if y > r else -1.0
-                total = 0
-                for m in range(lanes):
-                    hit = wrong[m] * np.int64((score[m] - c[r, m]) * side <= 0.0)
-                    c[r, m] -= side * hit
-                    step[m] += side * hit
-                    total += hit
-                moved_thresholds[visit, r] += np.int64(side) * total
-                moved[visit] += np.int64(side) * total
+                total = lane_moves(score, c[r], 1.0 if y > r else -1.0, wrong, step)
+                moved_thresholds[visit, r] += total
+                moved[visit] += total
             lane_add(X, data, indices, indptr, row, w, step)
     for m in range(n_members):
         for f in range(n_features):
@@ -216,14 +230,30 @@ def lane_scores(X, data, indices, indptr, row, w, score):
                 score[m] += value * w[f, m]
 
 
-@njit(cache=True, nogil=True)
-def lane_places(score, c, place):
-    lanes = score.shape[0]
-    for m in range(lanes):
-        place[m] = 0
-    for r in range(c.shape[0]):
-        for m in range(lanes):
-            place[m] += np.int64(score[m] >= c[r, m])
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def lane_misses(score, low, high, bits, cutoff, alive, wrong, hits):
+    """Which members see the row and rank it wrongly: outside low <= score < high."""
+    shown, misses = 0.0, 0.0
+    for m in range(score.shape[0]):
+        see = alive[m] * np.float64(bits[m] < cutoff)
+        miss = see * np.float64((score[m] < low[m]) | (score[m] >= high[m]))
+        hits[m] += see - miss
+        wrong[m] = miss
+        shown += see
+        misses += miss
+    return shown, misses
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def lane_moves(score, c, side, wrong, step):
+    """Move one threshold of every member that ranked wrongly, if it is on the wrong side."""
+    total = 0.0
+    for m in range(score.shape[0]):
+        move = wrong[m] * np.float64((score[m] - c[m]) * side <= 0.0)
+        c[m] -= side * move
+        step[m] += side * move
+        total += move
+    return np.int64(side * total)
 
 
 @njit(cache=True, nogil=True)

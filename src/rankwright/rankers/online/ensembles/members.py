@@ -17,7 +17,7 @@ from rankwright.rankers.online.base import IntArray, Rows
 __all__ = ["Members", "Moves", "cutoffs", "kernels"]
 
 STRETCH = 8192  # rows between two meetings of the threads
-MOST_LANES = 24  # dense features up to which serving all members at once is faster
+MOST_LANES = 32  # dense features up to which serving all members at once is faster
 
 
 @cache
