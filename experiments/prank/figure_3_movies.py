@@ -17,7 +17,7 @@ METHODS = {
     "WH, eta 0.01": lambda: WidrowHoff(step=0.01),
     "MC-Perceptron": lambda: MulticlassPerceptron(),
     "averaged PRank (new)": lambda: PRank(average=True),
-    "BayesianPRank (new)": lambda: BayesianPRank(covariance="diagonal"),
+    "BayesianPRank (new)": lambda: BayesianPRank(),
 }
 
 

@@ -18,7 +18,7 @@ def twin(X: Any, y: Any, prior: float, n_grades: int, diagonal: bool = False) ->
     """The filter as the docstring prints it, one threshold after the other."""
     d = X.shape[1]
     mean = np.zeros(d + n_grades - 1)
-    scale = prior * d / (X[0] @ X[0])
+    scale = prior / (X[0] @ X[0])
     S = np.diag(np.concatenate([np.full(d, scale), np.full(n_grades - 1, prior)]))
     for x, grade in zip(X, y, strict=True):
         for r in range(n_grades - 1):

@@ -346,9 +346,9 @@ def belief_change(mean, variance, side):
 
 
 @njit(cache=True, nogil=True)
-def first_scale(X, data, indices, indptr, row, n_features):
-    """1 / mean square of the row, by which the prior is made to fit the scale of the features."""
-    square = row_norm(X, data, indices, indptr, row) / n_features
+def first_scale(X, data, indices, indptr, row):
+    """1 / squared length of the row, which fits the prior to number and scale of the features."""
+    square = row_norm(X, data, indices, indptr, row)
     return 1.0 / square if 1e-300 < square < 1e300 else 0.0
 
 
@@ -356,7 +356,7 @@ def first_scale(X, data, indices, indptr, row, n_features):
 def begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior):
     """At the first row other than zero, give the weights their prior variances."""
     if scale[0] == 0.0:
-        scale[0] = first_scale(X, data, indices, indptr, row, n_features)
+        scale[0] = first_scale(X, data, indices, indptr, row)
         for f in range(n_features):
             variances[f] = prior * scale[0]
 

@@ -54,9 +54,9 @@ class BayesianPRank(RuleRanker):
         "low_rank" up to 4096, then "diagonal".
     n_directions : int, default 16
         For "low_rank".
-    prior : float > 0, default 100
-        The variance of each weight beforehand, in units in which the first row (other than zero)
-        has mean square 1; and of each threshold.
+    prior : float > 0, default 300
+        The variance beforehand of the score of a row as long as the first one (other than zero),
+        and of each threshold, in units of the noise.
     n_passes, shuffle, random_state : see PRank
 
     Attributes
@@ -115,7 +115,7 @@ class BayesianPRank(RuleRanker):
         degree: int = 1,
         covariance: str = "auto",
         n_directions: int = 16,
-        prior: float = 100.0,
+        prior: float = 300.0,
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
