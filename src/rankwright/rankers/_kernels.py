@@ -19,6 +19,27 @@ def pair_loss(difference, code):
 
 
 @njit(cache=True, nogil=True)
+def odds_loss(upper, lower, code):
+    """The same from exp(score) of the two rows: no exponential for each pair."""
+    share = 1.0 / (upper + lower)
+    if code == 0:
+        return -math.log(upper * share), -lower * share
+    root = math.sqrt(upper * share)
+    return 1.0 - root, -0.5 * root * lower * share
+
+
+@njit(cache=True, nogil=True)
+def exp_scores(scores, odds):
+    """exp(score - middle) of each row; whether it stays far from overflow."""
+    low, high = np.min(scores), np.max(scores)
+    if high - low > 600.0:
+        return False
+    for i in range(len(scores)):
+        odds[i] = math.exp(scores[i] - 0.5 * (low + high))
+    return True
+
+
+@njit(cache=True, nogil=True)
 def place_discounts(order, weight, discount):
     """The mean discount 1 / log2(place + 1) of the places that each row holds in this order.
 
@@ -64,6 +85,8 @@ def pair_loss_sums(
             place_discounts(np.argsort(-g, kind="mergesort"), w, discount)
             ideal = np.sum(g * discount * w)
             place_discounts(np.argsort(-s, kind="mergesort"), w, discount)
+        odds = np.empty(stop - start)
+        moderate = exp_scores(s, odds)
         for i in range(stop - start):
             for j in range(stop - start):
                 if y[i] <= y[j]:
@@ -73,7 +96,10 @@ def pair_loss_sums(
                     each *= y[i] - y[j]
                 if by_ndcg:
                     each *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
-                loss, bend = pair_loss(s[i] - s[j], code)
+                if moderate:
+                    loss, bend = odds_loss(odds[i], odds[j], code)
+                else:
+                    loss, bend = pair_loss(s[i] - s[j], code)
                 value += each * loss
                 mass += each
                 slope[start + i] += each * bend
@@ -92,6 +118,8 @@ def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last,
     right, wrong = 0.0, 0.0
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
+        odds = np.empty(stop - start)
+        moderate = exp_scores(scores[start:stop], odds)
         for i in range(start, stop):
             for j in range(start, stop):
                 if hit[i] == hit[j] or grade[i] <= grade[j]:
@@ -99,7 +127,10 @@ def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last,
                 each = query_weight[q] * weight[i] * weight[j]
                 if magnitude:
                     each *= grade[i] - grade[j]
-                _, bend = pair_loss(scores[i] - scores[j], code)
+                if moderate:
+                    _, bend = odds_loss(odds[i - start], odds[j - start], code)
+                else:
+                    _, bend = pair_loss(scores[i] - scores[j], code)
                 if hit[i]:
                     right -= each * bend
                 else:

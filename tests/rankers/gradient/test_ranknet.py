@@ -26,10 +26,13 @@ def grades(**options: Any) -> Grades:
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 @pytest.mark.parametrize("magnitude", [False, True])
-def test_sums_over_queries_equal_sums_over_written_out_pairs(loss: str, magnitude: bool) -> None:
+@pytest.mark.parametrize("spread", [3.0, 1000.0])
+def test_sums_over_queries_equal_sums_over_written_out_pairs(
+    loss: str, magnitude: bool, spread: float
+) -> None:
     feedback = grades(magnitude=magnitude, query_weight=[1.0, 0.5, 2.0])
     pairs = feedback.to_pairs()
-    scores = np.random.default_rng(1).normal(size=21) * 3
+    scores = np.random.default_rng(1).normal(size=21) * spread
     own = QueryPairs.of(feedback)
     value, weight, slope = own.sums(scores[own.rows], loss)
     each, bend = LOSSES[loss][0](scores[pairs.upper] - scores[pairs.lower])
