@@ -64,6 +64,6 @@ def _numbered(part: Part) -> list[Section]:
     first, *rest = part.sections
     named = [Section(part.short, first.body, first.charts, first.remark, first.small)]
     for each in rest:
-        title = f"{part.short}: {each.title[0].lower()}{each.title[1:]}"
+        title = f"{part.short}: {each.title}"
         named.append(Section(title, each.body, each.charts, each.remark, each.small))
     return named

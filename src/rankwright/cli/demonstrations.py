@@ -64,7 +64,7 @@ def ordinal_stream(seed: int) -> Part:
         comparison,
         (
             comparison_section(comparison),
-            learning_section(curves, "mean rank loss so far", "item, every 10th"),
+            learning_section(curves, "mean rank loss so far", "items seen", step=10),
             thresholds,
         ),
     )

@@ -109,7 +109,8 @@ def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int
     import altair
 
     found = contribution_specs(contributions(model, X, names, n_features))
-    return altair.concat(*(_chart({**spec, "width": 200}) for spec in found), columns=2)
+    plain = [{**spec, "width": 200, "config": None} for spec in found]  # one for all is allowed
+    return altair.concat(*map(_chart, plain), columns=2)
 
 
 def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:

@@ -81,12 +81,12 @@ def win_loss_section(
     return Section(title, charts=tuple(charts[:most]), remark=remark)
 
 
-def learning_section(curves: Mapping[str, ArrayLike], measure: str, x: str = "round") -> Section:
-    """The measure on held-out queries after each round."""
-    return Section(
-        "Learning curves",
-        charts=(Chart(specs.lines(curves, x, measure), f"{measure} after each {x}."),),
-    )
+def learning_section(
+    curves: Mapping[str, ArrayLike], measure: str, x: str = "round", step: int = 1
+) -> Section:
+    """The measure after each round (or after every ``step`` of them)."""
+    chart = Chart(specs.lines(curves, x, measure, step=step), f"{measure}, by {x}.")
+    return Section("Learning curves", charts=(chart,))
 
 
 def contributions_section(

@@ -117,13 +117,13 @@ def _marked() -> Spec:
     }
 
 
-def lines(series: Mapping[str, ArrayLike], x_title: str, y_title: str, *, start: int = 1) -> Spec:
-    """A line for each name, over 1, 2, 3, ...; long ones thinned out."""
+def lines(series: Mapping[str, ArrayLike], x_title: str, y_title: str, *, step: int = 1) -> Spec:
+    """A line for each name, over step, 2 step, 3 step, ...; long ones thinned out."""
     rows: list[Spec] = []
     for name, values in series.items():
         array = np.asarray(values, dtype=np.float64)
         rows += [
-            {"name": name, "x": place + start, "y": float(array[place])}
+            {"name": name, "x": (place + 1) * step, "y": float(array[place])}
             for place in _some(len(array)).tolist()
             if np.isfinite(array[place])
         ]

@@ -1,0 +1,212 @@
+"""What the verbs share: help, pipes, configuration, exit codes, interrupts, light imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rankwright.cli.app import VERBS, app
+
+MAIN = [sys.executable, "-m", "rankwright"]
+
+
+def modules_after(*words: str) -> set[str]:
+    """The packages that a fresh process has loaded after a verb has run."""
+    code = (
+        f"import sys; sys.argv = ['rankwright', *{list(words)!r}]\n"
+        "from rankwright.cli.app import main\n"
+        "try: main()\nexcept SystemExit as stop: assert not stop.code\n"
+        "print('\\nMODULES', *{name.split('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split("MODULES")[1].split())
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_and_version_load_next_to_nothing(word: str) -> None:
+    assert not {"numpy", "scipy", "sklearn", "numba", "vl_convert", "altair"} & modules_after(word)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "$F/model.rw", "$F/test.txt"],
+        ["rank", "$F/model.rw", "$F/test.txt"],
+        ["evaluate", "$F/model.rw", "$F/test.txt"],
+        ["evaluate", "$F/engine-0.run", "$F/qrels.txt"],
+        ["fuse", "$F/engine-0.run", "$F/engine-1.run"],
+        ["info", "$F/model.rw"],
+    ],
+)
+def test_what_serves_never_loads_what_trains(words: list[str], files: Path) -> None:
+    found = modules_after(*(word.replace("$F", str(files)) for word in words))
+    assert not {"numba", "sklearn"} & found
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_verb_explains_itself(shell, verb):
+    done = shell(verb, "--help")
+    assert "Usage: rankwright" in done.stdout
+
+
+def test_completion_knows_the_verbs():
+    script = app.generate_completion(shell="bash")
+    assert all(verb in script for verb in VERBS)
+
+
+@pytest.mark.parametrize(
+    "words, code",
+    [
+        ([], 0),
+        (["nothing"], 2),
+        (["predict"], 2),
+        (["predict", "$F/model.rw", "$F/test.txt", "--nothing"], 2),
+        (["train", "$F/train.txt", "--ranker", "nothing"], 2),
+        (["train", "$F/train.txt", "--ranker", "prank", "--set", "nothing=1"], 2),
+        (["train", "$F/train.txt", "--ranker", "prank", "--set", "n_passes=0"], 2),
+        (["evaluate", "$F/model.rw", "$F/test.txt", "-m", "NDGC@10"], 2),
+        (["compare", "$F/model.rw"], 2),
+        (["predict", "$F/test.txt", "$F/test.txt"], 4),
+        (["predict", "$F/nothing.rw", "$F/test.txt"], 5),
+        (["predict", "$F/model.rw", "$F/nothing.txt"], 5),
+        (["predict", "$F/model.rw", "$F/test.txt", "-o", "$F/nothing/out.txt"], 5),
+        (["evaluate", "$F/model.rw", "$F/qrels.txt"], 3),
+        (["evaluate", "$F/model.rw", "$F/test.txt", "--config", "$F/nothing.toml"], 5),
+    ],
+)
+def test_exit_codes_are_as_documented(shell, words, code):
+    done = shell(*words, code=code)
+    assert code == 0 or done.stderr.strip()
+
+
+def test_a_damaged_model_is_refused_with_its_own_code(shell, files, tmp_path):
+    data = bytearray((files / "model.rw").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.rw").write_bytes(data)
+    assert "bad.rw" in shell("predict", "bad.rw", "$F/test.txt", code=4).stderr
+
+
+def test_data_come_and_go_by_pipes(shell, files):
+    text = (files / "test.txt").read_bytes()
+    scores = shell("predict", "$F/model.rw", "-", stdin=text).stdout
+    assert scores == shell("predict", "$F/model.rw", "$F/test.txt").stdout
+    found = shell("evaluate", "-", "$F/test.txt", "--json", stdin=scores)
+    expected = shell("evaluate", "$F/model.rw", "$F/test.txt", "--json")
+    assert json.loads(found.stdout)["measures"] == json.loads(expected.stdout)["measures"]
+    run = shell("rank", "$F/model.rw", "-", "--trec", stdin=text).stdout
+    assert "a  <stdin>" in shell("compare", "-", "$F/prank.rw", "$F/test.txt", stdin=run).stdout
+    table = shell("convert", "-", "-", "--write-as", "csv", stdin=text).stdout
+    assert table.startswith("qid,docid,grade,f1")
+    assert "passed" in shell("check", "-", stdin=table).stdout
+
+
+def test_train_reads_a_pipe(shell, files):
+    text = (files / "train.txt").read_bytes()
+    shell("train", "-", "--ranker", "regression", "-o", "m.rw", stdin=text)
+    assert json.loads(shell("info", "m.rw", "--json").stdout)["n_features"] == 4
+
+
+def test_a_reader_that_goes_away_is_no_error(files: Path) -> None:
+    words = ["predict", str(files / "model.rw"), str(files / "test.txt")]
+    with subprocess.Popen([*MAIN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as head:
+        assert head.stdout is not None
+        head.stdout.close()
+        assert head.wait(60) == 0
+        assert head.stderr is not None
+        assert head.stderr.read() == b""
+
+
+def test_options_come_from_a_toml_file_and_words_win(shell, tmp_path):
+    (tmp_path / "c.toml").write_text('[evaluate]\nmeasures = ["P@3", "AP"]\njson = true\n')
+    words = ("evaluate", "$F/model.rw", "$F/test.txt", "--config", "c.toml")
+    assert list(json.loads(shell(*words).stdout)["measures"]) == ["P@3", "AP"]
+    assert list(json.loads(shell(*words, "-m", "RR").stdout)["measures"]) == ["RR"]
+    (tmp_path / "bad.toml").write_text("[evaluate\n")
+    assert "no TOML" in shell(*words[:3], "--config", "bad.toml", code=3).stderr
+    (tmp_path / "odd.toml").write_text("[evaluate]\nnothing = 1\n")
+    assert "nothing" in shell(*words[:3], "--config", "odd.toml", code=2).stderr
+
+
+def test_printed_options_are_a_config_file(shell, tmp_path):
+    words = ("evaluate", "$F/model.rw", "$F/test.txt")
+    text = shell(*words, "-m", "P@3", "--json", "--print-config").stdout
+    assert tomllib.loads(text)["evaluate"]["measures"] == ["P@3"]
+    (tmp_path / "c.toml").write_text(text)
+    assert list(json.loads(shell(*words, "--config", "c.toml").stdout)["measures"]) == ["P@3"]
+
+
+SLOW = """
+import sys, time
+from rankwright.cli import {module}
+def slowly(*args, **kwargs):
+    'Something that takes its time.'
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(60)
+{module}.{name} = slowly
+sys.argv = ["rankwright", *{words!r}]
+from rankwright.cli.app import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "verb, name, words",
+    [
+        ("train", "attempt", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
+        ("train", "read_items", ["$F/train.txt", "-o", "out.rw"]),
+        ("train", "save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
+        ("predict", "features_for", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
+        ("rank", "features_for", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
+        ("compare", "compare_scores", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
+        ("convert", "read_items", ["$F/test.txt", "out.csv"]),
+        ("demo", "PARTS", ["--report", "out.html"]),
+    ],
+)
+def test_an_interrupt_ends_with_130_and_leaves_no_file(verb, name, words, files, tmp_path):
+    words = [verb, *(word.replace("$F", str(files)) for word in words)]
+    code = SLOW.format(module=verb, name=name, words=words)
+    code = code.replace("demo.PARTS = slowly", "demo.PARTS = (slowly,)")
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("ready"):
+                break
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(60) == 130, rest
+    assert "interrupted" in rest
+    assert "Traceback" not in rest
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_path):
+    code = (
+        "import sys, time\n"
+        "from rankwright.cli.files.pipes import write_text\n"
+        "def lines():\n"
+        "    yield 'first\\n'\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "write_text(lines(), 'out.txt')\n"
+    )
+    (tmp_path / "out.txt").write_text("old\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    assert os.listdir(tmp_path) == ["out.txt"]
+    assert (tmp_path / "out.txt").read_text() == "old\n"

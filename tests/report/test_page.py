@@ -1,0 +1,160 @@
+"""The report page: whole, safe, and drawn by a browser without a complaint."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.cli.demonstrations import metasearch
+from rankwright.data.synthetic import make_queries
+from rankwright.report import Chart, Page, Section, write_page
+from rankwright.report.page import key_value_table
+from rankwright.report.rankings import rankings_section
+from rankwright.report.sections import (
+    comparison_section,
+    contributions_section,
+    learning_section,
+    queries_section,
+    settings_section,
+    thresholds_section,
+    win_loss_section,
+)
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    """A page with a section of each kind; one system has a hostile name."""
+    data = make_queries(30, docs_per_query=12, n_features=4, random_state=0).items
+    models = {
+        "linear": rw.Regression().fit(data.X, data.y, qid=data.qid),
+        EVIL: rw.PRank().fit(data.X, data.y, qid=data.qid),
+    }
+    scores = {name: model.decision_function(data.X) for name, model in models.items()}
+    judged = {
+        name: rw.evaluate(each, data.y, data.qid, ["NDCG@10", "AP"])
+        for name, each in scores.items()
+    }
+    comparison = rw.compare(judged, n_resamples=200)
+    docid = np.array([f"{EVIL} {k}" for k in range(len(data))], dtype=object)
+    ordinal = models[EVIL]
+    contributions = contributions_section(models["linear"], data.X, ["a", "b", "c", EVIL])
+    assert contributions is not None
+    sections = (
+        comparison_section(comparison),
+        learning_section({"a": [0.1, 0.2, 0.3], EVIL: np.linspace(0, 1, 1000)}, "NDCG@10"),
+        queries_section(judged, comparison),
+        win_loss_section(judged, comparison),
+        contributions,
+        thresholds_section(scores[EVIL], data.y, ordinal.thresholds_),
+        rankings_section(scores, data.y, data.qid, docid),
+        settings_section({"command": EVIL}),
+    )
+    return Page(f"A report of {EVIL}", "A lead.", sections)
+
+
+def before_the_script(text: str) -> str:
+    """Everything but Vega's own code, which has strings with markup in it."""
+    return text.split("<script>")[0]
+
+
+def test_a_page_holds_everything_it_shows(page: Page) -> None:
+    text = page.to_html()
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", before_the_script(text))
+    assert "default-src 'none'" in text
+
+
+def test_names_from_data_are_text_and_never_markup(page: Page) -> None:
+    text = before_the_script(page.to_html())
+    assert "<img" not in text
+    assert text.count("</script>") == page.n_charts
+    assert html.escape(EVIL) in text
+
+
+def test_without_the_chart_script_the_tables_remain(page: Page, monkeypatch) -> None:
+    monkeypatch.setattr("rankwright.report.page._vega", lambda: "")
+    text = page.to_html()
+    assert "rankwright[report]" in text
+    assert "<figure>" not in text
+    assert "<h2>Comparison</h2>" in text
+
+
+def test_every_chart_is_valid_vega_lite(page: Page) -> None:
+    vl_convert = pytest.importorskip("vl_convert")
+    charts = [chart for section in page.sections for chart in section.charts]
+    assert len(charts) == page.n_charts >= 9
+    for chart in charts:
+        spec = {**chart.spec, "width": 400}
+        assert vl_convert.vegalite_to_svg(spec).startswith("<svg")
+
+
+def test_a_page_replaces_an_old_one_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    write_page(Page("New", sections=(Section("Part", key_value_table({"a": 1})),)), path)
+    assert "<h2>Part</h2>" in path.read_text()
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def chromium() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine: the page was not opened in a browser")
+    return found
+
+
+def opened(path: Path, profile: Path, width: int) -> tuple[str, str]:
+    """The page as the browser holds it after drawing, and what its console said."""
+    done = subprocess.run(
+        [
+            chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+            "--disable-dev-shm-usage", "--no-first-run", "--enable-logging=stderr", "--v=0",
+            f"--user-data-dir={profile}", f"--window-size={width},1200",
+            "--virtual-time-budget=20000", "--timeout=60000", "--dump-dom", path.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, "\n".join(console)
+
+
+@pytest.mark.parametrize("width", [500, 900, 1400])
+def test_every_chart_draws_in_a_browser_without_an_error(page, tmp_path, width) -> None:
+    pytest.importorskip("vl_convert")
+    path = tmp_path / "page.html"
+    write_page(page, path)
+    dom, console = opened(path, tmp_path / "profile", width)
+    drawn = re.search(r'data-charts="(\d+) of (\d+)"', dom)
+    assert drawn is not None, (dom[:2000], console)
+    assert drawn[1] == drawn[2] == str(page.n_charts)
+    failures = re.search(r'data-failures="([^"]*)"', dom)
+    assert failures is not None
+    assert json.loads(html.unescape(failures[1])) == []
+    assert dom.count("<svg") >= page.n_charts
+    assert console == ""
+
+
+def test_a_chart_that_cannot_be_drawn_says_so(tmp_path) -> None:
+    pytest.importorskip("vl_convert")
+    path = tmp_path / "page.html"
+    broken = Chart({"mark": "nothing-of-the-kind", "data": {"values": []}})
+    write_page(Page("Broken", sections=(Section("Part", charts=(broken,)),)), path)
+    dom, _ = opened(path, tmp_path / "profile", 900)
+    assert 'data-charts="0 of 1"' in dom
+    assert "could not be drawn" in dom
+
+
+def test_a_part_of_the_demo_has_a_table_and_sections() -> None:
+    part = metasearch(3)
+    assert len(part.sections) == 2
+    assert "learned by RankBoost" in part.text
