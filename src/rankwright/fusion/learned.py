@@ -40,9 +40,9 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    ranker : a ranker, default ``RankBoost(default=0, cumulative=True)``
+    ranker : a ranker, default ``RankBoost(default=0, cumulative=True, criterion="z")``
         With the default, what an engine does not list is below what it lists, and being higher in
-        a list never harms (the paper's WeakLearn.3.cum with q_def = 0). For a ranker that does not
+        a list never harms (the paper's WeakLearn.2.cum with q_def = 0). For a ranker that does not
         take NaN, documents that an engine did not list share the mean of the places left over
         (or its lowest score).
     features : {"position", "minmax", "max", "sum", "zscore", "rank", "borda", "none"}
@@ -182,7 +182,9 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
             )
 
     def _ranker(self) -> Any:
-        return RankBoost(default=0, cumulative=True) if self.ranker is None else self.ranker
+        if self.ranker is None:
+            return RankBoost(default=0, cumulative=True, criterion="z")
+        return self.ranker
 
     def _matrix(self, pool: Pool) -> FloatArray:
         """(n_rows, n_engines) features of a pool."""
