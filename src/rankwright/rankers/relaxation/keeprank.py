@@ -18,7 +18,7 @@ from rankwright.rankers.relaxation.walk import Walk
 
 __all__ = ["KeepRank"]
 
-DENSE_BLOCK = 64  # products of whole kernel columns cost n_items * block per visit
+DENSE_BLOCK = 32  # products of whole kernel columns cost n_items * block per visit
 
 
 class KeepRank(RelaxationRanker):
@@ -145,9 +145,10 @@ class KeepRank(RelaxationRanker):
     ) -> float:
         """Show all visits once; returns the mean squared violation."""
         squares, start = 0.0, walk.clock
+        alike = bool((copies == 1.0).all())
         for members, block in visits.blocks(DENSE_BLOCK):
             columns = support.block(support.table[members])
-            weighted = columns * copies.astype(columns.dtype)
+            weighted = columns if alike else columns * copies.astype(columns.dtype)
             scores = np.asarray(columns @ (copies * dual).astype(columns.dtype), dtype=np.float64)
             gram = np.asarray(weighted @ columns.T, dtype=np.float64)
             first = block.upper[0]
