@@ -77,6 +77,18 @@ def test_sparse_rows_give_the_dense_model(rows: Any, solver: str) -> None:
     np.testing.assert_allclose(thin.predict(NEW), dense.predict(NEW), atol=1e-9)
 
 
+def test_very_many_features_are_solved_by_conjugate_gradients(
+    rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = rw.MPRank(C=5.0).fit(rows.X, rows.y, **rows.fit_arguments)
+    monkeypatch.setattr("rankwright.rankers.kernel.mprank.LARGEST_SCATTER", 3)
+    for X in (rows.X, sparse.csr_array(rows.X)):
+        model = rw.MPRank(C=5.0).fit(X, rows.y, **rows.fit_arguments)
+        assert model.gap_ <= 1e-10 * model.objective_
+        np.testing.assert_allclose(model.predict(NEW), wanted.predict(NEW), rtol=1e-4)
+        assert model.cost_ == pytest.approx(wanted.cost_, rel=1e-4)
+
+
 def test_a_large_offset_of_the_features_loses_no_digits(twin: Any) -> None:
     rows = twin.rows("queries")
     near = rw.MPRank(C=10.0).fit(rows.X, rows.y, qid=rows.q)

@@ -100,6 +100,8 @@ class MagnitudeRanker(Ranker):
         "kappa_": real(low=0.0),
         "mass_": real(low=0.0),
         "n_iter_": integer(low=0),
+        "objective_": real(low=0.0, optional=True),
+        "gap_": real(low=0.0, optional=True),
     }
 
     coef_: FloatArray | None
@@ -108,6 +110,8 @@ class MagnitudeRanker(Ranker):
     gamma_: float | None
     intercept_: float
     cost_: float
+    objective_: float | None
+    gap_: float | None
 
     kernel: Any
     gamma: float | str
@@ -180,7 +184,7 @@ class MagnitudeRanker(Ranker):
         if self.solver != "auto":
             return self.solver
         if self.kernel == "linear":
-            return "primal" if d <= m else "dual"
+            return "primal" if d <= m or m > LARGEST_GRAM else "dual"
         return "dual" if m <= LARGEST_GRAM else "nystroem"
 
     def _landmarks(self, problem: Problem) -> Landmarks:

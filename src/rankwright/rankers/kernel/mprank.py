@@ -35,6 +35,7 @@ def _streams(model: Any) -> bool:
 
 
 STREAMING = ("auto", "primal")
+LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
 
 
 class MPRank(LeaveOut, MagnitudeRanker):
@@ -60,11 +61,12 @@ class MPRank(LeaveOut, MagnitudeRanker):
     loss : "squared" or "absolute", default "squared"
         The absolute loss is SVRank's with epsilon = 0.
     solver : "auto", "primal", "dual", "online" or "nystroem", default "auto"
-        ``primal`` (linear kernel) costs O(m d^2 + d^3) in one pass, ``dual`` a Cholesky factor of
-        the Gram matrix, ``online`` is the paper's sweep over dual coefficients until a round
-        changes the cost by less than ``tol``, ``nystroem`` works in the span of ``n_components``
-        rows drawn at random. ``auto`` takes the primal for the linear kernel with no more features
-        than rows, the dual up to 20,000 rows, then nystroem.
+        ``primal`` (linear kernel) costs O(m d^2 + d^3) in one pass; beyond 10,000 features it
+        takes conjugate gradients, to a relative duality gap of 1e-10. ``dual`` takes a Cholesky
+        factor of the Gram matrix (8 m^2 bytes). ``online`` is the paper's sweep over dual
+        coefficients until a round changes the cost by less than ``tol``. ``nystroem`` works in the
+        span of ``n_components`` rows drawn at random. ``auto``: for the linear kernel the primal,
+        unless there are more features than rows; else the dual up to 20,000 rows, then nystroem.
     n_components : int, default 1000
     tol : float > 0, default 1e-4
         Of the online solver (relative change of the cost in a round) and of the absolute loss
@@ -82,6 +84,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
     cost_ : float
         Mean cost of the training pairs.
     mass_, kappa_, n_iter_ : weight of all rows, root of the largest K(x, x), rounds or steps
+    objective_, gap_ : float or None
+        With the absolute loss, the objective and a bound on how far it is above its minimum.
 
     References
     ----------
@@ -143,6 +147,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         self._keep_stream(None)
+        self.objective_, self.gap_ = None, None
         TRAINED_ON.pop(self, None)
         if isinstance(feedback, Pairs):
             fit_pairs(self, X, feedback)
@@ -162,6 +167,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
         TRAINED_ON[self] = Training(problem, feedback, landmarks)
 
     def _fit_primal(self, problem: Problem) -> None:
+        if problem.X.shape[1] > LARGEST_SCATTER:
+            cost = InsensitiveCost(problem.sample, self.C, 0.0, 2)
+            fit_insensitive(self, problem, "primal", cost, tol=1e-10)
+            return
         scatter = Scatter(problem.X.shape[1])
         scatter.add(problem.rows, problem.sample)
         self.kappa_ = float(np.sqrt(scatter.longest))
@@ -260,7 +269,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self._keep_stream(stream)
         self.n_queries_in_ = max(len(stream.keys), 1)
         TRAINED_ON.pop(self, None)
-        self.n_iter_ = 1
+        self.n_iter_, self.objective_, self.gap_ = 1, None, None
         scatter = stream.scatter()
         self.mass_ = scatter.mass
         self.kappa_ = float(np.sqrt(stream.longest))

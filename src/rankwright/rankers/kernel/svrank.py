@@ -39,8 +39,9 @@ class SVRank(MagnitudeRanker):
     solver : "auto", "primal", "dual" or "nystroem", default "auto"
         ``primal`` solves for the weights of the features (linear kernel), ``dual`` keeps the Gram
         matrix (8 m^2 bytes) and takes one product with it a step, ``nystroem`` works in the span
-        of ``n_components`` rows drawn at random. ``auto`` takes the primal for the linear kernel
-        with no more features than rows, the dual up to 20,000 rows, then nystroem.
+        of ``n_components`` rows drawn at random (8 m n_components bytes). ``auto``: for the linear
+        kernel the primal, unless there are more features than rows; else the dual up to 20,000
+        rows, then nystroem.
     n_components : int, default 1000
     tol : float > 0, default 1e-4
         Stop when the duality gap is below this part of the objective.
@@ -117,8 +118,7 @@ class SVRank(MagnitudeRanker):
         assert isinstance(feedback, Grades)
         problem = self._problem(X, Sample.of(feedback))
         cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
-        solution = fit_insensitive(self, problem, self._choose_solver(problem), cost)
-        self.objective_, self.gap_ = solution.objective, solution.gap
+        fit_insensitive(self, problem, self._choose_solver(problem), cost)
 
     def _power_of_cost(self) -> int:
         return self.power
