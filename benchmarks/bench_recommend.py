@@ -1,7 +1,7 @@
 """Recommending from one million ratings: fit, somebody new, all users; peers beside it.
 
-Peers are those of ``experiments/rankboost/recsys_peers.py`` (extra ``bench-recsys``); the quality of
-all of them on the same split is printed by ``python -m experiments rankboost/table_movielens``.
+Peers are those of ``experiments/rankboost/recsys_peers.py`` (extra ``bench-recsys``); the quality
+of all of them on the same split is printed by ``python -m experiments rankboost/table_movielens``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import importlib.util
 import time
 
 import numpy as np
+from experiments.rankboost.recsys_peers import PEERS
 
 import rankwright as rw
-from experiments.rankboost.recsys_peers import PEERS
 from rankwright.recommend.protocols import split_ratings
 
 N_NEW, N_RATED, N_USERS = 20, 20, 200

@@ -51,16 +51,26 @@ class ItemNeighbours(Expert):
             lambda block: _kernels.nearest_items(*one, *two, *block, self.shrinkage, *out),
             blocks_of(by_item.ptr),
         )
+        self._near = _turned(self.neighbour_, self.similarity_)
         return self
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         generosity = value - self.mean_ - self.item_bias_[rated]
         bias = float(generosity.sum()) / (len(value) + 10.0)
-        # One place more: neighbour -1 is an item that nobody rated.
-        deviation, known = np.zeros(len(self.item_bias_) + 1), np.zeros(len(self.item_bias_) + 1)
-        deviation[rated], known[rated] = generosity - bias, 1.0
-        neighbour, similarity = self.neighbour_[wanted], self.similarity_[wanted]
-        total = np.einsum("ij,ij->i", similarity, deviation[neighbour])
-        mass = np.einsum("ij,ij->i", similarity, known[neighbour])
-        pull = total / (mass + self.damping)
+        # From the few items that were rated to those they are neighbours of, not the other way.
+        place, item, likeness = self._near.rows_of(rated)
+        n_items = len(self.item_bias_)
+        total = np.bincount(item, likeness * (generosity - bias)[place], n_items)
+        mass = np.bincount(item, likeness, n_items)
+        pull = (total / (mass + self.damping))[wanted]
         return np.asarray(self.mean_ + bias + self.item_bias_[wanted] + pull)
+
+
+def _turned(neighbour: IntArray, similarity: FloatArray) -> Table:
+    """Lists of neighbours turned round: of which items each item is a neighbour, and how near."""
+    item, place = np.nonzero(neighbour >= 0)
+    source = neighbour[item, place]
+    order = np.argsort(source, kind="stable")
+    counts = np.bincount(source, minlength=len(neighbour))
+    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return Table(ptr, item[order], similarity[item, place][order])

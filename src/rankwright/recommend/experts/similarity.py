@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from rankwright.data.ratings import Ratings
-from rankwright.recommend.experts.base import Expert, FloatArray, IntArray
+from rankwright.recommend.experts.base import Expert, FloatArray, IntArray, Table
 from rankwright.recommend.experts.popularity import biases
 
 __all__ = ["Similarity"]
@@ -16,52 +16,50 @@ __all__ = ["Similarity"]
 class Similarity(Expert):
     """VSIM with every user as a feature: deviations weighted by the cosine between users.
 
-    As :class:`rankwright.VSIM`, with two habits that help on many users: deviations are measured
-    from user *and* item averages, in the cosine too, and the cosine counts to a power, so that
-    those who agree most are heard most.
+    As :class:`rankwright.VSIM`, with habits that help on many users: deviations are measured from
+    user *and* item averages, in the cosine too; the cosine counts to a power, so that those who
+    agree most are heard most; and no more than ``n_users`` are heard.
 
     Parameters
     ----------
+    n_users : how many of those who agree most are heard
     power : the cosine counts to this power; users who disagree do not count
     damping : pulls the average towards 0 when little agreement stands behind it
     """
 
-    def __init__(self, power: float = 2.0, damping: float = 0.2) -> None:
+    def __init__(self, n_users: int = 1000, power: float = 2.0, damping: float = 0.2) -> None:
+        self.n_users = n_users
         self.power = power
         self.damping = damping
 
     def fit(self, ratings: Ratings) -> Self:
-        from scipy.sparse import csr_array
-
         self.mean_, user_bias, self.item_bias_ = biases(ratings)
         rest = ratings.value - self.mean_ - user_bias[ratings.user] - self.item_bias_[ratings.item]
-        shape = (ratings.n_users, ratings.n_items)
-        self._by_user: Any = csr_array((rest, (ratings.user, ratings.item)), shape=shape)
-        self._by_item: Any = self._by_user.T.tocsr()
-        self._raters: Any = self._by_item.copy()
-        self._raters.data[:] = 1.0
+        by_user, by_item = Table.by_user(ratings), Table.by_item(ratings)
+        self._by_user = Table(by_user.ptr, by_user.other, rest[ratings.by_user.order])
+        self._by_item = Table(by_item.ptr, by_item.other, rest[ratings.by_item.order])
         self.norm_ = np.sqrt(np.bincount(ratings.user, rest**2, ratings.n_users))
         return self
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
-        bias = self._generosity(rated, value)
         weight = self.agreement(rated, value) ** self.power
-        few = len(wanted) < len(self.item_bias_) / 4
-        deviations = self._by_item[wanted] if few else self._by_item
-        raters = self._raters[wanted] if few else self._raters
-        total, mass = deviations @ weight, raters @ weight
+        heard = np.argsort(-weight, kind="stable")[: self.n_users]
+        heard = heard[weight[heard] > 0]
+        place, item, deviation = self._by_user.rows_of(heard)
+        weight, n_items = weight[heard][place], len(self.item_bias_)
+        total = np.bincount(item, weight * deviation, n_items)[wanted]
+        mass = np.bincount(item, weight, n_items)[wanted]
         pull = total / (mass + self.damping)
-        return np.asarray(
-            self.mean_ + bias + self.item_bias_[wanted] + (pull if few else pull[wanted])
-        )
+        bias = self._generosity(rated, value)
+        return np.asarray(self.mean_ + bias + self.item_bias_[wanted] + pull)
 
     def agreement(self, rated: IntArray, value: FloatArray) -> FloatArray:
         """The cosine between everybody and somebody with these ratings, 0 if it is negative."""
-        mine = np.zeros(len(self.item_bias_))
         bias = self._generosity(rated, value)
-        mine[rated] = value - self.mean_ - self.item_bias_[rated] - bias
+        mine = value - self.mean_ - self.item_bias_[rated] - bias
+        place, user, deviation = self._by_item.rows_of(rated)
+        product = np.bincount(user, mine[place] * deviation, len(self.norm_))
         length = self.norm_ * np.sqrt(mine @ mine)
-        product = self._by_user @ mine
         cosine = np.divide(product, length, out=np.zeros(len(length)), where=length > 0)
         return np.asarray(np.clip(cosine, 0.0, 1.0))
 
