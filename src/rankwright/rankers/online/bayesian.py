@@ -37,8 +37,8 @@ class BayesianPRank(RuleRanker):
     That is the normal distribution with the mean and covariance of the belief after that answer
     (assumed density filtering). Every row teaches, not only the mistakes; directions that are
     well known move little. There is no step to tune and one pass is enough: on the papers'
-    synthetic data the rank loss after 5,000 rows is within 1 % of the least possible, where PRank
-    needs averaging to come within 20 %.
+    synthetic data the rank loss after 5,000 rows is about 1 % above the least possible; PRank
+    needs averaging to come within 20 % of it.
 
     Predicted is the median grade, which has the least expected rank loss.
 
