@@ -579,6 +579,35 @@ def best_changes(right, wrong, n_cuts, tolerance, dust):
 
 
 @njit(cache=True, nogil=True)
+def gains_of_changes(
+    features, defaults, n_cuts, abstains, right, wrong, tolerance, dust, asked_feature, asked_cut,
+    asked_default, asked_gain, top, top_cut, bottom, bottom_cut, listed,
+):  # fmt: skip
+    """The best cuts of some features from their changes, and the gains of the cuts asked for.
+
+    features, defaults   (n,) int64, the rows of ``right`` and ``wrong`` (see level_changes)
+    asked_*              (n_asked,) int64; asked_gain is written where it is of these features
+    """
+    for i in range(len(features)):
+        feature, default, n = features[i], defaults[i], n_cuts[features[i]]
+        none_hit = signed_gain(right[i, n + 1], wrong[i, n + 1], dust)
+        high, high_cut, low, low_cut, all_hit = best_changes(right[i], wrong[i], n, tolerance, dust)
+        for q in range(2):
+            if q == default or not abstains[feature]:
+                top[q, feature], top_cut[q, feature] = high, high_cut
+                bottom[q, feature], bottom_cut[q, feature] = low, low_cut
+        if default == 0:
+            listed[feature] = all_hit
+        for a in range(len(asked_feature)):
+            if asked_feature[a] != feature or (abstains[feature] and asked_default[a] != default):
+                continue
+            cut = asked_cut[a]
+            asked_gain[a] = (
+                none_hit if cut == n else signed_gain(right[i, cut + 1], wrong[i, cut + 1], dust)
+            )
+
+
+@njit(cache=True, nogil=True)
 def pick_cut(
     top, top_cut, bottom, bottom_cut, listed, abstains, direction, defaults, upward, margin
 ):

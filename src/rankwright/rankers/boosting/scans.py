@@ -276,55 +276,49 @@ class GroupedScan(Scan):
     def scan(self, pairs: PairDistribution, asked: Asked) -> FloatArray:
         self._levels.prepare(pairs.unit)
         wanted = np.zeros(len(asked[0]))
-        work = [(f, 0) for f in range(self.n_features)]
-        work += [(f, 1) for f in np.flatnonzero(self.abstains).tolist()]
+        again = np.flatnonzero(self.abstains)
+        features = np.concatenate([np.arange(self.n_features), again])
+        defaults = np.repeat([0, 1], [self.n_features, len(again)])
         # Features of a block share the cache; all codes of all of them must fit beside it.
-        size = max(1, min(8, len(work) // self._team.threads, 10**6 // (self._n_cuts.max() + 2)))
-        blocks = [work[start : start + size] for start in range(0, len(work), size)]
-        self._team.map(lambda block: self._scan_block(block, pairs, asked, wanted), blocks)
+        fair = len(features) // (2 * self._team.threads)
+        size = max(1, min(32, fair, 40_000 // (int(self._n_cuts.max()) + 2)))
+        blocks = [
+            (features[start : start + size], defaults[start : start + size])
+            for start in range(0, len(features), size)
+        ]
+        self._team.map(lambda block: self._scan_block(*block, pairs, asked, wanted), blocks)
         return wanted
 
     def _scan_block(
-        self, block: list[tuple[int, int]], pairs: PairDistribution, asked: Asked, wanted: Any
+        self,
+        features: IntArray,
+        defaults: IntArray,
+        pairs: PairDistribution,
+        asked: Asked,
+        wanted: FloatArray,
     ) -> None:
         from rankwright.rankers.boosting import _kernels
 
-        gains, dust = self.gains, self.dust * pairs.total
-        sums = self._changes(block, pairs)
-        for (feature, default), right, wrong in zip(block, *sums, strict=True):
-            n_cuts = int(self._n_cuts[feature])
-            none_hit = _kernels.signed_gain(right[n_cuts + 1], wrong[n_cuts + 1], dust)
-            high, high_cut, low, low_cut, listed = _kernels.best_changes(
-                right, wrong, n_cuts, 0.1 * self.margin * pairs.total, dust
-            )
-            both = [default] if self.abstains[feature] else [0, 1]
-            gains.top[both, feature], gains.top_cut[both, feature] = high, high_cut
-            gains.bottom[both, feature], gains.bottom_cut[both, feature] = low, low_cut
-            if default == 0:
-                gains.listed[feature] = listed
-            for place in np.flatnonzero((asked[0] == feature) & np.isin(asked[2], both)):
-                cut = int(asked[1][place])
-                wanted[place] = (
-                    none_hit
-                    if cut == n_cuts
-                    else _kernels.signed_gain(right[cut + 1], wrong[cut + 1], dust)
-                )
+        _kernels.gains_of_changes(
+            features, defaults, self._n_cuts, self.abstains,
+            *self._changes(features, defaults, pairs), 0.1 * self.margin * pairs.total,
+            self.dust * pairs.total, *asked, wanted, *self.gains.arrays,
+        )  # fmt: skip
 
-    def _changes(self, block: list[tuple[int, int]], pairs: PairDistribution) -> Any:
-        """Per feature of the block: changes of the weights of right and wrong pairs by code."""
+    def _changes(self, features: IntArray, defaults: IntArray, pairs: PairDistribution) -> Any:
+        """Per feature of a block: changes of the weights of right and wrong pairs by code."""
         from rankwright.rankers.boosting import _kernels
 
-        features, defaults = np.array(block).T
         bases = self._n_cuts[features] + 1
-        sums = np.zeros((2, len(block), int(bases.max()) + 1))
+        sums = np.zeros((2, len(features), int(bases.max()) + 1))
         entries = features, self._members, self._codes, self._runs
         self._levels.add_changes(entries, (defaults == 1, bases, *sums))
         listed = pairs.pairs
         if len(listed.lower):
-            for i, (feature, default) in enumerate(block):
+            for i, feature in enumerate(features.tolist()):
                 _kernels.pair_changes(
                     self._code_of[feature], listed.lower, listed.upper, listed.share,
-                    int(bases[i]) if default else -1, *sums[:, i],
+                    int(bases[i]) if defaults[i] else -1, *sums[:, i],
                 )  # fmt: skip
         return sums
 

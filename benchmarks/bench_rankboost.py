@@ -1,0 +1,169 @@
+"""RankBoost per round: beside LightGBM's cheapest tree, across its own forms, threads and sizes.
+
+A round is timed from callback to callback; what is shown is the median and, for ratios, the least
+of all rounds, because other work on the machine only ever adds. With one thread the time is that of
+the processor, with two it is that of the clock.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rankwright import RankBoost
+
+N_ITEMS, N_FEATURES, N_QUERIES, N_ROUNDS = 100_000, 46, 2_500, 300
+
+
+def workload(n_items: int, n_features: int, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Rows with three grades, 40 to a query; no two columns alike."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_items, n_features))
+    hidden = X[:, :8] @ rng.standard_normal(8) / 3 + np.sin(2 * X[:, 8])
+    y = np.digitize(hidden + rng.standard_normal(n_items), [0.8, 1.8]).astype(np.float64)
+    return X, y, np.arange(n_items) // 40
+
+
+def _rounds(fit: Callable[[Callable[[Any], None]], Any], clock: Callable[[], float]) -> Any:
+    """Seconds of each round but the first, which has the compiling in it."""
+    stamps: list[float] = []
+    fit(lambda _: stamps.append(clock()))
+    return np.diff(stamps)
+
+
+def ours(data: Any, n_rounds: int, threads: int = 1, **options: Any) -> Any:
+    """Seconds per round of RankBoost."""
+    os.environ["RANKWRIGHT_THREADS"] = str(threads)
+    X, y, qid = data
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    RankBoost(n_rounds=2, **options).fit(X[:4000], y[:4000], qid=qid[:4000])  # compile first
+
+    def fit(stamp: Callable[[Any], None]) -> None:
+        RankBoost(n_rounds=n_rounds, callbacks=[stamp], progress=False, **options).fit(
+            X, y, qid=qid
+        )
+
+    return _rounds(fit, clock)
+
+
+def lightgbm_stump(data: Any, n_rounds: int, threads: int = 1) -> Any:
+    """Seconds per iteration of LightGBM with one split a tree."""
+    import lightgbm
+
+    X, y, _ = data
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    parameters = {
+        "objective": "regression", "num_leaves": 2, "max_bin": 255, "num_threads": threads,
+        "verbosity": -1, "force_col_wise": True,
+    }  # fmt: skip
+    train = lightgbm.Dataset(X, y, params=parameters)
+    train.construct()
+    return _rounds(
+        lambda stamp: lightgbm.train(parameters, train, n_rounds, callbacks=[stamp]), clock
+    )
+
+
+def _show(name: str, seconds: Any, note: str = "") -> None:
+    print(f"  {name:34s} {1e3 * np.median(seconds):8.2f} ms a round {note}", flush=True)
+
+
+def _ratio(one: Any, other: Any) -> float:
+    return float(np.min(one) / np.min(other))
+
+
+def compare() -> None:
+    data = workload(N_ITEMS, N_FEATURES)
+    print(f"{N_ITEMS:,} rows x {N_FEATURES} features, {N_QUERIES:,} queries")
+    binned = ours(data, N_ROUNDS)
+    _show("RankBoost, r, 255 bins", binned)
+    try:
+        peer = lightgbm_stump(data, N_ROUNDS)
+        _show("LightGBM, stump", peer, f"ours takes {_ratio(binned, peer):.2f} of it (wanted <= 1)")
+        peer = lightgbm_stump(data, N_ROUNDS, threads=2)
+        both = ours(data, N_ROUNDS, threads=2)
+        _show("LightGBM, stump, 2 threads", peer, f"ours takes {_ratio(both, peer):.2f} of it")
+    except ImportError:
+        print("  LightGBM is not installed (extra bench): left out")
+    exact = ours(data, 60, max_bins=None)
+    ratio = _ratio(exact, binned)
+    _show("RankBoost, r, every threshold", exact, f"{ratio:.2f} times the bins (wanted <= 4)")
+    z = ours(data, 12, criterion="z")
+    _show("RankBoost, z, 255 bins", z, f"{_ratio(z, exact):.2f} times exact r (wanted <= 8)")
+    z = ours(data, 6, criterion="z", max_bins=None)
+    _show("RankBoost, z, every threshold", z, f"{_ratio(z, exact):.2f} times exact r")
+
+
+def threads() -> None:
+    data = workload(N_ITEMS, N_FEATURES)
+    for options in ({}, {"max_bins": None}):
+        os.environ["RANKWRIGHT_THREADS"] = "1"
+        one = _walls(data, 1, options)
+        two = _walls(data, 2, options)
+        form = "255 bins" if not options else "every threshold"
+        gain = float(np.min(one) / np.min(two))
+        _show(f"2 threads, {form}", two, f"{gain:.2f} times as fast as one (wanted >= 1.6)")
+
+
+def _walls(data: Any, n_threads: int, options: dict[str, Any]) -> Any:
+    """Seconds of the clock per round, whatever the number of threads."""
+    os.environ["RANKWRIGHT_THREADS"] = str(n_threads)
+    X, y, qid = data
+
+    def fit(stamp: Callable[[Any], None]) -> None:
+        RankBoost(n_rounds=200, callbacks=[stamp], progress=False, **options).fit(X, y, qid=qid)
+
+    return _rounds(fit, time.perf_counter)
+
+
+def memory() -> None:
+    X, y, qid = workload(N_ITEMS, N_FEATURES)
+    for options in ({}, {"max_bins": None}, {"criterion": "z"}):
+        gc.collect()
+        tracemalloc.start()
+        RankBoost(n_rounds=3, progress=False, **options).fit(X, y, qid=qid)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        print(f"  memory {options}: X and {peak / X.nbytes:.2f} of X (wanted <= 3)", flush=True)
+
+
+def growth() -> None:
+    sizes, medians = [10**4, 10**5, 10**6], []
+    for n_items in sizes:
+        seconds = ours(workload(n_items, N_FEATURES), 20)
+        medians.append(float(np.min(seconds)))
+        _show(f"{n_items:,} rows", seconds)
+    slope = np.polyfit(np.log(sizes), np.log(medians), 1)[0]
+    print(f"  time grows as rows ** {slope:.2f} (wanted <= 1.1)", flush=True)
+
+
+def large() -> None:
+    data = workload(10**6, 136)
+    start = time.perf_counter()
+    seconds = ours(data, 10, threads=2)
+    whole = time.perf_counter() - start
+    _show("1,000,000 rows x 136, 2 threads", seconds, f"10 rounds, all in all {whole:.0f} s")
+
+
+def run() -> None:
+    before = os.environ.get("RANKWRIGHT_THREADS")
+    try:
+        compare()
+        threads()
+        memory()
+        growth()
+        large()
+    finally:
+        if before is None:
+            os.environ.pop("RANKWRIGHT_THREADS", None)
+        else:
+            os.environ["RANKWRIGHT_THREADS"] = before
+
+
+if __name__ == "__main__":
+    run()
