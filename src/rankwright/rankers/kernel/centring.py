@@ -47,13 +47,13 @@ def centre_gram(K: FloatArray, sample: Sample) -> FloatArray:
     return K
 
 
-def factorised(K: FloatArray, factor: float) -> FloatArray:
-    """The Cholesky factor of I + C' K, in place of the lower half of K (C order)."""
-    if not np.isfinite(K).all():
+def factorised(K: FloatArray, factor: float, into: FloatArray | None = None) -> FloatArray:
+    """The Cholesky factor of I + C' K, in place of the lower half of K or ``into`` (C order)."""
+    work = np.multiply(K, factor, out=K if into is None else into)
+    work.flat[:: len(K) + 1] += 1.0
+    whole, failed = linalg.lapack.dpotrf(work.T, lower=0, overwrite_a=1, clean=0)
+    if failed and not np.isfinite(K).all():
         raise too_large()
-    K *= factor
-    K.flat[:: len(K) + 1] += 1.0
-    whole, failed = linalg.lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=0)
     if failed:
         raise DataError(
             f"the kernel is not positive semidefinite (I + C' K has no Cholesky factor, row "

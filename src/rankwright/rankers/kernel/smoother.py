@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,15 +120,19 @@ class _Spectral(Smoother):
 class GramSource(Source):
     """P K P itself: each C' costs one Cholesky factor, and one inverse of it.
 
-    Unless ``keep`` is set the first smoother takes the place of the matrix.
+    A smoother lives until the next one takes its memory, or with ``keep=False`` the matrix itself.
     """
 
     sample: Sample
     K: FloatArray
     keep: bool = True
 
+    @cached_property
+    def _work(self) -> FloatArray:
+        return np.empty_like(self.K) if self.keep else self.K
+
     def smoother(self, factor: float, *, some: bool = False) -> Smoother:
-        whole = factorised(self.K.copy() if self.keep else self.K, factor)
+        whole = factorised(self.K, factor, into=self._work)
         y = self.sample.roots * self.sample.centred(self.sample.y)
         error = linalg.lapack.dpotrs(whole, y, lower=0)[0]
         return _Factor(self.sample, whole, error) if some else _Inverse(self.sample, whole, error)
@@ -208,14 +213,27 @@ def gram_source(K: FloatArray, sample: Sample) -> Source:
     """
     if not np.isfinite(scale_gram(K, sample)).all():
         raise too_large()
-    top = float(K.diagonal().max())
-    factor, pivots, rank, failed = linalg.lapack.dpstrf(K.T, lower=0, tol=1e-14 * top)
+    least = 1e-14 * float(K.diagonal().max())
+    if _half_is_regular(K, least):
+        return GramSource(sample, centre_gram(K, sample))
+    factor, pivots, rank, failed = linalg.lapack.dpstrf(K.T, lower=0, tol=least)
     if failed < 0 or rank > len(K) // 2:
         return GramSource(sample, centre_gram(K, sample))
     rows = np.empty((len(K), rank))
     rows[pivots - 1] = np.triu(factor[:rank]).T
     left = rows - sample.unit[:, None] * _unit_sums(rows, sample)[sample.codes]
     return Spectrum.of_factor(left, sample)
+
+
+def _half_is_regular(K: FloatArray, least: float) -> bool:
+    """Whether half of the rows (and one) are independent: then the rank is not small.
+
+    An eighth of the cost of finding the rank itself.
+    """
+    some = np.unique(np.linspace(0, len(K) - 1, len(K) // 2 + 1).astype(np.int64))
+    part = np.asfortranarray(K[np.ix_(some, some)])
+    whole, failed = linalg.lapack.dpotrf(part, lower=1, overwrite_a=1, clean=0)
+    return not failed and bool((whole.diagonal() ** 2 > least).all())
 
 
 def _unit_sums(rows: FloatArray, sample: Sample) -> FloatArray:
