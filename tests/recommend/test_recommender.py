@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -180,3 +181,8 @@ def test_a_few_ratings_are_enough() -> None:
 def test_other_users_are_refused_where_the_same_are_needed(model, sample) -> None:
     with pytest.raises(DataError, match="without compact"):
         model.predict_ratings(sample.ratings.only(users=[1, 2]))
+
+
+def test_a_fitted_recommender_can_be_pickled(model) -> None:
+    again = pickle.loads(pickle.dumps(model))
+    assert again.recommend(3) == model.recommend(3)
