@@ -42,7 +42,7 @@ def run() -> None:
             print(f"{name}: {library} is not installed, left out")
             continue
         scored = peer(train, test)
-        print(f"{name:<32} fit {scored.fit:8.1f} s, score {scored.predict:8.1f} s", flush=True)
+        print(f"{name:<32} fit {scored.fit:8.1f}, score {scored.predict:8.1f} CPU s", flush=True)
 
 
 def _new(model: rw.Recommender, ratings: rw.Ratings) -> None:
