@@ -30,7 +30,7 @@ $(VENV)/.made: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-demo: $(VENV)/.made
+demo: $(VENV)/.made-report
 	@$(BIN)/rankwright demo
 
 test: $(VENV)/.made-test

@@ -78,6 +78,7 @@ _FOLDERS = [
     "persist",
     "rankers",
     "recommend",
+    "report",
     "scoring",
     "selection",
     "testing",

@@ -8,6 +8,7 @@ from rankwright import metrics as metrics
 from rankwright import parallel as parallel
 from rankwright import persist as persist
 from rankwright import rankers as rankers
+from rankwright import recommend as recommend
 from rankwright import scoring as scoring
 from rankwright import selection as selection
 from rankwright import testing as testing
@@ -74,5 +75,6 @@ from rankwright.rankers.online.widrow_hoff import WidrowHoff as WidrowHoff
 from rankwright.rankers.polynomial import PolynomialMap as PolynomialMap
 from rankwright.rankers.relaxation.keeprank import KeepRank as KeepRank
 from rankwright.rankers.relaxation.online import OnlineKeepRank as OnlineKeepRank
+from rankwright.recommend.recommender import Recommender as Recommender
 
 __version__: str

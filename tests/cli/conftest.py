@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,5 +66,33 @@ def shell(files: Path, tmp_path: Path) -> Shell:
         assert text.returncode == code, (text.returncode, text.stdout, text.stderr)
         assert "Traceback" not in text.stderr
         return text
+
+    return run
+
+
+@pytest.fixture
+def inside(
+    files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    """The same without a process of its own: for the many cases of one kind."""
+
+    def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        from rankwright.cli.app import main
+
+        given = [str(word).replace("$F", str(files)) for word in words]
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["rankwright", *given])
+        found = 0
+        try:
+            main()
+        except SystemExit as stop:
+            found = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        assert found == code, (found, out, err)
+        return subprocess.CompletedProcess(given, found, out, err)
 
     return run

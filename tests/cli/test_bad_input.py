@@ -44,12 +44,12 @@ KINDS: dict[str, tuple[str, str | bytes, int, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_bad_data_are_named_by_file_line_reason_and_fix(shell, tmp_path, kind):
+def test_bad_data_are_named_by_file_line_reason_and_fix(inside, tmp_path, kind):
     name, content, line, word, command = KINDS[kind]
     data = content.encode() if isinstance(content, str) else content
     (tmp_path / name).write_bytes(data)
     words = [name if word == "FILE" else word for word in command]
-    done = shell(*words, *([] if name in words else [name]), code=3)
+    done = inside(*words, *([] if name in words else [name]), code=3)
     assert f"{name}:{line}:" in done.stderr
     assert word in done.stderr
     assert "fix: " in done.stderr

@@ -52,8 +52,8 @@ def test_what_serves_never_loads_what_trains(words: list[str], files: Path) -> N
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
-def test_every_verb_explains_itself(shell, verb):
-    done = shell(verb, "--help")
+def test_every_verb_explains_itself(inside, verb):
+    done = inside(verb, "--help")
     assert "Usage: rankwright" in done.stdout
 
 
@@ -82,8 +82,8 @@ def test_completion_knows_the_verbs():
         (["evaluate", "$F/model.rw", "$F/test.txt", "--config", "$F/nothing.toml"], 5),
     ],
 )
-def test_exit_codes_are_as_documented(shell, words, code):
-    done = shell(*words, code=code)
+def test_exit_codes_are_as_documented(inside, words, code):
+    done = inside(*words, code=code)
     assert code == 0 or done.stderr.strip()
 
 

@@ -199,7 +199,8 @@ def check_against(items: Items, other: Items, path: str, lines: NDArray[np.int64
         row = int(np.argmax(same))
         reason = f"{_many(same)} of {items.n_items} items have the very features of items there"
         fix = "check that the same documents are not in both"
-        return Finding(rule, "FAIL", reason, int(lines[row]), fix)
+        status: Status = "FAIL" if same.mean() > 0.5 else "WARN"  # real sets share empty rows
+        return Finding(rule, status, reason, int(lines[row]), fix)
     return Finding(rule, "PASS", "no query and hardly an item in common")
 
 
