@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rankwright import (
     OAPBPM,
     BayesianPRank,
@@ -52,6 +54,23 @@ def ensembles(taus: tuple[float, ...]) -> list[Method]:
     ]
 
 
+class BayesPoint:
+    """What OAP-BPM imitates: PRank on many permutations of all rows, averaged (Herbrich et al.)."""
+
+    def __init__(self, n_members: int, seed: int) -> None:
+        self.seeds = range(seed * n_members, (seed + 1) * n_members)
+
+    def partial_fit(self, X: Any, y: Any, grades: Any) -> BayesPoint:
+        members = [PRank(shuffle=True, random_state=seed).fit(X, y) for seed in self.seeds]
+        self.rule = members[0]
+        self.rule.coef_ = np.mean([member.coef_ for member in members], axis=0)
+        self.rule.thresholds_ = np.mean([member.thresholds_ for member in members], axis=0)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.rule.predict(X)
+
+
 PRANK = Method("PRank", lambda seed: PRank())
 VOTED = Method("PRank-VP", lambda seed: VotedPRank(count="survived"), votes=True)
 NEW = [
@@ -62,6 +81,7 @@ NEW = [
         "OAP-BPM, ROMMA, tau 0.3",
         lambda seed: OAPBPM(base=PRank(update="romma"), tau=0.3, random_state=seed),
     ),
+    Method("Bayes point, permutations", lambda seed: BayesPoint(100, seed)),
     Method("OAP-BPM, Poisson(1)", lambda seed: OAPBPM(sampling="poisson", random_state=seed)),
     Method("BayesianPRank", lambda seed: BayesianPRank()),
 ]

@@ -16,8 +16,8 @@ class Viewers:
     """The ratings of viewers who rated more than so many films.
 
     EachMovie had the six ratings 0, 0.2, .. 1 and the papers subtracted 0.5, so that 0 could stand
-    for "not seen" and for no rating. MovieLens has 1 .. 5 stars: stars / 5 - 0.5 gives five of those
-    six values.
+    for "not seen" and for no rating. MovieLens has 1 .. 5 stars: stars / 5 - 0.5 gives five of
+    those six values.
     """
 
     stars: Any  # (n_viewers, n_films) CSR, by viewer

@@ -8,10 +8,9 @@ import numpy as np
 
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
-from rankwright.rankers.learned import floats, real
+from rankwright.rankers.learned import floats, integer, real
 from rankwright.rankers.online.base import STREAM, IntArray, Rows, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
-from rankwright.rankers.online.room import with_room
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Linear, OrdinalProbit, Polynomial
 
@@ -68,8 +67,11 @@ class BayesianPRank(RuleRanker):
     mean_ : (n_weights + n_grades - 1,) array
     covariance_ : square array of the same size, for "full"
     variance_ : (n_weights + n_grades - 1,) array, for "low_rank" and "diagonal"
-    factors_ : (n_factors, n_weights + n_grades - 1) array, for "low_rank"
-        With D the roots of ``variance_``, the covariance is D (I - F' F) D.
+    factors_ : (2 n_directions + 1, n_weights + n_grades - 1) array, for "low_rank"
+        With D the roots of ``variance_``, the covariance is D (I - F' F) D. Directions gather here
+        and are compressed to ``n_directions`` when all places are taken.
+    n_factors_ : int
+        How many places are taken.
     scale_ : float
         What the prior of the weights was multiplied with to fit the scale of the features.
     classes_, n_mistakes_, n_seen_ : see PRank
@@ -103,7 +105,8 @@ class BayesianPRank(RuleRanker):
         "mean_": floats("n_parameters"),
         "covariance_": floats("n_parameters", "n_parameters", optional=True),
         "variance_": floats("n_parameters", low=0.0, optional=True),
-        "factors_": floats("n_factors", "n_parameters", optional=True),
+        "factors_": floats("n_places", "n_parameters", optional=True),
+        "n_factors_": integer(low=0, high="n_places", optional=True),
         "scale_": real(low=0.0),
     }
 
@@ -147,7 +150,7 @@ class BayesianPRank(RuleRanker):
         n_thresholds = len(self.classes_) - 1
         self.mean_ = np.zeros(n_weights + n_thresholds)
         self.scale_ = 0.0
-        for name in ("covariance_", "variance_", "factors_"):
+        for name in ("covariance_", "variance_", "factors_", "n_factors_"):
             self.__dict__.pop(name, None)
         variance = np.concatenate([np.zeros(n_weights), np.full(n_thresholds, float(self.prior))])
         form = self.covariance
@@ -159,7 +162,8 @@ class BayesianPRank(RuleRanker):
         else:
             self.variance_ = variance
         if form == "low_rank":
-            self.factors_ = np.zeros((0, len(self.mean_)))
+            self.factors_ = np.zeros((2 * int(self.n_directions) + 1, len(self.mean_)))
+            self.n_factors_ = 0
         self._take_mean()
 
     def _show(
@@ -170,22 +174,17 @@ class BayesianPRank(RuleRanker):
         predicted, scale = np.empty(len(order), np.int64), np.array([self.scale_])
         arguments = (*rows, grade, order, *belief, len(self.coef_), scale, float(self.prior))
         if low_rank:
-            count, table = np.array([len(self.factors_)]), self._factor_table()
+            (table,), count = self._writable("factors_"), np.array([self.n_factors_])
             found = kernels().low_rank_belief_pass(
                 *arguments, predicted, table, count, int(self.n_directions)
             )
-            self.factors_ = table[: count[0]]
+            self.n_factors_ = int(count[0])
         else:
             show = kernels().belief_pass if full else kernels().diagonal_belief_pass
             found = show(*arguments, predicted)
         self.scale_ = float(scale[0])
         self._take_mean()
         return predicted, *found
-
-    def _factor_table(self) -> FloatArray:
-        """The directions, with room for as many more before they are compressed."""
-        table: FloatArray = with_room(self.factors_, 2 * int(self.n_directions) + 1, exact=True)
-        return table
 
     def _take_mean(self) -> None:
         n_weights = len(self.mean_) - len(self.classes_) + 1

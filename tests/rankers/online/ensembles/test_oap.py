@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rankwright import OAPBPM, OAPBagging, OAPVoting, ParameterError, PRank, WidrowHoff
+from rankwright import (
+    OAPBPM,
+    BayesianPRank,
+    OAPBagging,
+    OAPVoting,
+    ParameterError,
+    PRank,
+    WidrowHoff,
+)
 from rankwright.rankers.online.ensembles.members import cutoffs
 
 ENSEMBLES = [OAPBPM, OAPBagging, OAPVoting]
@@ -124,7 +132,16 @@ def test_thresholds_stay_sorted_after_every_row(kind: Any) -> None:
         assert (np.diff(model.members_thresholds_, axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize("base", [None, PRank(update="romma"), WidrowHoff(step=0.01)], ids=str)
+@pytest.mark.parametrize(
+    "base",
+    [
+        None,
+        PRank(update="romma"),
+        WidrowHoff(step=0.01),
+        BayesianPRank(covariance="low_rank", n_directions=2),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("d", [5, 60])
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_neither_threads_nor_the_cutting_of_the_stream_matter(
