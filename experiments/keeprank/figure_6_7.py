@@ -1,0 +1,72 @@
+"""KeepRank, Figures 6 and 7: KeepRank against RankBoost fold by fold, and the curves as plots.
+
+The paper shows TD2004; here are OHSUMED and MQ2008 (and TD2004 when its files are there). Reads
+what ``table_4`` has written, or runs it first. Plots need matplotlib.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.keeprank import table_4
+from experiments.keeprank.folds import PLACES, RESULTS
+
+
+def load(name: str, argv: Sequence[str]) -> dict[str, Any] | None:
+    path = RESULTS / f"keeprank_table_4_{name}.json"
+    if not path.exists():
+        table_4.main(argv)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def ratios(found: dict[str, Any], kind: str) -> list[list[float]]:
+    """KeepRank over RankBoost, a line for each fold, a column for each n."""
+    ours, others = found["folds"]["KeepRank"], found["folds"]["RankBoost"]
+    return [
+        [a[f"{kind}@{n}"] / max(b[f"{kind}@{n}"], 1e-9) for n in PLACES]
+        for a, b in zip(ours, others, strict=True)
+    ]
+
+
+def plot(name: str, found: dict[str, Any]) -> None:
+    try:
+        import matplotlib
+    except ImportError:
+        print("  (no plots: pip install matplotlib)")
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 8))
+    for column, kind in enumerate(("P", "NDCG")):
+        for system, values in found["means"].items():
+            axes[0, column].plot(PLACES, [values[f"{kind}@{n}"] for n in PLACES], label=system)
+        for fold, line in enumerate(ratios(found, kind), start=1):
+            axes[1, column].plot(PLACES, line, marker=".", label=f"fold {fold}")
+        axes[1, column].axhline(1.0, color="black", linewidth=0.5)
+        axes[0, column].set_title(f"{name}: {kind}@n")
+        axes[1, column].set_title(f"{kind}@n, KeepRank / RankBoost")
+    axes[0, 0].legend(fontsize=7)
+    axes[1, 0].legend(fontsize=7)
+    path = RESULTS / f"keeprank_{name}.png"
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    print(f"  written: experiments/_results/{path.name}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    for name in table_4.DATASETS:
+        found = load(name, list(argv or []))
+        if found is None:
+            continue
+        for figure, kind in ((6, "P"), (7, "NDCG")):
+            print(f"\n{name}, as Figure {figure}: {kind}@n of KeepRank over RankBoost, n = 1 .. 10")
+            for fold, line in enumerate(ratios(found, kind), start=1):
+                print(f"  fold {fold}  " + " ".join(f"{value:5.2f}" for value in line))
+        plot(name, found)
+
+
+if __name__ == "__main__":
+    main()

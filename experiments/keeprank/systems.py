@@ -1,0 +1,29 @@
+"""The paper's systems and what may be chosen for each of them on the validation queries."""
+
+from __future__ import annotations
+
+from experiments.keeprank.folds import System
+
+import rankwright as rw
+
+SIGMA2 = [0.25, 0.35, 0.5, 1.0, 5.0, 10.0]  # the paper's six values
+
+SYSTEMS = [
+    System("FRank", rw.FRank(), {"n_rounds": [10, 25, 50, 100, 200, 400]}),
+    System("RankSVM", rw.RankSVM(), {"C": [1.0, 10.0, 100.0], "loss": ["hinge", "squared_hinge"]}),
+    System(
+        "RankBoost",
+        rw.RankBoost(progress=False),
+        {"n_rounds": [20, 50, 150], "cumulative": [True, "signed"]},
+    ),
+    System(
+        "RankNet",
+        rw.RankNet(random_state=0),
+        {"hidden": [(), (5,), (10,)], "alpha": [1e-3, 1e-2]},
+    ),
+    System("KeepRank", rw.KeepRank(), {"sigma2": SIGMA2}),
+    System("KeepRank, ordinal", rw.KeepRank(levels="ordinal"), {"sigma2": [0.5, 1.0, 5.0]}),
+    System(
+        "OnlineKeepRank", rw.OnlineKeepRank(n_passes=5, step=0.02), {"sigma2": [1.0, 5.0, 10.0]}
+    ),
+]
