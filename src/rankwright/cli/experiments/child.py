@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
     sys.stdout = tee
     try:
         module = import_module(f"experiments.{name.replace('/', '.')}")
-        module.main(["--quick"] if quick else [])
+        module.main(argv[3:])
     finally:
         sys.stdout = tee._below
     after = _written(results)
