@@ -29,10 +29,13 @@ def suggest(*words: str) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Say what takes time: a spinner on a terminal, a plain line with the seconds otherwise."""
+def working(what: str, *, spins: bool = True) -> Iterator[None]:
+    """Say what takes time: a spinner on a terminal, a plain line with the seconds otherwise.
+
+    ``spins=False`` where the work draws a bar of its own.
+    """
     began = time.perf_counter()
-    if sys.stderr.isatty():
+    if spins and sys.stderr.isatty():
         from rich.console import Console
 
         with Console(stderr=True).status(f"{what} ..."):

@@ -87,7 +87,8 @@ def train(
     best = _best(tried)
     model = best.model
     if held_out is not None and other is None:
-        with working(f"training {best.name} on all {items.n_queries} queries"):
+        words = f"training {best.name} on all {items.n_queries} queries"
+        with working(words, spins="RankBoost" not in best.name):
             model = best.again(items)
     name_features(model, items)
     save(model, output)
@@ -139,7 +140,7 @@ def _wanted(
 def _try(
     name: str, settings: dict[str, Any], train: Items, valid: Items | None, measures: list[str]
 ) -> Attempt:
-    with working(f"training {name}"):
+    with working(f"training {name}", spins="RankBoost" not in name):
         return attempt(name, settings, train, valid, measures)
 
 
