@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from rankwright import DataError, PRank
+from rankwright import DataError, ParameterError, PRank
 from rankwright.exceptions import ConvergenceWarning, DegenerateDataWarning
 from rankwright.feedback import Grades
 
@@ -221,6 +221,22 @@ def test_a_grade_that_was_not_declared_is_refused() -> None:
         model.partial_fit([[1.0], [1.0]], [1, 3])
     with pytest.raises(DataError, match="declared once"):
         model.partial_fit([[1.0]], [2], classes=[1, 2, 3])
+
+
+def test_a_first_call_that_is_refused_begins_nothing() -> None:
+    model = PRank()
+    with pytest.raises(DataError, match="grade 3 was not declared"):
+        model.partial_fit([[1.0]], [3], classes=[1, 2])
+    assert not hasattr(model, "classes_")
+    with pytest.raises(DataError, match="finite numbers"):
+        model.partial_fit([[1.0]], [1], classes=[1, np.nan])
+    assert model.partial_fit([[1.0]], [3], classes=[1, 2, 3]).n_seen_ == 1
+
+
+def test_parameters_that_change_in_the_middle_are_refused() -> None:
+    model = PRank().partial_fit([[1.0], [2.0]], [1, 2])
+    with pytest.raises(ParameterError, match="changed after it"):
+        model.set_params(average=True).partial_fit([[1.0]], [2])
 
 
 def test_grades_keep_their_own_values() -> None:

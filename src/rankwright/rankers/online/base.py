@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright.exceptions import ConvergenceWarning, DataError, DegenerateDataWarning
+from rankwright.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    DegenerateDataWarning,
+    ParameterError,
+)
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers.base import FloatArray, Ranker
 from rankwright.rankers.learned import Learned, floats, integer
@@ -119,7 +124,7 @@ class OnlineRanker(Ranker):
         self._check_parameters()
         self.n_features_in_, self.n_queries_in_ = int(n_features), 1
         self.__dict__.pop("feature_names_in_", None)
-        self._begin_with(np.unique(np.asarray(classes, dtype=np.float64)))
+        self._begin_with(np.unique(_as_classes(classes)))
         return self
 
     def predict_expected(self, X: Any) -> FloatArray:
@@ -171,14 +176,15 @@ class OnlineRanker(Ranker):
         values = np.asarray(values, dtype=np.float64)
         if first:
             self.n_queries_in_ = 1
-            declared = values if classes is None else np.asarray(classes, dtype=np.float64)
-            self._begin_with(np.unique(declared))
+            declared = np.unique(values if classes is None else _as_classes(classes))
+            _codes_of(declared, values)  # refuse before anything begins
+            self._begin_with(declared)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise DataError(
                 f"classes={np.unique(classes).tolist()} differ from those of the first call, "
                 f"{self.classes_.tolist()}. Grades are declared once; fit() begins anew."
             )
-        codes, order = self._codes(values), np.arange(len(values))
+        codes, order = _codes_of(self.classes_, values), np.arange(len(values))
         return self._show_all(X, codes, order, asked, self.n_seen_)
 
     def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
@@ -232,25 +238,17 @@ class OnlineRanker(Ranker):
     def _code_of(self, value: float) -> int:
         code = int(self.classes_.searchsorted(value))
         if code == len(self.classes_) or self.classes_[code] != value:
-            self._refuse_grade(value)
+            _refuse_grade(self.classes_, value)
         return code
-
-    def _codes(self, values: FloatArray) -> IntArray:
-        codes = np.minimum(np.searchsorted(self.classes_, values), len(self.classes_) - 1)
-        odd = np.flatnonzero(self.classes_[codes] != values)
-        if len(odd):
-            self._refuse_grade(values[odd[0]])
-        return codes.astype(np.int64)
-
-    def _refuse_grade(self, value: float) -> None:
-        raise DataError(
-            f"grade {value:g} was not declared; known are {self.classes_.tolist()}. Declare every "
-            "grade of the stream at the first call: partial_fit(X, y, classes=[...])."
-        )
 
     def _writable(self, *names: str) -> list[Any]:
         """The named arrays, our own copies where a model file gave read-only ones."""
         for name in names:
+            if name not in self.__dict__:
+                raise ParameterError(
+                    f"{type(self).__name__} has no {name}: its parameters were changed after it "
+                    "had begun to learn. Begin anew with fit() or start()."
+                )
             if not self.__dict__[name].flags.writeable:
                 self.__dict__[name] = self.__dict__[name].copy()
         return [self.__dict__[name] for name in names]
@@ -261,6 +259,28 @@ class OnlineRanker(Ranker):
     def _checked_rows(self, X: Any) -> Any:
         check_is_fitted(self)
         return self._checked(X, reset=False)
+
+
+def _as_classes(classes: Any) -> FloatArray:
+    values = np.asarray(list(classes), dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise DataError(f"classes={classes!r}: give the grades of the stream, finite numbers.")
+    return values
+
+
+def _codes_of(classes: FloatArray, values: FloatArray) -> IntArray:
+    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    odd = np.flatnonzero(classes[codes] != values)
+    if len(odd):
+        _refuse_grade(classes, values[odd[0]])
+    return codes.astype(np.int64)
+
+
+def _refuse_grade(classes: FloatArray, value: float) -> None:
+    raise DataError(
+        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare every grade of "
+        "the stream at the first call: partial_fit(X, y, classes=[...])."
+    )
 
 
 @cache

@@ -233,7 +233,7 @@ class OAPBPM(_OAP):
         return Ordinal(Linear(self.coef_), self.thresholds_, self.classes_)
 
     def _answer_of(self, answer: Any, row: FloatArray) -> Any:
-        return self._codes(answer.predict(row))
+        return np.searchsorted(self.classes_, answer.predict(row))
 
 
 class _VotingOAP(_OAP):
