@@ -184,7 +184,8 @@ def relaxation_walk(
     squares, n_violations = 0.0, 0
     n_kept = 0
     for e in range(len(dual)):
-        n_kept += dual[e] != 0.0
+        if dual[e] != 0.0:
+            n_kept += 1
     for v in range(len(upper)):
         a, b = upper[v], lower[v]
         rest = weight[v]
@@ -240,8 +241,10 @@ def step_along(gram, a, change, clock, slot, scores, steps, lags, dual, drift, n
     lags[a] += change * clock
     if budget > 0:
         e = slot[a]
-        was = dual[e] != 0.0
+        if dual[e] != 0.0:
+            n_kept -= 1
         dual[e] += change
         drift[e] += change * clock
-        n_kept += (dual[e] != 0.0) - was
+        if dual[e] != 0.0:
+            n_kept += 1
     return n_kept
