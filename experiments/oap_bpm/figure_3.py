@@ -15,6 +15,7 @@ TRIALS = 50
 ROUNDS = {
     "cystic_fibrosis": [10, 50, 100, 250, 500, 1000, 2000, 4000],
     "movies": [10, 25, 50, 100, 150, 210],
+    "unit_movies": [10, 25, 50, 100, 150, 210],
     "ohsumed": [10, 50, 100, 250, 500, 1000],
 }
 METHODS = [PRANK, widrow_hoff(0.01), *ensembles((0.3,))]

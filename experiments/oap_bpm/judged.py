@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from experiments.oap_bpm.table import Draw
 from experiments.prank.movies import Viewers
 from experiments.prank.trials import load_or_leave
+from sklearn.preprocessing import normalize
 
 import rankwright as rw
 from rankwright import PolynomialMap
@@ -35,14 +37,19 @@ def cystic_fibrosis() -> Callable[[int], Draw]:
     return draw
 
 
-def movies() -> Callable[[int], Draw]:
-    """A random viewer with more than 300 ratings: 300 films, 210 to train and 90 to test."""
+def movies(unit: bool = False) -> Callable[[int], Draw]:
+    """A random viewer with more than 300 ratings: 300 films, 210 to train and 90 to test.
+
+    ``unit`` scales the rows to length 1: a threshold moves by 1 and a score by the squared length
+    of the row, some 30 here, so that PRank's thresholds can hardly keep up with unscaled rows.
+    """
     viewers = Viewers.who_rated_more_than(300)
 
     def draw(trial: int) -> Draw:
         rng = np.random.default_rng(trial)
         viewer = int(rng.integers(viewers.stars.shape[0]))
         X, y = viewers.target(viewer, 300, rng)
+        X = normalize(X) if unit else X
         train, test = (X[:210], X[:210], y[:210]), (X[210:], X[210:], y[210:])
         return Draw(train, test)
 
@@ -65,3 +72,6 @@ def ohsumed() -> Callable[[int], Draw]:
         return Draw((X[train], X[train], y[train]), (X[test], X[test], y[test]))
 
     return draw
+
+
+unit_movies = partial(movies, unit=True)

@@ -43,7 +43,7 @@ def run(
 
 def show(found: dict[str, dict[str, list[float]]], column: str) -> dict[str, Any]:
     """Print the paper's cells and ours; whether they meet, and whether the order is the paper's."""
-    expected, table = EXPECTED[column], {}
+    expected, table = EXPECTED[column.removeprefix("unit_")], {}
     print(f"{'':26} {'paper':>13} {'ours':>15} {'whole grades':>13}")
     for name, losses in found.items():
         mean, half = interval(losses["paper"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from experiments.oap_bpm.judged import cystic_fibrosis, movies, ohsumed
+from experiments.oap_bpm.judged import cystic_fibrosis, movies, ohsumed, unit_movies
 from experiments.oap_bpm.methods import PRANK, VOTED, Method, ensembles, widrow_hoff
 from experiments.oap_bpm.table import run, show
 from experiments.prank.trials import n_trials, save
@@ -16,6 +16,7 @@ TRIALS = 500
 COLUMNS = {
     "cystic_fibrosis": (cystic_fibrosis, range(1, 4), "cystic fibrosis, four judges"),
     "movies": (movies, range(1, 6), "MovieLens 1M (paper: EachMovie, six ranks)"),
+    "unit_movies": (unit_movies, range(1, 6), "MovieLens 1M, rows of length 1"),
     "ohsumed": (ohsumed, range(1, 4), "OHSUMED, one label and 45 features (paper: judges)"),
 }
 METHODS = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from experiments.prank.movies import Viewers
 from experiments.prank.trials import curve, interval, n_trials, print_curves, save
+from sklearn.preprocessing import normalize
 
 from rankwright import BayesianPRank, MulticlassPerceptron, PRank, WidrowHoff
 
@@ -19,13 +20,20 @@ METHODS = {
     "averaged PRank (new)": lambda: PRank(average=True),
     "BayesianPRank (new)": lambda: BayesianPRank(),
 }
+# A threshold moves by 1, a score by the squared length of the row: PRank feels the scale of rows.
+UNIT_ROWS = {
+    "PRank, unit rows": lambda: PRank(),
+    "WH, eta 1, unit rows": lambda: WidrowHoff(step=1.0),
+    "MC-Perceptron, unit rows": lambda: MulticlassPerceptron(),
+}
 
 
 def curves_of(viewers: Viewers, rounds: int, trial: int) -> Iterator[tuple[str, np.ndarray]]:
     rng = np.random.default_rng(trial)
     X, y = viewers.target(int(rng.integers(viewers.stars.shape[0])), rounds, rng)
-    for name, make in METHODS.items():
-        yield name, curve(make(), X, y, range(1, 6))
+    for rows, methods in ((X, METHODS), (normalize(X), UNIT_ROWS)):
+        for name, make in methods.items():
+            yield name, curve(make(), rows, y, range(1, 6))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     trials = n_trials(argv, TRIALS, 20)
     for rounds in (100, 200):
         viewers = Viewers.who_rated_more_than(rounds)
-        found: dict[str, list[np.ndarray]] = {name: [] for name in METHODS}
+        found: dict[str, list[np.ndarray]] = {name: [] for name in METHODS | UNIT_ROWS}
         for trial in range(trials):
             for name, values in curves_of(viewers, rounds, trial):
                 found[name].append(values)
