@@ -144,9 +144,11 @@ def minimise(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
         objective, gap = norm + point.exact, rest + point.slack
         settled = bool(gap <= tol * objective + floor)
         found = Solution(coef, values, objective, gap, steps, settled)
+        if settled:
+            return found
         if best is None or gap < best.gap:
             best = found
-        if settled or steps >= max_iter or steps > best.n_iter + PATIENCE:
+        if steps >= max_iter or steps > best.n_iter + PATIENCE:
             return replace(best, n_iter=steps)
         if cost.power == 1 and rest <= 0.2 * point.slack:
             mu *= 0.25
