@@ -65,3 +65,9 @@ def test_bad_lines_can_be_left_out(shell, tmp_path):
     (tmp_path / "a.txt").write_text(GOOD + "1 qid:1 1:x\n" + GOOD)
     done = shell("predict", "$F/model.rw", "a.txt", "--on-bad-line", "skip")
     assert len(done.stdout.split()) == 2
+
+
+def test_data_with_one_grade_are_not_trained_on(inside, tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:1 1:0.5\n1 qid:1 1:0.7\n")
+    assert "no order to learn" in inside("train", "a.txt", code=3).stderr
+    assert not (tmp_path / "model.rw").exists()

@@ -68,8 +68,8 @@ def evaluate(
 def named(measures: list[str]) -> list[str]:
     """Names of measures, given apart or separated by commas outside of parentheses.
 
-    >>> named(["NDCG@10,AP", "P@5"]), named(["NDCG@10(gain=linear,discount=log2)"])
-    (['NDCG@10', 'AP', 'P@5'], ['NDCG@10(gain=linear,discount=log2)'])
+    >>> named(["NDCG@10,AP", "P@5"]), named(["NDCG(gain=linear,discount=log2)@10"])
+    (['NDCG@10', 'AP', 'P@5'], ['NDCG(gain=linear,discount=log2)@10'])
     """
     names, depth = [""], 0
     for sign in ",".join(measures):

@@ -157,6 +157,11 @@ def _best(tried: list[Attempt]) -> Attempt:
 
 def _describe(items: Items, path: str) -> None:
     note(f"{path}: {str(items).removeprefix('Items(').removesuffix(')')}")
+    if items.y.min() == items.y.max():
+        raise DataError(
+            f"{path}: every item has the grade {items.y[0]:g}, so there is no order to learn. "
+            "Check that this is the column of the grades (--y)."
+        )
     if items.bad_lines:
         first = items.bad_lines[0]
         note(f"{len(items.bad_lines)} bad lines left out, first line {first.line}: {first.reason}")
