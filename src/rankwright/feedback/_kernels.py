@@ -137,14 +137,19 @@ def level_potentials(
     direct, first, last, shift, ratio, high, low, rising, falling, chain, lower_sum, upper_sum,
     as_upper, as_lower, query_mass, potential, mass,
 ):  # fmt: skip
-    """One round for queries first .. last: move the scores, then the potential of each member.
+    """One round for queries first .. last: move the members, then the potential of each.
 
     ``refresh`` computes from ``scores``; otherwise the rows with ``hit`` 1 move by ``step``.
-    direct     bool: member and row have the same number
+    direct     bool: member and row have the same number; then their scores move here as well
     ratio      float: exp(shift at the last refresh - shift now)
     potential  (n_members,) weight of pairs as upper minus weight as lower      written
     mass       (n_members,) the sum of the two, or empty when nobody wants it   written
     """
+    if direct and hit.size:
+        steps = np.zeros(2)
+        steps[1] = step
+        for k in range(level_ptr[query_ptr[first]], level_ptr[query_ptr[last]]):
+            scores[k] += steps[hit[k]]
     if refresh:
         refresh_members(
             scores, rows, weight, level_ptr, query_ptr, first, last, shift, high, low, rising,

@@ -86,7 +86,8 @@ class PairDistribution:
 
     def move(self, hit: Flags, step: float) -> None:
         """Add ``step`` to the scores of the rows that are hit (1), nothing to the others (0)."""
-        self.scores += step * hit
+        if not self.levels.direct:
+            self.scores += step * hit
         self._weigh(hit, step)
 
     def move_by(self, change: FloatArray) -> None:

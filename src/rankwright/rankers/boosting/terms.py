@@ -59,6 +59,7 @@ class LevelTerm:
         self._query_mass = np.zeros(len(self.query_weight))
         self._chain = np.zeros((6, n_levels))
         self._chain_shift = 0.0
+        self._cut: dict[int, list[tuple[int, int]]] = {}
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -180,11 +181,13 @@ class LevelTerm:
 
     def _blocks(self, n_blocks: int) -> list[tuple[int, int]]:
         """Ranges of queries with about as many members each."""
-        ends = self.level_ptr[self.query_ptr[1:]]
-        stops = np.searchsorted(ends, [stop for _, stop in ranges(int(ends[-1]), n_blocks)])
-        cuts = np.unique(np.concatenate([[0], stops + 1]).clip(0, len(ends)))
-        cuts[-1] = len(ends)
-        return [(a, b) for a, b in pairwise(cuts.tolist())]
+        if n_blocks not in self._cut:
+            ends = self.level_ptr[self.query_ptr[1:]]
+            stops = np.searchsorted(ends, [stop for _, stop in ranges(int(ends[-1]), n_blocks)])
+            cuts = np.unique(np.concatenate([[0], stops + 1]).clip(0, len(ends)))
+            cuts[-1] = len(ends)
+            self._cut[n_blocks] = [(a, b) for a, b in pairwise(cuts.tolist())]
+        return self._cut[n_blocks]
 
 
 class PairTerm:

@@ -11,7 +11,8 @@ from rankwright.rankers.boosting import alpha as methods
 from rankwright.rankers.boosting.choice import Candidate, Directions
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.distribution import PairDistribution
-from rankwright.rankers.boosting.scans import BinnedScan, GroupedScan, Scan, SortedScan
+from rankwright.rankers.boosting.grouped import GroupedScan
+from rankwright.rankers.boosting.scans import BinnedScan, Scan, SortedScan
 from rankwright.rankers.boosting.values import ValueScan
 
 __all__ = ["Round", "ThresholdLearner", "ValueLearner", "WeakLearner", "WeakRanking"]

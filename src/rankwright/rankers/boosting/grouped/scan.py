@@ -1,0 +1,140 @@
+"""The best cut of every feature by the exact weights of the pairs that it orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.feedback.base import FloatArray, IntArray
+from rankwright.parallel import Team
+from rankwright.rankers.boosting.columns import Column, Columns
+from rankwright.rankers.boosting.distribution import PairDistribution
+from rankwright.rankers.boosting.grouped.levels import Levels
+from rankwright.rankers.boosting.scans import Asked, Scan, pointers, take_all
+from rankwright.rankers.boosting.terms import Flags
+
+__all__ = ["GroupedScan"]
+
+
+class GroupedScan(Scan):
+    """Rows sorted by each feature inside each query, for the exact weights of the pairs that a
+    cut orders rightly and wrongly; cut c hits the codes above c."""
+
+    margin = 1e-9  # gains hold the root of a weight, which magnifies rounding
+    dust = 1e-13
+
+    def __init__(self, columns: Columns, team: Team, pairs: PairDistribution) -> None:
+        super().__init__(columns, team)
+        self._levels = Levels(pairs.levels, self.n_rows)
+        self._n_cuts = np.zeros(self.n_features, np.int64)
+        self._dtype: Any = np.int32 if columns.max_bins is None else np.uint8
+        members: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
+        codes: list[NDArray[Any]] = [np.zeros(0, self._dtype)] * self.n_features
+        self._runs = np.zeros((self.n_features, self._levels.n_queries + 1), np.int64)
+        listed = len(pairs.pairs.lower) > 0
+        self._code_of = np.full((self.n_features, self.n_rows) if listed else (0, 0), -1, np.int32)
+
+        def read(feature: int) -> None:
+            column = columns.read(feature).spelled_out(self.n_rows)
+            self.abstains[feature] = column.abstains
+            members[feature], codes[feature], code_of = self._group(feature, column)
+            if listed:
+                self._code_of[feature] = code_of
+
+        self._each_feature(read)
+        self._ptr = pointers(members)
+        self._runs += self._ptr[:-1, None]
+        self._members, self._codes = take_all(members), take_all(codes)
+
+    def _group(self, feature: int, column: Column) -> tuple[Any, Any, Any]:
+        from rankwright.rankers.boosting._kernels import write_codes
+        from rankwright.rankers.boosting.grouped import _kernels
+
+        levels = self._levels
+        code_of = np.full(self.n_rows, -1, np.int32)
+        self._n_cuts[feature] = write_codes(column.rows, column.starts, code_of)
+        members = np.empty(len(levels.list), np.int32)
+        codes = np.empty(len(levels.list), self._dtype)
+        n = _kernels.group_by_query(
+            column.rows, levels.ptr, levels.list, levels.query_of, self._runs[feature], code_of,
+            members, codes,
+        )  # fmt: skip
+        return members[:n], codes[:n], code_of
+
+    def scan(self, pairs: PairDistribution, asked: Asked) -> FloatArray:
+        self._levels.prepare(pairs.unit)
+        wanted = np.zeros(len(asked[0]))
+        again = np.flatnonzero(self.abstains)
+        features = np.concatenate([np.arange(self.n_features), again])
+        defaults = np.repeat([0, 1], [self.n_features, len(again)])
+        # Features of a block share the cache; all codes of all of them must fit beside it.
+        fair = len(features) // (2 * self._team.threads)
+        size = max(1, min(32, fair, 40_000 // (int(self._n_cuts.max()) + 2)))
+        blocks = [
+            (features[start : start + size], defaults[start : start + size])
+            for start in range(0, len(features), size)
+        ]
+        self._team.map(lambda block: self._scan_block(*block, pairs, asked, wanted), blocks)
+        return wanted
+
+    def _scan_block(
+        self,
+        features: IntArray,
+        defaults: IntArray,
+        pairs: PairDistribution,
+        asked: Asked,
+        wanted: FloatArray,
+    ) -> None:
+        from rankwright.rankers.boosting.grouped import _kernels
+
+        _kernels.gains_of_changes(
+            features, defaults, self._n_cuts, self.abstains,
+            *self._changes(features, defaults, pairs), 0.1 * self.margin * pairs.total,
+            self.dust * pairs.total, *asked, wanted, *self.gains.arrays,
+        )  # fmt: skip
+
+    def _changes(self, features: IntArray, defaults: IntArray, pairs: PairDistribution) -> Any:
+        """Per feature of a block: changes of the weights of right and wrong pairs by code."""
+        from rankwright.rankers.boosting.grouped import _kernels
+
+        bases = self._n_cuts[features] + 1
+        sums = np.zeros((2, len(features), int(bases.max()) + 1))
+        entries = features, self._members, self._codes, self._runs
+        self._levels.add_changes(entries, (defaults == 1, bases, *sums))
+        listed = pairs.pairs
+        if len(listed.lower):
+            for i, feature in enumerate(features.tolist()):
+                _kernels.pair_changes(
+                    self._code_of[feature], listed.lower, listed.upper, listed.share,
+                    int(bases[i]) if defaults[i] else -1, *sums[:, i],
+                )  # fmt: skip
+        return sums
+
+    def hit(self, feature: int, cut: int, default: int) -> Flags:
+        rows, codes = self._entries(feature)
+        hit = np.full(self.n_rows, default, np.uint8)
+        hit[rows] = 0
+        hit[rows[codes > cut]] = 1
+        return hit
+
+    def _entries(self, feature: int) -> tuple[Any, Any]:
+        """The rows that have the feature (perhaps more than once), and their codes."""
+        if len(self._code_of):
+            rows = np.flatnonzero(self._code_of[feature] >= 0)
+            return rows, self._code_of[feature][rows]
+        entries = slice(*self._ptr[feature : feature + 2])
+        return self._levels.row_of[self._members[entries]], self._codes[entries].astype(np.int64)
+
+    def threshold(self, feature: int, cut: int) -> float:
+        if cut < 0:
+            return -np.inf
+        rows, codes = self._entries(feature)
+        return float(self._columns.values(feature, rows[codes == cut]).max())
+
+    def listing_cut(self, feature: int) -> int:
+        return -1
+
+    def empty_cut(self, feature: int) -> int:
+        return int(self._n_cuts[feature])
