@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 found[name].append(values)
         means = {name: np.mean(values, axis=0) for name, values in found.items()}
         print(
-            f"viewers with more than {rounds} ratings: {viewers.stars.shape[0]:,} "
-            f"(EachMovie: {'7,542' if rounds == 100 else '1,802'}); {trials} random viewers"
+            f"viewers with more than {rounds} ratings: {viewers.stars.shape[0]:,}; "
+            f"{trials} random viewers"
         )
         print_curves(means, [10, 25, 50, 75, 100] + [150, 200] * (rounds == 200))
         last = {name: interval([v[-1] for v in values]) for name, values in found.items()}
