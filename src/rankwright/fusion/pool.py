@@ -62,9 +62,12 @@ class Pool:
     def of(cls, runs: Sequence[Run]) -> Pool:
         """Put runs side by side."""
         queries, query_of = _joined([run.queries for run in runs])
-        docs, doc_of = _joined([run.docs for run in runs])
+        # A run cut to its first documents still knows the ids of all: only those listed count.
+        listed = [np.bincount(run.doc, minlength=len(run.docs)) > 0 for run in runs]
+        docs, doc_of = _joined([run.docs[mine] for run, mine in zip(runs, listed, strict=True)])
         keys = [
-            query_of[i][run.query] * np.int64(max(len(docs), 1)) + doc_of[i][run.doc]
+            query_of[i][run.query] * np.int64(max(len(docs), 1))
+            + doc_of[i][np.cumsum(listed[i])[run.doc] - 1]
             for i, run in enumerate(runs)
         ]
         for run, mine in zip(runs, keys, strict=True):
