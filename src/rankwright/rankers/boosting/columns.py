@@ -96,12 +96,12 @@ class Columns:
             if not absent_abstains:
                 self._sparse.eliminate_zeros()
 
-    def read(self, feature: int) -> Column:
-        """One feature, sorted and cut."""
+    def read(self, feature: int, stable: bool = True) -> Column:
+        """One feature, sorted and cut; equal values keep the order of the rows if ``stable``."""
         rows, values, absent, n_implied = (
             self._read_sparse(feature) if self.is_sparse else self._read_dense(feature)
         )
-        order = np.argsort(-values, kind="stable")
+        order = np.argsort(-values, kind="stable" if stable else None)
         values, sorted_rows = values[order], rows[order].astype(np.int32)
         implied = int(np.searchsorted(-values, 0.0)) if n_implied else -1
         starts, group = self._starts(sorted_rows, values, implied, absent)

@@ -108,7 +108,7 @@ class BinnedScan(Scan):
     def _write(self, feature: int) -> None:
         from rankwright.rankers.boosting import _kernels
 
-        column = self._columns.read(feature).spelled_out(self.n_rows)
+        column = self._columns.read(feature, stable=False).spelled_out(self.n_rows)
         cuts = _kernels.write_codes(column.rows, column.starts, self.codes[feature])
         self.n_cuts[feature], self.abstains[feature] = cuts, column.abstains
         lows = column.values[column.starts][::-1]
