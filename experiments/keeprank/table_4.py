@@ -49,8 +49,10 @@ def run(name: str, n_folds: int = 5) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    n_folds = 1 if "--quick" in (argv or []) else 5
-    for name in DATASETS:
+    words = list(argv or [])
+    n_folds = 1 if "--quick" in words else 5
+    chosen = [word.removeprefix("--data=") for word in words if word.startswith("--data=")]
+    for name in chosen or DATASETS:
         try:
             found = run(name, n_folds)
         except DatasetError as missing:
