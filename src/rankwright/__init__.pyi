@@ -9,6 +9,7 @@ from rankwright import parallel as parallel
 from rankwright import persist as persist
 from rankwright import rankers as rankers
 from rankwright import recommend as recommend
+from rankwright import report as report
 from rankwright import scoring as scoring
 from rankwright import selection as selection
 from rankwright import testing as testing
@@ -47,6 +48,7 @@ from rankwright.persist.models import save as save
 from rankwright.persist.scorer import load_scorer as load_scorer
 from rankwright.rankers.base import Ranker as Ranker
 from rankwright.rankers.boosting.adaboost import AdaBoostRanker as AdaBoostRanker
+from rankwright.rankers.boosting.frank import FRank as FRank
 from rankwright.rankers.boosting.rankboost import RankBoost as RankBoost
 from rankwright.rankers.boosting.stopping import EarlyStopping as EarlyStopping
 from rankwright.rankers.boosting.trees import TreeRanking as TreeRanking
@@ -76,5 +78,8 @@ from rankwright.rankers.polynomial import PolynomialMap as PolynomialMap
 from rankwright.rankers.relaxation.keeprank import KeepRank as KeepRank
 from rankwright.rankers.relaxation.online import OnlineKeepRank as OnlineKeepRank
 from rankwright.recommend.recommender import Recommender as Recommender
+from rankwright.selection.search import RankSearchCV as RankSearchCV
+from rankwright.selection.space import Range as Range
+from rankwright.selection.tune import tune as tune
 
 __version__: str
