@@ -18,7 +18,8 @@ __all__ = ["Pairs"]
 class Pairs(Feedback):
     """A list of weighted preferences, each of one row above another.
 
-    Row ``upper[p]`` belongs above row ``lower[p]``, with weight ``weight[p]``. Pairs may cross queries, contradict each other and form cycles. A row above itself is refused.
+    Row ``upper[p]`` belongs above row ``lower[p]``, with weight ``weight[p]``. Pairs may cross
+    queries, contradict each other and form cycles. A row above itself is refused.
 
     Parameters
     ----------
