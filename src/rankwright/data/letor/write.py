@@ -24,7 +24,9 @@ def write_letor(
     *,
     zero_based: bool = False,
 ) -> None:
-    """Write items as ``label qid:<id> <number>:<value> ... #docid = <id>``.
+    """Write items as a LETOR file that :func:`read_letor` reads back.
+
+    A line is ``label qid:<id> <number>:<value> ... #docid = <id>``.
 
     :func:`read_letor` gives back the same numbers, bit for bit: values are written with as many
     digits as that takes, NaN as ``NULL``. Dense rows are written whole; of sparse rows the cells

@@ -44,7 +44,7 @@ class RankNet(Ranker):
     learning_rate : float > 0, default 0.01
         Of Adam's steps.
     alpha : float >= 0, default 1e-4
-        Weight of 1/2 |weights|^2 in the objective (the mean pair loss plus this).
+        Weight of half the squared norm of the weights, which is added to the mean pair loss.
     n_epochs : int, default 100
         The most passes over all queries.
     batch_queries : int, default 16

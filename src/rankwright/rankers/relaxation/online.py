@@ -42,8 +42,7 @@ class OnlineKeepRank(RelaxationRanker):
 
     Parameters
     ----------
-    kernel, sigma2, degree, margin, step, levels, average, shuffle, random_state, \
-    normalize
+    kernel, sigma2, degree, margin, step, levels, average, shuffle, random_state, normalize
         As in :class:`KeepRank`.
     n_passes : int, default 1
         How often ``fit`` shows all rows.
