@@ -74,7 +74,8 @@ class RankBoost(Ranker):
     callbacks : list of functions, optional
         Each is called with a ``Round`` after every round; a true answer ends the training.
     progress : bool or None, default None
-        A progress bar, which only ever appears on a terminal; False: never.
+        A bar on a terminal (never in a file): None, when training has taken a second; True, at
+        once; False, never.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ class ValueScan(Scan):
     def h(self, feature: int, default: int) -> FloatArray:
         """The weak ranking over the rows."""
         implied = self._implied[feature]
-        h = np.full(self.n_rows, default if np.isnan(implied) else implied)
+        h = np.full(self.n_rows, float(default) if np.isnan(implied) else implied)
         h[self._rows[feature]] = self._h[feature]
         h[self._absent[feature]] = default
         return h
