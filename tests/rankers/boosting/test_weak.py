@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from rankwright import RankBoost, TreeRanking
@@ -47,6 +48,31 @@ def test_newton_takes_the_feature_and_the_weight_that_minimise_z(missing: bool) 
         assert alpha == pytest.approx(at, abs=1e-5)
         D = D * np.exp(alpha * gap)
         D /= D.sum()
+
+
+@pytest.mark.parametrize("absent", ["dense", "zero", "abstain"])
+def test_the_third_method_takes_the_feature_with_the_largest_edge(absent: str) -> None:
+    X, y, qid = _problem(2)
+    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    rows: Any = X
+    if absent != "dense":
+        stored = np.random.default_rng(2).random(X.shape) < 0.5
+        rows = sparse.csr_array((X[stored], np.nonzero(stored)), shape=X.shape)
+        X = np.where(stored, X, 0.0 if absent == "zero" else np.nan)
+    options = {} if absent == "dense" else {"absent": absent}
+    model = RankBoost(weak="value", n_rounds=1, cumulative=False, **options)
+    model.fit(rows, y, qid=qid)
+    pairs = Grades(y, qid).to_pairs()
+    edges = {}
+    for f in range(X.shape[1]):
+        low, high = np.nanmin(X[:, f]), np.nanmax(X[:, f])
+        for q in (0, 1):
+            h = np.where(np.isnan(X[:, f]), q, (X[:, f] - low) / (high - low))
+            edges[f, q] = float(np.mean(h[pairs.upper] - h[pairs.lower]))
+    best = max(edges.values(), key=abs)
+    assert edges[int(model.feature_[0]), int(model.default_[0])] == pytest.approx(best)
+    assert model.alpha_[0] == pytest.approx(0.5 * np.log((1 + best) / (1 - best)))
+    np.testing.assert_allclose(model.decision_function(rows), model.decision_function(X))
 
 
 def test_the_first_split_of_a_tree_is_the_best_there_is() -> None:

@@ -329,6 +329,15 @@ def pick_cut(
 
 
 @njit(cache=True, nogil=True)
+def weighted_sum(rows, values, base, potential):
+    """The sum of potential * (value - base) over some rows, one after the other."""
+    total = 0.0
+    for k in range(len(rows)):
+        total += potential[rows[k]] * (values[k] - base)
+    return total
+
+
+@njit(cache=True, nogil=True)
 def find_bins(mass, max_bins, starts):
     """Cut distinct values (ascending) into at most max_bins bins of about equal mass.
 

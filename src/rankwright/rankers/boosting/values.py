@@ -61,13 +61,22 @@ class ValueScan(Scan):
         return np.asarray(gains.top[default, feature])
 
     def _gain(self, feature: int, default: int, pairs: PairDistribution) -> float:
-        h = self.h(feature, default)
         if not self._newton:
-            # Added one after the other: a sum in blocks could depend on the machine.
-            return float(np.cumsum(pairs.potential * h)[-1])
+            return self._edge(feature, default, pairs.potential)
+        h = self.h(feature, default)
         alpha = methods.from_curve(lambda a: pairs.curve(h, a), 1.0, self._smoothing)
         self.alpha[[default] if self.abstains[feature] else [0, 1], feature] = alpha
         return float(np.sign(alpha) * (1.0 - pairs.curve(h, alpha)[0]) * pairs.total)
+
+    def _edge(self, feature: int, default: int, potential: FloatArray) -> float:
+        """r: potentials add up to zero, so that rows of one common value need not be visited."""
+        from rankwright.rankers.boosting import _kernels
+
+        implied, absent = self._implied[feature], self._absent[feature]
+        base = float(default) if np.isnan(implied) else float(implied)
+        listed = _kernels.weighted_sum(self._rows[feature], self._h[feature], base, potential)
+        defaults = np.full(len(absent), float(default))
+        return float(listed + _kernels.weighted_sum(absent, defaults, base, potential))
 
     def h(self, feature: int, default: int) -> FloatArray:
         """The weak ranking over the rows."""
