@@ -122,12 +122,16 @@ class PairDistribution:
         from rankwright.feedback import _kernels
 
         t, pairs = self.levels, self.pairs
-        right, wrong = _kernels.level_split(
-            hit, t.member, t.level_ptr, t.query_ptr, t.grade, t.query_weight, t.magnitude,
-            self.unit, t.high, t.low, t.rising, t.falling,
-        )  # fmt: skip
-        more = _kernels.pair_split(hit, pairs.lower, pairs.upper, pairs.share)
-        return (right + more[0]) / self.total, (wrong + more[1]) / self.total
+        right, wrong = 0.0, 0.0
+        if len(t.member):
+            right, wrong = _kernels.level_split(
+                hit, t.member, t.level_ptr, t.query_ptr, t.grade, t.query_weight, t.magnitude,
+                self.unit, t.high, t.low, t.rising, t.falling,
+            )  # fmt: skip
+        if len(pairs.lower):
+            more = _kernels.pair_split(hit, pairs.lower, pairs.upper, pairs.share)
+            right, wrong = right + more[0], wrong + more[1]
+        return right / self.total, wrong / self.total
 
     def disorder(self, scores: FloatArray | None = None) -> tuple[float, float]:
         """The shares of the pairs in wrong order and of those with equal scores, as first weighed.
@@ -139,10 +143,13 @@ class PairDistribution:
         if self.weight == 0:
             return 0.0, 0.0
         scores = self.scores if scores is None else scores
-        wrong, tied = _kernels.level_disorder(scores, *self.levels.arrays)
-        pairs = self.pairs
-        more = _kernels.pair_disorder(scores, pairs.lower, pairs.upper, pairs.weight)
-        return (wrong + more[0]) / self.weight, (tied + more[1]) / self.weight
+        wrong, tied, pairs = 0.0, 0.0, self.pairs
+        if len(self.levels.member):
+            wrong, tied = _kernels.level_disorder(scores, *self.levels.arrays)
+        if len(pairs.lower):
+            more = _kernels.pair_disorder(scores, pairs.lower, pairs.upper, pairs.weight)
+            wrong, tied = wrong + more[0], tied + more[1]
+        return wrong / self.weight, tied / self.weight
 
     def _weigh(self, hit: Flags, step: float) -> None:
         from rankwright.feedback import _kernels
