@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -105,10 +106,10 @@ def test_random_search_is_seeded() -> None:
     assert len(one.trials.trials) == 4
 
 
-@pytest.mark.filterwarnings("ignore:.*:optuna.exceptions.ExperimentalWarning")
 @pytest.mark.parametrize("as_function", [False, True])
 def test_optuna_proposes_and_finds(as_function: bool) -> None:
-    pytest.importorskip("optuna")
+    optuna = pytest.importorskip("optuna")
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     space: Any = {"C": Range(0.001, 100.0, log=True), "loss": ["hinge", "squared_hinge"]}
     if as_function:
         space = lambda trial: {"C": trial.suggest_float("C", 0.001, 100.0, log=True)}  # noqa: E731
