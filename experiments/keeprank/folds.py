@@ -129,3 +129,9 @@ def save(name: str, content: Any) -> None:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1, default=str))
     print(f"written: experiments/_results/{name}.json", file=sys.stderr)
+
+
+def load(name: str, wanted: bool) -> dict[str, Any]:
+    """What an earlier run has written, if that is wanted."""
+    path = RESULTS / f"{name}.json"
+    return dict(json.loads(path.read_text())) if wanted and path.exists() else {}

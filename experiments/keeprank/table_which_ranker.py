@@ -2,7 +2,7 @@
 
 Five folds of OHSUMED and MQ2008 and the MSLR-WEB sample; four trials for every system, chosen by
 NDCG@10 on validation queries. Needs RANKWRIGHT_DATA, and lightgbm, xgboost and catboost for the
-peers (a missing one is left out).
+peers (a missing one is left out). ``--resume`` goes on where an earlier run was cut off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from experiments.keeprank.folds import Outcome, System, load_fold, pooled, run_system, save
+from experiments.keeprank.folds import Outcome, System, load, load_fold, pooled, run_system, save
 from experiments.keeprank.peers import CatBoost, LightGBM, XGBoost
 
 import rankwright as rw
@@ -88,10 +88,12 @@ def folds_of(name: str, n_folds: int) -> list[Any]:
     return [type("Fold", (), parts)]
 
 
-def run(name: str, n_folds: int = 5) -> dict[str, Any]:
+def run(name: str, n_folds: int = 5, resume: bool = False) -> dict[str, Any]:
     folds = folds_of(name, n_folds)
-    tests, rows = [fold.test for fold in folds], {}
+    tests, rows = [fold.test for fold in folds], load(f"keeprank_which_ranker_{name}", resume)
     for system in systems():
+        if system.name in rows:
+            continue
         start = time.perf_counter()
         outcomes: list[Outcome] = [run_system(system, fold, "NDCG@10") for fold in folds]
         scores = pooled(outcomes, tests, MEASURES, None)
@@ -137,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     n_folds = 1 if "--quick" in words else 5
     chosen = [word.removeprefix("--data=") for word in words if word.startswith("--data=")]
     for name in chosen or DATASETS:
-        run(name, n_folds)
+        run(name, n_folds, "--resume" in words)
 
 
 if __name__ == "__main__":
