@@ -1,7 +1,7 @@
 """KeepRank, Figures 6 and 7: KeepRank against RankBoost fold by fold, and the curves as plots.
 
 The paper shows TD2004; here are OHSUMED and MQ2008 (and TD2004 when its files are there). Reads
-what ``table_4`` has written, or runs it first. Plots need matplotlib.
+what ``table_4`` has written, or runs it first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any
 
 from experiments.keeprank import table_4
 from experiments.keeprank.folds import PLACES, RESULTS
+from experiments.pictures import Panel, draw
 
 
 def load(name: str, argv: Sequence[str]) -> dict[str, Any] | None:
     path = RESULTS / f"keeprank_table_4_{name}.json"
     if not path.exists():
-        table_4.main(argv)
+        table_4.main([*argv, f"--data={name}"])
     return json.loads(path.read_text()) if path.exists() else None
 
 
@@ -31,29 +32,14 @@ def ratios(found: dict[str, Any], kind: str) -> list[list[float]]:
 
 
 def plot(name: str, found: dict[str, Any]) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        print("  (no plots: pip install matplotlib)")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(2, 2, figsize=(11, 8))
-    for column, kind in enumerate(("P", "NDCG")):
-        for system, values in found["means"].items():
-            axes[0, column].plot(PLACES, [values[f"{kind}@{n}"] for n in PLACES], label=system)
-        for fold, line in enumerate(ratios(found, kind), start=1):
-            axes[1, column].plot(PLACES, line, marker=".", label=f"fold {fold}")
-        axes[1, column].axhline(1.0, color="black", linewidth=0.5)
-        axes[0, column].set_title(f"{name}: {kind}@n")
-        axes[1, column].set_title(f"{kind}@n, KeepRank / RankBoost")
-    axes[0, 0].legend(fontsize=7)
-    axes[1, 0].legend(fontsize=7)
-    path = RESULTS / f"keeprank_{name}.png"
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-    print(f"  written: experiments/_results/{path.name}")
+    """The curves of all systems above, KeepRank over RankBoost below."""
+    curves, by_fold = [], []
+    for kind in ("P", "NDCG"):
+        lines = {s: [row[f"{kind}@{n}"] for n in PLACES] for s, row in found["means"].items()}
+        folds = {f"fold {i}": line for i, line in enumerate(ratios(found, kind), start=1)}
+        curves.append(Panel(f"{name}: {kind}@n", "n", PLACES, lines))
+        by_fold.append(Panel(f"{kind}@n, KeepRank / RankBoost", "n", PLACES, folds, level=1.0))
+    draw(f"keeprank_{name}", [curves, by_fold])
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -49,12 +49,16 @@ def load_fold(name: str, fold: int) -> Any:
     """Training, validation and test part of a fold."""
     if name not in BY_HAND:
         return rw.load_dataset(name, fold=fold)
-    folder = Path(os.environ.get("RANKWRIGHT_DATA", ".")) / name / "QueryLevelNorm" / f"Fold{fold}"
+    folder = Path(name, "QueryLevelNorm", f"Fold{fold}")
+    here = Path(os.environ.get("RANKWRIGHT_DATA", ".")) / folder
     parts = {}
     for part in ("train", "vali", "test"):
-        found = [path for path in folder.glob(f"{part}*.txt*") if path.suffix in (".txt", ".gz")]
+        found = [path for path in here.glob(f"{part}*.txt*") if path.suffix in (".txt", ".gz")]
         if not found:
-            raise DatasetError(f"{BY_HAND[name]} is not here: no {folder / part}.txt")
+            raise DatasetError(
+                f"{BY_HAND[name]} is not here: no {folder / part}.txt in the folder that "
+                "RANKWRIGHT_DATA names"
+            )
         parts[part] = rw.read_letor(found[0])
     return type("Fold", (), parts)
 

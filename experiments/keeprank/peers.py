@@ -54,14 +54,14 @@ class XGBoost(Peer):
 
 
 class CatBoost(Peer):
-    def __init__(self, iterations: int = 100, depth: int = 6, rate: float = 0.1) -> None:
-        self.iterations, self.depth, self.rate = iterations, depth, rate
+    def __init__(self, n_estimators: int = 100, max_depth: int = 6, rate: float = 0.1) -> None:
+        self.n_estimators, self.max_depth, self.rate = n_estimators, max_depth, rate
 
     def _train(self, X: Any, y: Any, sizes: Any) -> Any:
         import catboost
 
         model = catboost.CatBoostRanker(
-            loss_function="YetiRank", iterations=self.iterations, depth=self.depth,
+            loss_function="YetiRank", iterations=self.n_estimators, depth=self.max_depth,
             learning_rate=self.rate, random_seed=0, thread_count=1, verbose=False,
             allow_writing_files=False,
         )  # fmt: skip

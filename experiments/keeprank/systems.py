@@ -7,6 +7,7 @@ from experiments.keeprank.folds import System
 import rankwright as rw
 
 SIGMA2 = [0.25, 0.35, 0.5, 1.0, 5.0, 10.0]  # the paper's six values
+STEPS = [0.02, 0.1]
 
 SYSTEMS = [
     System("FRank", rw.FRank(), {"n_rounds": [10, 25, 50, 100, 200]}),
@@ -21,13 +22,11 @@ SYSTEMS = [
         rw.RankNet(random_state=0),
         {"hidden": [(), (10,)], "alpha": [1e-3, 1e-2]},
     ),
-    System("KeepRank", rw.KeepRank(n_passes=2), {"sigma2": SIGMA2}),
+    System("KeepRank", rw.KeepRank(n_passes=3), {"sigma2": SIGMA2, "step": STEPS}),
     System(
         "KeepRank, ordinal",
-        rw.KeepRank(n_passes=2, levels="ordinal"),
-        {"sigma2": [0.5, 1.0, 5.0]},
+        rw.KeepRank(n_passes=3, levels="ordinal"),
+        {"sigma2": SIGMA2[3:], "step": STEPS},
     ),
-    System(
-        "OnlineKeepRank", rw.OnlineKeepRank(n_passes=3, step=0.02), {"sigma2": [1.0, 5.0, 10.0]}
-    ),
+    System("OnlineKeepRank", rw.OnlineKeepRank(n_passes=3), {"sigma2": SIGMA2, "step": STEPS}),
 ]
