@@ -269,19 +269,20 @@ def pair_curve(scores, slope, lower, upper, weight, shift):
 
 
 @njit(cache=True, nogil=True)
-def _add_at(tree, place, amount):
-    place += 1
-    while place < len(tree):
-        tree[place] += amount
-        place += place & -place
+def tree_add(tree, level, value):
+    """Add the value at a level (1 ..) of a Fenwick tree."""
+    while level < len(tree):
+        tree[level] += value
+        level += level & -level
 
 
 @njit(cache=True, nogil=True)
-def _sum_before(tree, place):
+def tree_sum(tree, level):
+    """The sum of all values at levels 1 .. level."""
     total = 0.0
-    while place > 0:
-        total += tree[place]
-        place -= place & -place
+    while level > 0:
+        total += tree[level]
+        level -= level & -level
     return total
 
 
@@ -309,25 +310,25 @@ def level_disorder(scores, rows, weight, level_ptr, query_ptr, grade, query_weig
             while end < n and mine[order[end]] == mine[order[at]]:
                 k = order[end]
                 y = grade[first + level_of[k]] - grade[first]
-                _add_at(known, level_of[k], weight[start + k])
-                _add_at(known_y, level_of[k], weight[start + k] * y)
+                tree_add(known, level_of[k] + 1, weight[start + k])
+                tree_add(known_y, level_of[k] + 1, weight[start + k] * y)
                 end += 1
             for j in range(at, end):
                 k = order[j]
                 y = grade[first + level_of[k]] - grade[first]
                 share = weight[start + k] * query_weight[query]
-                above = _sum_before(higher, level_of[k])
-                even = _sum_before(known, level_of[k])
+                above = tree_sum(higher, level_of[k])
+                even = tree_sum(known, level_of[k])
                 if magnitude[query]:
-                    above = y * above - _sum_before(higher_y, level_of[k])
-                    even = y * even - _sum_before(known_y, level_of[k])
+                    above = y * above - tree_sum(higher_y, level_of[k])
+                    even = y * even - tree_sum(known_y, level_of[k])
                 wrong += share * above
                 tied += share * (even - above)
             for j in range(at, end):
                 k = order[j]
                 y = grade[first + level_of[k]] - grade[first]
-                _add_at(higher, level_of[k], weight[start + k])
-                _add_at(higher_y, level_of[k], weight[start + k] * y)
+                tree_add(higher, level_of[k] + 1, weight[start + k])
+                tree_add(higher_y, level_of[k] + 1, weight[start + k] * y)
             at = end
     return wrong, tied
 

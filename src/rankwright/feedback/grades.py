@@ -94,6 +94,13 @@ class Grades(Feedback):
         return len(self.y)
 
     @cached_property
+    def row_weight(self) -> FloatArray:
+        """What a row counts where rows count one by one: its weight times that of its query."""
+        weight = self.sample_weight * self.query_weight[self.queries.codes]
+        weight.setflags(write=False)
+        return weight
+
+    @cached_property
     def levels(self) -> tuple[IntArray, IntArray, FloatArray]:
         """The distinct (query, grade) levels: per row its level, per level its query and its grade.
 

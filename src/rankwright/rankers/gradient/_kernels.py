@@ -9,23 +9,7 @@ The weight of a pair is sum_k upper[k, i] * lower[k, j].
 import numpy as np
 from numba import njit
 
-
-@njit(cache=True, nogil=True)
-def tree_add(tree, level, value):
-    """Add the value at a level (1 ..) of a Fenwick tree."""
-    while level < len(tree):
-        tree[level] += value
-        level += level & -level
-
-
-@njit(cache=True, nogil=True)
-def tree_sum(tree, level):
-    """The sum of all values at levels 1 .. level."""
-    total = 0.0
-    while level > 0:
-        total += tree[level]
-        level -= level & -level
-    return total
+from rankwright.feedback._kernels import tree_add, tree_sum
 
 
 @njit(cache=True, nogil=True)

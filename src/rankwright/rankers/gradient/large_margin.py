@@ -65,7 +65,7 @@ class LargeMarginOrdinal(RankSVM):
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         super()._fit(X, feedback)
-        weight = feedback.sample_weight * feedback.query_weight[feedback.queries.codes]
+        weight = feedback.row_weight
         used = weight > 0 if weight.any() else np.ones(len(weight), dtype=bool)
         self.classes_, code = np.unique(feedback.y[used], return_inverse=True)
         scores = super()._scorer().decision_function(X)[used]

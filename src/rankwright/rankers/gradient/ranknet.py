@@ -134,7 +134,8 @@ class RankNet(Ranker):
         seed = check_random_state(self.random_state).randint(2**31)
         rng = np.random.default_rng(seed)
         batches = all_batches(feedback, self.weighting)
-        shift, scale = _mean_and_spread(X, _row_weights(feedback, X.shape[0]))
+        weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
+        shift, scale = _mean_and_spread(X, weight)
         layers = [X.shape[1], *(int(size) for size in self.hidden), 1]
         training = _Training(self, X, shift, scale, Trainee(layers, rng))
         training.run(batches, rng)
@@ -245,12 +246,6 @@ def _cut(n: int, size: int, rng: np.random.Generator) -> list[Any]:
         return [np.arange(n)]
     order = rng.permutation(n)
     return [order[start : start + size] for start in range(0, n, size)]
-
-
-def _row_weights(feedback: Feedback, n_items: int) -> FloatArray:
-    if not isinstance(feedback, Grades):
-        return np.ones(n_items)
-    return np.asarray(feedback.sample_weight * feedback.query_weight[feedback.queries.codes])
 
 
 def _mean_and_spread(X: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -141,7 +141,8 @@ class RankSVM(Ranker):
             solution = solve(X, pairs, **limits)
             self.coef_ = solution.coef
         else:
-            self.gamma_ = resolve_gamma(self.gamma, X, _row_weights(feedback))
+            weight = feedback.row_weight if isinstance(feedback, Grades) else None
+            self.gamma_ = resolve_gamma(self.gamma, X, weight)
             landmarks = find_landmarks(self._gram(), X, self.n_components)
             solution = solve(landmarks.features, pairs, **limits)
             self._keep(X, landmarks.rows, landmarks.dual(solution.coef))
@@ -176,9 +177,3 @@ class RankSVM(Ranker):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-def _row_weights(feedback: Feedback) -> FloatArray | None:
-    if not isinstance(feedback, Grades):
-        return None
-    return np.asarray(feedback.sample_weight * feedback.query_weight[feedback.queries.codes])

@@ -97,7 +97,7 @@ class _LeastSquares:
 
     def add_grades(self, X: Any, grades: Grades, factor: float, center: bool) -> None:
         queries = grades.queries if center else Queries.from_ids(None, len(grades.y))
-        weight = factor * grades.sample_weight * grades.query_weight[grades.queries.codes]
+        weight = factor * grades.row_weight
         self._add_means(X, grades.y, weight)
         mean_x, mean_y = _query_means(X, grades.y, weight, queries)
         for start in range(0, len(weight), self.block):

@@ -164,6 +164,5 @@ def _copies(feedback: Feedback, n_items: int) -> FloatArray:
     """How many copies of each row span the model: its weight where there is one."""
     terms = list(feedback.terms())
     if len(terms) == 1 and isinstance(terms[0][1], Grades):
-        grades = terms[0][1]
-        return np.asarray(grades.sample_weight * grades.query_weight[grades.queries.codes])
+        return terms[0][1].row_weight
     return np.ones(n_items)

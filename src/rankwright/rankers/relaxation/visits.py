@@ -39,7 +39,7 @@ class Visits:
         parts = []
         for factor, term in feedback.terms():
             if isinstance(term, Grades):
-                weight = factor * term.sample_weight * term.query_weight[term.queries.codes]
+                weight = factor * term.row_weight
                 rows, code = np.arange(len(term.y)), np.searchsorted(classes, term.y)
                 parts.append((rows, np.full(len(rows), -1), code, weight))
             elif isinstance(term, Pairs):
@@ -69,8 +69,6 @@ class Visits:
 def grades_of(feedback: Feedback) -> FloatArray:
     """All grades that occur with a weight above zero, ascending; none in a list of pairs."""
     found = [
-        term.y[(term.sample_weight > 0) & (term.query_weight[term.queries.codes] > 0)]
-        for factor, term in feedback.terms()
-        if isinstance(term, Grades)
+        term.y[term.row_weight > 0] for factor, term in feedback.terms() if isinstance(term, Grades)
     ]
     return np.unique(np.concatenate([np.zeros(0), *found]))
