@@ -144,8 +144,8 @@ def show(name: str, rows: dict[str, Any]) -> None:
     shown = {**rows, "**ours, picked on validation**": picked(rows, ours)}
     if peers:
         shown["**peers, picked on validation**"] = picked(rows, peers)
-    print(f"\n{name}: all test queries, 95 % bootstrap intervals; training once, model file\n")
-    print("| ranker | NDCG@10 | | MAP | | train s | model KB |")
+    print(f"\n{name}: all test queries, 95 % bootstrap intervals; one training, model file\n")
+    print("| ranker | NDCG@10 | | MAP | | CPU s | model KB |")
     print("| :--- | ---: | :--- | ---: | :--- | ---: | ---: |")
     lines = [(name, {m: _known(row[m]) for m in MEASURES}, row) for name, row in shown.items()]
     for system, values, row in sorted(lines, key=lambda line: -line[1]["NDCG@10"].mean()):
