@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from unittest import mock
 
@@ -185,14 +186,17 @@ def large() -> None:
     _show("1,000,000 rows x 136, 2 threads", seconds, f"10 rounds, all in all {whole:.0f} s")
 
 
-def run() -> None:
+PARTS: dict[str, Callable[[], None]] = {
+    "compare": compare, "threads": threads, "memory": memory, "growth": growth, "large": large,
+}  # fmt: skip
+
+
+def run(wanted: Iterable[str] = PARTS) -> None:
+    """Run some parts, or all (``python -m benchmarks.bench_rankboost compare threads``)."""
     before = os.environ.get("RANKWRIGHT_THREADS")
     try:
-        compare()
-        threads()
-        memory()
-        growth()
-        large()
+        for name in wanted:
+            PARTS[name]()
     finally:
         if before is None:
             os.environ.pop("RANKWRIGHT_THREADS", None)
@@ -201,4 +205,4 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    run()
+    run(sys.argv[1:] or PARTS)
