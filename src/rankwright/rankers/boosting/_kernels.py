@@ -291,9 +291,36 @@ def sums_above(
 
 
 @njit(cache=True, nogil=True)
-def pick_cut(
-    top, top_cut, bottom, bottom_cut, listed, abstains, direction, defaults, upward, margin
-):
+def better_of(
+    best, feature, top, top_else, bottom, bottom_else, listed, abstains, direction, defaults,
+    upward, margin,
+):  # fmt: skip
+    """The better of ``best`` (gain, feature, kind, default) and what one feature has to offer.
+
+    top, bottom            its best gains upwards and downwards where rows that lack it get 0
+    top_else, bottom_else  the same where they get 1 (no cut: -inf upwards, inf downwards)
+    """
+    for default in range(2):
+        if not defaults[default]:
+            continue
+        if default == 1 and not abstains and defaults[0]:
+            continue
+        gain = top_else if default else top
+        if direction >= 0 and gain > abs(best[0]) + margin:
+            best = (gain, feature, 0, default)
+        gain = bottom_else if default else bottom
+        if direction <= 0 and -gain > abs(best[0]) + margin:
+            best = (gain, feature, 1, default)
+    if abstains:
+        if defaults[0] and (listed > 0 or not upward) and abs(listed) > abs(best[0]) + margin:
+            best = (listed, feature, 2, 0)
+        if defaults[1] and (listed < 0 or not upward) and abs(listed) > abs(best[0]) + margin:
+            best = (-listed, feature, 3, 1)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def pick_cut(top, bottom, listed, abstains, direction, defaults, upward, margin):
     """The best cut that may be used: (gain, feature, kind, default); gain 0 where there is none.
 
     direction  (n_features,) int8: +1 / -1 where only this sign may be used, 0 where both may
@@ -303,29 +330,14 @@ def pick_cut(
     kind       0 the top cut, 1 the bottom cut, 2 every row that has the feature, 3 every row
                that has it not
     """
-    best, feature_at, kind_at, default_at = 0.0, -1, 0, 0
+    best = (0.0, -1, 0, 0)
     for feature in range(len(direction)):
-        for default in range(2):
-            if not defaults[default]:
-                continue
-            if default == 1 and not abstains[feature] and defaults[0]:
-                continue
-            gain = top[default, feature]
-            if direction[feature] >= 0 and top_cut[default, feature] >= 0:
-                if gain > abs(best) + margin:
-                    best, feature_at, kind_at, default_at = gain, feature, 0, default
-            gain = bottom[default, feature]
-            if direction[feature] <= 0 and bottom_cut[default, feature] >= 0:
-                if -gain > abs(best) + margin:
-                    best, feature_at, kind_at, default_at = gain, feature, 1, default
-        if not abstains[feature]:
-            continue
-        gain = listed[feature]
-        if defaults[0] and (gain > 0 or not upward) and abs(gain) > abs(best) + margin:
-            best, feature_at, kind_at, default_at = gain, feature, 2, 0
-        if defaults[1] and (gain < 0 or not upward) and abs(gain) > abs(best) + margin:
-            best, feature_at, kind_at, default_at = -gain, feature, 3, 1
-    return best, feature_at, kind_at, default_at
+        best = better_of(
+            best, feature, top[0, feature], top[1, feature], bottom[0, feature],
+            bottom[1, feature], listed[feature], abstains[feature], direction[feature], defaults,
+            upward, margin,
+        )  # fmt: skip
+    return best
 
 
 @njit(cache=True, nogil=True)

@@ -60,8 +60,8 @@ class Directions:
 
         margin = scan.margin * pairs.total
         gain, feature, kind, default = _kernels.pick_cut(
-            *scan.gains.arrays, scan.abstains, self._direction, self._defaults,
-            self._kind is True, margin,
+            scan.gains.top, scan.gains.bottom, scan.gains.listed, scan.abstains, self._direction,
+            self._defaults, self._kind is True, margin,
         )  # fmt: skip
         best = None
         if feature >= 0:

@@ -110,6 +110,21 @@ class Columns:
             sorted_rows, values, starts, implied, group, absent.astype(np.int32), abstains
         )
 
+    def known(self) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+        """Every value that is there, row after row: where rows start, features, values."""
+        if self.is_sparse:
+            table = self._sparse.tocsr()
+            row = np.repeat(np.arange(self.n_rows), np.diff(table.indptr))
+            feature, value = table.indices, np.asarray(table.data, np.float64)
+            some = ~np.isnan(value)
+            row, feature, value = row[some], feature[some], value[some]
+        else:
+            table = self._X[self._rows]
+            row, feature = np.nonzero(~np.isnan(table))
+            value = table[row, feature]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_rows))])
+        return ptr, feature.astype(np.int32), value
+
     def values(self, feature: int, rows: Any) -> FloatArray:
         """The values of a feature in some of the rows."""
         if not self.is_sparse:

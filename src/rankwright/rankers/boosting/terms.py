@@ -12,7 +12,7 @@ from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
 from rankwright.feedback.base import FloatArray, IntArray
 from rankwright.parallel import Team, ranges
 
-__all__ = ["NO_MASS", "Flags", "LevelTerm", "PairTerm", "count_roles", "number_rows", "read_terms"]
+__all__ = ["NO_MASS", "Flags", "LevelTerm", "PairTerm", "count_roles", "number_rows", "pointers", "read_terms"]
 
 Flags = NDArray[np.uint8]
 NO_MASS: FloatArray = np.zeros(0)
@@ -40,10 +40,10 @@ class LevelTerm:
         order = np.argsort(level, kind="stable")
         self.member, self.weight = member[order], weight[order]
         kept, counts = np.unique(level, return_counts=True)
-        self.level_ptr = _pointers(counts)
+        self.level_ptr = pointers(counts)
         self.grade = grade[kept]
         queries, n_levels = np.unique(query[kept], return_counts=True)
-        self.query_ptr = _pointers(n_levels)
+        self.query_ptr = pointers(n_levels)
         self.query_weight = query_weight[queries]
         self.magnitude = magnitude[queries]
         self.direct = False  # whether member k is row k, for all rows
@@ -66,6 +66,14 @@ class LevelTerm:
         return (
             self.member, self.weight, self.level_ptr, self.query_ptr, self.grade,
             self.query_weight, self.magnitude,
+        )  # fmt: skip
+
+    @property
+    def room(self) -> tuple[Any, ...]:
+        """Where ``level_potentials`` keeps what it knows of members, levels and queries."""
+        return (
+            self.high, self.low, self.rising, self.falling, self._chain, self.lower_sum,
+            self.upper_sum, self._as_upper, self._as_lower, self._query_mass,
         )  # fmt: skip
 
     @property
@@ -115,9 +123,8 @@ class LevelTerm:
 
         def block(bounds: tuple[int, int]) -> None:
             _kernels.level_potentials(
-                scores, hit, step, refresh, *self.arrays, direct, *bounds, shift, ratio, self.high,
-                self.low, self.rising, self.falling, self._chain, self.lower_sum, self.upper_sum,
-                self._as_upper, self._as_lower, self._query_mass, own, own_mass,
+                scores, hit, step, refresh, *self.arrays, direct, *bounds, shift, ratio,
+                *self.room, own, own_mass,
             )  # fmt: skip
 
         team.map(block, self._blocks(team.threads))
@@ -242,8 +249,8 @@ def _join_levels(parts: list[Parts]) -> LevelTerm:
     none = np.zeros(0, np.int64)
     if not parts:
         return LevelTerm(none, NO_MASS, none, none, NO_MASS, NO_MASS, np.zeros(0, bool))
-    n_levels = _pointers([len(part[4]) for part in parts])
-    n_queries = _pointers([len(part[5]) for part in parts])
+    n_levels = pointers([len(part[4]) for part in parts])
+    n_queries = pointers([len(part[5]) for part in parts])
     member, weight, level, query, grade, query_weight, magnitude = zip(*parts, strict=True)
     return LevelTerm(
         np.concatenate(member),
@@ -273,7 +280,7 @@ def _useful(
     return useful
 
 
-def _pointers(counts: Any) -> IntArray:
+def pointers(counts: Any) -> IntArray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 

@@ -11,6 +11,7 @@ from rankwright.feedback import Feedback
 from rankwright.feedback.base import FloatArray
 from rankwright.parallel import Team, n_threads
 from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.compact import boost_compactly, is_compact
 from rankwright.rankers.boosting.distribution import PairDistribution
 from rankwright.rankers.boosting.ensemble import Ensemble, one_round
 from rankwright.rankers.boosting.progress import progress_bar
@@ -50,7 +51,11 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
         )
         rounds: list[Any] = []
         z: list[float] = []
-        if len(pairs.rows):
+        if is_compact(model, X, pairs):
+            rounds, z = boost_compactly(
+                model, _columns(model, X, pairs), pairs, _smoothing(model, pairs)
+            )
+        elif len(pairs.rows):
             learner = _learner(model, X, pairs, team)
             if not grows:
                 pairs.mass = np.zeros(0)
@@ -68,13 +73,20 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
     return Trained(ensemble, z[:kept], wrong, tied, pairs.n_lower, pairs.n_upper, validation)
 
 
+def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:
+    return Columns(X, pairs.rows, pairs.mass, model.max_bins, model.absent == "abstain")
+
+
+def _smoothing(model: Any, pairs: PairDistribution) -> float:
+    if model.smoothing is not None:
+        return float(model.smoothing)
+    # A weight of k counts as k copies: then there are as many pairs as there is weight.
+    return float(1.0 / (2.0 * max(pairs.n_pairs, pairs.weight, 2.0)))
+
+
 def _learner(model: Any, X: Any, pairs: PairDistribution, team: Team) -> WeakLearner:
-    columns = Columns(X, pairs.rows, pairs.mass, model.max_bins, model.absent == "abstain")
-    smoothing = model.smoothing
-    if smoothing is None:
-        # A weight of k counts as k copies: then there are as many pairs as there is weight.
-        smoothing = 1.0 / (2.0 * max(pairs.n_pairs, pairs.weight, 2.0))
-    options = {"default": model.default, "smoothing": smoothing}
+    columns = _columns(model, X, pairs)
+    options = {"default": model.default, "smoothing": _smoothing(model, pairs)}
     if isinstance(model.weak, TreeRanking):
         search = model.weighting is None
         return TreeLearner(columns, team, model.weak, line_search=search, **options)

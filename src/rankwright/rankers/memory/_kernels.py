@@ -24,10 +24,11 @@ def column_losses(columns, level, first, last, weight, share, mean, candidates, 
     upward, downward = np.empty(n_items), np.empty(n_items)
     for c in range(n_columns):
         column = columns[:, c].copy()
-        rows = np.argsort(column)  # NaN comes last
-        n_known = n_items
-        while n_known > 0 and np.isnan(column[rows[n_known - 1]]):
-            n_known -= 1
+        unknown = np.isnan(column)
+        known = np.flatnonzero(~unknown)
+        n_known = len(known)
+        # Most of a column may be missing: only what is there is sorted.
+        rows = np.concatenate((known[np.argsort(column[known])], np.flatnonzero(unknown)))
         seen[:], absent[:] = 0.0, 0.0
         total = 0.0
         start = 0
