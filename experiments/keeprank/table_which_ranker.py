@@ -40,8 +40,8 @@ OURS = [  # eight trials each
     System("Regression", rw.Regression(), {"alpha": C8}),
     System(
         "PRank, averaged",
-        rw.PRank(average=True),
-        {"n_passes": [1, 3, 10, 30], "update": ["perceptron", "romma"]},
+        rw.PRank(average=True, random_state=0),
+        {"n_passes": [1, 3, 10, 30], "shuffle": [False, True]},
     ),
     System("BayesianPRank", rw.BayesianPRank(), {"prior": [10, 30, 100, 300], "n_passes": [1, 2]}),
     System("WidrowHoff", rw.WidrowHoff(), {"step": [1e-3, 3e-3, 1e-2, 3e-2], "n_passes": [1, 5]}),
