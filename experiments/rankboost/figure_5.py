@@ -18,7 +18,8 @@ def main(argv: list[str] | None = None) -> None:
         people = np.random.default_rng(seed).permutation(ratings.n_users)
         targets = people[2000 : 2000 + size.targets]
         sizes = SIZES[:3] if size.quick else SIZES
-        splits.append((seed, [Point(f"{n} features", people[:n], targets) for n in sizes]))
+        splits.append((seed, [Point(str(n), people[:n], targets) for n in sizes]))
+    print("columns: number of features")
     draw(ratings, splits, size, "figure_5")
 
 

@@ -27,19 +27,12 @@ def main(argv: list[str] | None = None) -> None:
         for name, users in density_bins(ratings, EDGES).items():
             # As many as there are, at most 1,000, none of them a target.
             free = rng.permutation(np.setdiff1d(users, targets))[:n_features]
-            mean = ratings.user_counts[free].mean()
-            points.append(Point(f"{name} (mean {mean:.0f}), {len(free)}", free, targets))
+            points.append(Point(name, free, targets))
+            if seed == 0:
+                mean = ratings.user_counts[free].mean()
+                print(f"{name}: {len(free)} features, {mean:.0f} films each")
         splits.append((seed, points))
-    draw(ratings, _same_names(splits), size, "figure_6")
-
-
-def _same_names(splits: list[tuple[int, list[Point]]]) -> list[tuple[int, list[Point]]]:
-    """Name the points of all splits as in the first, so that their means are one point."""
-    names = [point.name for point in splits[0][1]]
-    return [
-        (seed, [point._replace(name=name) for point, name in zip(points, names, strict=True)])
-        for seed, points in splits
-    ]
+    draw(ratings, splits, size, "figure_6")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> None:
         points = []
         for name, users in density_bins(ratings, EDGES).items():
             targets = rng.permutation(np.setdiff1d(users, reference))[: size.targets]
-            points.append(Point(f"{name} films", reference, targets))
+            points.append(Point(name, reference, targets))
         splits.append((seed, points))
     for name, users in density_bins(ratings, EDGES).items():
         top = [_share_of_top(ratings.value[ratings.user == user]) for user in users[:500]]

@@ -1,27 +1,34 @@
 """What Figures 5, 6 and 7 share: the algorithms, the protocol, the printing.
 
 Options of each figure: ``--quick`` (one split, few users), ``--splits=n``, ``--targets=n`` (users
-per point), ``--without-hybrid`` (half the time). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``).
+per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Every point of every
+split is a job of one process; finished ones are kept in ``experiments/_results``, so that a run
+which was interrupted goes on where it was (``--anew`` begins anew).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
 import rankwright as rw
 from rankwright.data.splits import halve_users
-from rankwright.recommend.protocols import PAPER_MEASURES, compare_rankers
+from rankwright.recommend.protocols import compare_rankers
 
 RESULTS = Path(__file__).parents[1] / "_results"
 FILL = {"regression": "mean", "normalised regression": "standard"}
+GAP = "RankBoost - VSIM"
+TITLES = ("disagreement", "average precision", "PROT", "coverage")
 
 
 class Size(NamedTuple):
@@ -29,8 +36,8 @@ class Size(NamedTuple):
 
     splits: int
     targets: int
-    hybrid: bool
     quick: bool
+    anew: bool
 
 
 class Point(NamedTuple):
@@ -41,6 +48,14 @@ class Point(NamedTuple):
     targets: np.ndarray
 
 
+class Job(NamedTuple):
+    """One point of one split, and where its values are kept."""
+
+    seed: int
+    point: Point
+    path: Path
+
+
 def size_of(argv: list[str], splits: int, targets: int) -> Size:
     """The paper's size, or what the options say."""
     given = dict(word[2:].split("=") for word in argv if "=" in word)
@@ -48,18 +63,17 @@ def size_of(argv: list[str], splits: int, targets: int) -> Size:
     return Size(
         int(given.get("splits", 1 if quick else splits)),
         int(given.get("targets", 20 if quick else targets)),
-        "--without-hybrid" not in argv,
         quick,
+        "--anew" in argv,
     )
 
 
-def algorithms(n_features: int, hybrid: bool) -> dict[str, Any]:
+def algorithms(n_features: int) -> dict[str, Any]:
     """The paper's, with those its authors propose; T = 40 + N / 10, WeakLearn.3.cum."""
     boost = rw.RankBoost(n_rounds=40 + n_features // 10, cumulative=True, progress=False)
-    both = {"RankBoost + VSIM": make_pipeline(rw.VSIMFeature(), boost)} if hybrid else {}
     return {
         "RankBoost": boost,
-        **both,
+        "RankBoost + VSIM": make_pipeline(rw.VSIMFeature(), boost),
         "VSIM": rw.VSIM(),
         "VSIM over raters": rw.VSIM(over="rated"),
         "nearest neighbour": rw.NearestNeighbour(),
@@ -77,30 +91,99 @@ def load() -> Any:
         sys.exit(f"this figure needs MovieLens 1M: {error}")
 
 
-def draw(ratings: Any, splits: Iterable[tuple[int, list[Point]]], size: Size, name: str) -> None:
+def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: str) -> None:
     """Run every point of every split, print the means, keep them as JSON."""
-    values: dict[str, dict[str, list[list[float]]]] = {}
+    folder = RESULTS / f"rankboost_{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        Job(
+            seed,
+            point,
+            folder / f"{seed}_{point.name}_{len(point.reference)}_{len(point.targets)}.npz",
+        )
+        for seed, points in splits
+        for point in points
+    ]
+    _run(ratings, [job for job in jobs if size.anew or not job.path.exists()], len(jobs))
+    print(f"{size.splits} splits, at most {size.targets} target users a point")
+    values = {
+        point.name: _read([job.path for job in jobs if job.point.name == point.name])
+        for point in splits[0][1]
+    }
+    (RESULTS / f"rankboost_{name}.json").write_text(json.dumps(_report(values), indent=1))
+
+
+def _run(ratings: Any, jobs: list[Job], n_all: int) -> None:
+    """Split after split, so that what an interrupted run leaves is of use; largest first."""
+    jobs = sorted(jobs, key=lambda job: (job.seed, -len(job.point.reference)))
     start = time.perf_counter()
-    for seed, points in splits:
-        split = halve_users(ratings.user, random_state=seed)
-        for point in points:
-            chosen = algorithms(len(point.reference), size.hybrid)
-            found = compare_rankers(
-                ratings, split, chosen, point.targets, point.reference, missing=FILL
-            )
-            for method, scores in found.items():
-                row = [float(scores[measure]) for measure in PAPER_MEASURES]
-                values.setdefault(point.name, {}).setdefault(method, []).append(row)
-    _print(values, size, time.perf_counter() - start)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"rankboost_{name}.json").write_text(json.dumps(values, indent=1))
+    with ProcessPoolExecutor(initializer=_prepare, initargs=(ratings,)) as pool:
+        seconds = []
+        for done in as_completed([pool.submit(_work, job) for job in jobs]):
+            seconds.append(done.result())
+            left = f"{len(seconds)} of {len(jobs)}, {time.perf_counter() - start:.0f} s"
+            print(left, file=sys.stderr, flush=True)
+    if jobs:
+        cpu, wall = sum(seconds), time.perf_counter() - start
+        print(f"{len(jobs)} of {n_all} points anew: {cpu:.0f} s of CPU, {wall:.0f} s")
 
 
-def _print(values: dict[str, dict[str, list[list[float]]]], size: Size, seconds: float) -> None:
-    print(f"{size.splits} splits, {size.targets} target users a point, {seconds:.0f} s")
-    heads = ("disagree", "AP", "PROT", "coverage")
-    for point, methods in values.items():
-        print(f"\n{point:<26}" + "".join(f"{head:>10}" for head in heads))
-        for method, rows in methods.items():
-            means = np.mean(rows, axis=0)
-            print(f"  {method:<24}" + "".join(f"{value:>10.3f}" for value in means))
+def _prepare(ratings: Any) -> None:
+    """One process for each core: threads inside them would only be in each other's way."""
+    global RATINGS
+    RATINGS = ratings
+    os.environ["RANKWRIGHT_THREADS"] = "1"
+    threadpool_limits(1)
+
+
+def _work(job: Job) -> float:
+    """Keep one table (users x measures) a method; the CPU seconds that it took."""
+    start = time.process_time()
+    point = job.point
+    split = halve_users(RATINGS.user, random_state=job.seed)
+    chosen = algorithms(len(point.reference))
+    found = compare_rankers(RATINGS, split, chosen, point.targets, point.reference, missing=FILL)
+    tables = {name: scores.matrix.T for name, scores in found.items()}
+    half = job.path.with_suffix(".half")
+    with half.open("wb") as file:
+        np.savez_compressed(file, user=point.targets, **tables)
+    half.rename(job.path)
+    return time.process_time() - start
+
+
+def _read(paths: list[Path]) -> dict[str, np.ndarray]:
+    """The values of a point from all of its splits, one below the other."""
+    parts = [np.load(path) for path in paths]
+    tables = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].files}
+    return tables | {GAP: tables["RankBoost"] - tables["VSIM"]}
+
+
+def _report(values: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
+    """Print a table for each measure, methods against points; all of it for the JSON."""
+    report = {}
+    names = [name for name in next(iter(values.values())) if name != "user"]
+    for place, title in enumerate(TITLES):
+        rows = {
+            name: [_mean(tables["user"], tables[name][:, place]) for tables in values.values()]
+            for name in names
+        }
+        report[title] = {name: dict(zip(values, row, strict=True)) for name, row in rows.items()}
+        largest = max(error for row in rows.values() for _, error in row)
+        print(f"\n{title} (standard errors up to {largest:.4f})")
+        _print_row("", values)
+        for name, row in rows.items():
+            _print_row(name, [f"{mean:{'+' * (name == GAP)}.4f}" for mean, _ in row])
+        _print_row("  its standard error", [f"{error:.4f}" for _, error in rows[GAP]])
+    return report
+
+
+def _mean(user: np.ndarray, value: np.ndarray) -> tuple[float, float]:
+    """The mean, and its standard error over users (a user may be in several splits)."""
+    some = ~np.isnan(value)
+    mean = float(value[some].mean())
+    per_user = np.bincount(user[some], value[some] - mean)
+    return mean, float(np.sqrt((per_user**2).sum()) / some.sum())
+
+
+def _print_row(name: str, cells: Iterable[str]) -> None:
+    print(f"  {name:<24}" + "".join(f"{cell:>9}" for cell in cells))

@@ -118,11 +118,15 @@ class _LeastSquares:
         left, right = self._triangle[:, :-1], self._triangle[:, -1]
         if min(left.shape) == 0:
             return np.zeros(left.shape[1]), 0
-        u, spread, vt = linalg.svd(left, full_matrices=False)
+        # With more features than rows, the space of the rows first: its square is far smaller.
+        wide = left.shape[1] > left.shape[0]
+        basis, square = linalg.qr(left.T, mode="economic") if wide else (None, left.T)
+        u, spread, vt = linalg.svd(square.T, full_matrices=False)
         kept = spread > spread[0] * max(left.shape) * np.finfo(np.float64).eps
         rank = int(kept.sum())
         u, spread, vt = u[:, :rank], spread[:rank], vt[:rank]
-        return vt.T @ ((u.T @ right) * spread / (spread**2 + alpha)), rank
+        found = vt.T @ ((u.T @ right) * spread / (spread**2 + alpha))
+        return (basis @ found if wide else found), rank
 
     def _add(self, left: FloatArray, right: FloatArray, weight: FloatArray) -> None:
         self._waiting.append(np.column_stack([left, right]) * np.sqrt(weight)[:, None])
