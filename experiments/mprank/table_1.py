@@ -56,7 +56,7 @@ def complete(kept: dict[str, Any], groups: list[Group], path: Path, quick: bool)
 
 
 def _empty() -> dict[str, Any]:
-    return {"parameters": {}, "MSD": [], "M1D": [], "Misranked": []}
+    return {"parameters": [], "MSD": [], "M1D": [], "Misranked": []}
 
 
 def add_repeat(cells: Any, group: Group, repeat: int, quick: bool) -> None:
@@ -70,7 +70,11 @@ def add_repeat(cells: Any, group: Group, repeat: int, quick: bool) -> None:
                 cells[name]["parameters"] = tune(system, held_out)
         tasks = list(others.tasks(tested, seed=1 + repeat))
         for name, system in SYSTEMS.items():
-            for measure, value in measured(system, cells[name]["parameters"], tasks).items():
+            first, second = cells[name]["parameters"]
+            found = measured(system, first, tasks)
+            if second != first:
+                found["Misranked"] = measured(system, second, tasks)["Misranked"]
+            for measure, value in found.items():
                 cells[name][measure].append(value)
     print(f"{group.name}, repeat {repeat + 1}: {len(tasks)} reviewers", flush=True)
 

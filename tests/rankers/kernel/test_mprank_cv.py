@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.exceptions import DegenerateDataWarning, ParameterError
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.rankers.kernel.centring import centre_gram, scale_gram
+from rankwright.rankers.kernel.cholesky import GramSource
+from rankwright.rankers.kernel.leave_pair_out import pairs_out
 from rankwright.rankers.kernel.sample import Sample
-from rankwright.rankers.kernel.smoother import GramSource, Spectrum, gram_source
+from rankwright.rankers.kernel.spectrum import Spectrum, gram_source
 
 
 def test_the_path_holds_the_error_of_each_pair_of_values(rows: Any) -> None:
@@ -39,7 +42,7 @@ def test_a_small_numerical_rank_is_found_and_loses_nothing() -> None:
     y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300)
     sample = Sample.of(rw.Grades(y, np.arange(300) % 4, sample_weight=rng.uniform(0.5, 2, 300)))
     K = np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(-1))[np.ix_(sample.rows, sample.rows)]
-    source = gram_source(K.copy(), sample)
+    source = gram_source(K.copy(), sample, n_factors=3)
     assert isinstance(source, Spectrum)
     assert source.columns.shape[1] < 150
     model = rw.MPRankCV(Cs=[1.0, 1e3, 1e6], gammas=[0.3]).fit(X, y)
@@ -48,10 +51,36 @@ def test_a_small_numerical_rank_is_found_and_loses_nothing() -> None:
         assert model.path_[0, place] == pytest.approx(single.leave_pair_out(), rel=1e-9)
 
 
-def test_a_full_rank_keeps_the_matrix(twin: Any) -> None:
+def test_a_full_rank_takes_cholesky_factors_for_few_values_of_c(twin: Any) -> None:
     rows = twin.rows("one list")
-    source = gram_source(twin.rbf(rows.X, rows.X), Sample.of(rw.Grades(rows.y)))
-    assert isinstance(source, GramSource)
+    K, sample = twin.rbf(rows.X, rows.X), Sample.of(rw.Grades(rows.y))
+    assert isinstance(gram_source(K.copy(), sample, n_factors=2), GramSource)
+    assert isinstance(gram_source(K.copy(), sample, n_factors=50), Spectrum)
+
+
+@pytest.mark.parametrize("n_queries", [1, 5, 60])
+@pytest.mark.parametrize("gamma", [0.01, 1.0])
+def test_a_long_path_shares_products_and_loses_nothing(n_queries: int, gamma: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(180, 4))
+    weight = rng.choice([0.5, 1.0, 2.0, 3.0], 180)
+    sample = Sample.of(rw.Grades(X[:, 0] ** 2, np.arange(180) % n_queries, sample_weight=weight))
+    K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))[np.ix_(sample.rows, sample.rows)]
+    factors = np.logspace(-6, 3, 50)
+    path = pairs_out(gram_source(K.copy(), sample, 50), factors)
+    centred = centre_gram(scale_gram(K, sample), sample)
+    np.testing.assert_allclose(path, pairs_out(GramSource(sample, centred), factors), rtol=1e-9)
+
+
+def test_a_kernel_that_is_none_is_refused_from_the_c_on_where_it_matters() -> None:
+    rng = np.random.default_rng(0)
+    K = rng.normal(size=(40, 40))
+    K = K + K.T
+    y = rng.normal(size=40)
+    with pytest.raises(DataError, match="not positive semidefinite"):
+        rw.MPRankCV(kernel="precomputed", Cs=np.logspace(-3, 3, 20)).fit(K, y)
+    small = rw.MPRankCV(kernel="precomputed", Cs=np.logspace(-4, -2, 20)).fit(K, y)
+    assert np.isfinite(small.path_).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "precomputed", "poly"])

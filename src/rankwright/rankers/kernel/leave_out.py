@@ -13,12 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright.exceptions import ParameterError
 from rankwright.feedback import Grades
 from rankwright.rankers.kernel.centring import centre_gram, scale_gram
+from rankwright.rankers.kernel.cholesky import GramSource, StreamSource
 from rankwright.rankers.kernel.landmarks import Landmarks
 from rankwright.rankers.kernel.leave_pair_out import approximate_pairs_out, pairs_out, queries_out
 from rankwright.rankers.kernel.magnitude import Problem
 from rankwright.rankers.kernel.sample import Sample
 from rankwright.rankers.kernel.sampled import Estimate, sampled_pairs_out
-from rankwright.rankers.kernel.smoother import GramSource, Source, Spectrum, StreamSource
+from rankwright.rankers.kernel.smoother import Source
+from rankwright.rankers.kernel.spectrum import Spectrum
 
 __all__ = ["TRAINED_ON", "LeaveOut", "Training"]
 
@@ -69,7 +71,7 @@ class LeaveOut:
         _check_average(average)
         factor = self._held("leave_pair_out", sample, refit)
         if exact:
-            return pairs_out(self._source().smoother(factor), average)
+            return float(pairs_out(self._source(), np.array([factor]), average)[0])
         matrix = self._trained_on("leave_pair_out").problem.matrix()
         return approximate_pairs_out(matrix, sample, factor, average)
 

@@ -8,34 +8,36 @@ from scipy import linalg
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers.kernel.centring import centre_gram, factorised, inverse
 from rankwright.rankers.kernel.sample import FloatArray, IntArray, Sample
-from rankwright.rankers.kernel.smoother import BLOCK, Smoother
+from rankwright.rankers.kernel.smoother import Smoother, Source
 
 __all__ = ["approximate_pairs_out", "average_cost", "pair_mass", "pairs_out", "queries_out"]
 
 
-def pairs_out(smoother: Smoother, average: str = "pairs") -> float:
-    """Eq 17: the mean cost of a pair under the model trained without it, exactly.
+def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> FloatArray:
+    """Eq 17 for each C': the mean cost of a pair under the model trained without it, exactly.
 
     Of rows and queries with a weight k one copy is left out and k - 1 stay, as they would if the
     copies stood there.
     """
     from rankwright.rankers.kernel._kernels import left_out_pairs
 
-    sample = smoother.sample
+    sample = source.sample
     copy, once = np.sqrt(sample.copy), sample.once
     alone = copy * np.sqrt(once)[sample.codes]
-    root, error = alone * sample.roots, alone * smoother.error
-    fitted = 1.0 - sample.unit**2 - smoother.diagonal
-    diagonal = 1.0 - sample.copy * (sample.unit**2 + once[sample.codes] * fitted)
-    sums = np.zeros(sample.n_queries)
-    for start in range(0, sample.n_rows, BLOCK):
-        stop = min(start + BLOCK, sample.n_rows)
-        first = int(sample.ptr[sample.codes[start]])
-        left_out_pairs(
-            smoother.block(start, stop, first), start, first, sample.codes, sample.ptr,
-            sample.row_weight, copy, once, root, sample.unit, diagonal, error, sums,
-        )  # fmt: skip
-    return average_cost(sums, sample, average)
+    costs: list[float] = []
+    for smoothers in source.smoothers(factors):
+        errors = alone * smoothers.errors
+        fitted = 1.0 - sample.unit**2 - smoothers.diagonals
+        diagonals = 1.0 - sample.copy * (sample.unit**2 + once[sample.codes] * fitted)
+        sums = np.zeros((len(errors), sample.n_queries))
+        for start, first, values in smoothers.blocks():
+            for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
+                left_out_pairs(
+                    block, start, first, sample.codes, sample.ptr, sample.row_weight, copy, once,
+                    alone * sample.roots, sample.unit, diagonal, error, total,
+                )  # fmt: skip
+        costs.extend(average_cost(one, sample, average) for one in sums)
+    return np.array(costs)
 
 
 def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average: str) -> float:

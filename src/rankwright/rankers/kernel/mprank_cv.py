@@ -16,7 +16,8 @@ from rankwright.rankers.kernel.leave_pair_out import pair_mass, pairs_out
 from rankwright.rankers.kernel.magnitude import MagnitudeRanker, Problem, problem_of
 from rankwright.rankers.kernel.sample import FloatArray, Sample
 from rankwright.rankers.kernel.scatter import Scatter
-from rankwright.rankers.kernel.smoother import Source, Spectrum, gram_source
+from rankwright.rankers.kernel.smoother import Source
+from rankwright.rankers.kernel.spectrum import Spectrum, gram_source
 from rankwright.rankers.learned import floats, real
 
 __all__ = ["MPRankCV"]
@@ -42,8 +43,9 @@ class MPRankCV(MagnitudeRanker):
 
     Every pair of ``Cs`` and ``gammas`` is judged by what a model trained without a pair of rows
     would say about that pair, averaged over all pairs: no data are set aside. Each width costs one
-    pivoted Cholesky factor and, where the numerical rank of the kernel is at most half of m, one
-    eigendecomposition of that size; each C then costs one product.
+    eigendecomposition, of the size of the kernel's numerical rank where that is at most half of m;
+    all values of C then share a dozen or so products of matrices. Up to twelve values of C cost a
+    Cholesky inverse each instead, unless the rank is small.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ class MPRankCV(MagnitudeRanker):
         self.path_ = np.zeros((len(problems), len(factors)))
         best: tuple[float, Problem, int, FloatArray] | None = None
         for row, problem in enumerate(problems):
-            source = _source(problem)
+            source = _source(problem, len(factors))
             self.path_[row] = self._errors(source, factors)
             place = int(np.argmin(self.path_[row]))
             error = float(self.path_[row, place])
@@ -129,7 +131,7 @@ class MPRankCV(MagnitudeRanker):
                 stacklevel=5,
             )
             return np.zeros(len(factors))
-        return np.array([pairs_out(source.smoother(f), self.average) for f in factors])
+        return pairs_out(source, factors, self.average)
 
     def _keep_best(self, error: float, problem: Problem, place: int, alpha: FloatArray) -> None:
         sample = problem.sample
@@ -160,7 +162,7 @@ class MPRankCV(MagnitudeRanker):
         return 2
 
 
-def _source(problem: Problem) -> Source:
+def _source(problem: Problem, n_factors: int) -> Source:
     if problem.is_linear and problem.rows.shape[1] <= problem.sample.n_rows:
         return Spectrum.of_rows(problem.rows, problem.sample)
-    return gram_source(problem.matrix(), problem.sample)
+    return gram_source(problem.matrix(), problem.sample, n_factors)
