@@ -14,25 +14,27 @@ from rankwright.recommend.experts.tastes import Tastes
 NOBODY = np.zeros(0, np.int64), np.zeros(0)
 
 
-def test_similarities_between_items_are_shrunk_correlations() -> None:
+def test_similarities_between_items_are_shrunk_cosines_to_a_power() -> None:
     ratings = make_ratings(40, 12, random_state=1).ratings
-    expert = ItemNeighbours(n_neighbours=11, shrinkage=5.0).fit(ratings)
+    expert = ItemNeighbours(n_neighbours=11, shrinkage=5.0, power=2.0).fit(ratings)
     mean, user, item = biases(ratings)
-    table = np.full((40, 12), np.nan)
-    table[ratings.user, ratings.item] = (
-        ratings.value - mean - user[ratings.user] - item[ratings.item]
-    )
-    for i in range(12):
-        wanted = np.zeros(12)
-        for j in range(12):
-            both = ~np.isnan(table[:, i]) & ~np.isnan(table[:, j])
-            if i != j and both.any():
-                a, b = table[both, i], table[both, j]
-                wanted[j] = a @ b / np.sqrt((a @ a) * (b @ b)) * both.sum() / (both.sum() + 5.0)
-        found = np.zeros(12)
-        kept = expert.neighbour_[i] >= 0
-        found[expert.neighbour_[i][kept]] = expert.similarity_[i][kept]
-        np.testing.assert_allclose(found, np.maximum(wanted, 0.0), atol=1e-12)
+    rest = ratings.value - mean - user[ratings.user] - item[ratings.item]
+    table, known = np.zeros((40, 12)), np.zeros((40, 12))
+    table[ratings.user, ratings.item], known[ratings.user, ratings.item] = rest, 1.0
+    norm, both = np.sqrt((table**2).sum(axis=0)), known.T @ known
+    cosine = table.T @ table / np.outer(norm, norm) * both / (both + 5.0)
+    np.fill_diagonal(cosine, 0.0)
+    found = np.zeros((12, 12))
+    of, place = np.nonzero(expert.neighbour_ >= 0)
+    found[of, expert.neighbour_[of, place]] = expert.similarity_[of, place]
+    np.testing.assert_allclose(found, np.maximum(cosine, 0.0) ** 2, atol=1e-12)
+
+
+def test_the_nearest_items_are_kept() -> None:
+    ratings = make_ratings(40, 12, random_state=1).ratings
+    all_of_them, some = ItemNeighbours(11).fit(ratings), ItemNeighbours(3).fit(ratings)
+    best = -np.sort(-all_of_them.similarity_, axis=1)[:, :3]
+    np.testing.assert_allclose(-np.sort(-some.similarity_, axis=1), best)
 
 
 def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:

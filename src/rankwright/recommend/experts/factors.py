@@ -87,8 +87,10 @@ class Factors(Expert):
     def _system(self, rated: IntArray) -> tuple[FloatArray, FloatArray]:
         d = self.item_.shape[1]
         system = np.zeros((d, d))
-        system[np.tril_indices(d)] = self._moments[rated].sum(axis=0) / self.noise_
-        system = system + np.tril(system, -1).T
+        system[np.triu_indices(d)] = (
+            self._moments[rated].sum(axis=0, dtype=np.float64) / self.noise_
+        )
+        system = system + np.triu(system, 1).T
         system[np.diag_indices(d)] += self.precision_
         return system, self.tastes_.describe(rated) @ self.choice_
 
@@ -101,8 +103,12 @@ class _Side:
     def __init__(self, table: Table, mean: float, about: FloatArray, n_components: int) -> None:
         n, width = table.n_rows, n_components * (n_components + 1) // 2
         self.table, self.rest, self.about = table, table.value - mean, about
+        gram = about.T @ about + self.ridge * np.eye(about.shape[1])
+        self.fitting = np.linalg.solve(
+            gram, about.T
+        )  # times means: their coefficients on ``about``
         self.mean, self.covariance = np.zeros((n, n_components)), np.zeros((n, width))
-        self.diagonal = np.cumsum(np.arange(1, n_components + 1)) - 1
+        self.diagonal = np.flatnonzero(np.equal(*np.triu_indices(n_components)))
         self.prior = np.zeros((n, n_components))
         self.precision = np.ones(n_components)
         self.coef: FloatArray = np.zeros((about.shape[1], n_components))
@@ -117,7 +123,7 @@ class _Side:
     def moments(self) -> FloatArray:
         from rankwright.recommend import _kernels
 
-        moments = np.empty_like(self.covariance)
+        moments = np.empty(self.covariance.shape, np.float32)
         _kernels.pack_moments(self.mean, self.covariance, moments)
         return moments
 
@@ -137,8 +143,7 @@ class _Side:
         return float(self.error.sum())
 
     def _update_prior(self) -> None:
-        gram = self.about.T @ self.about + self.ridge * np.eye(self.about.shape[1])
-        self.coef = np.asarray(np.linalg.solve(gram, self.about.T @ self.mean), np.float64)
+        self.coef = self.fitting @ self.mean
         self.prior = self.about @ self.coef
         variance = ((self.mean - self.prior) ** 2).sum(axis=0)
         variance += self.covariance[:, self.diagonal].sum(axis=0)

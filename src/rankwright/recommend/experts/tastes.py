@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
 from rankwright.data.ratings import Ratings
-from rankwright.recommend.experts.base import FloatArray, IntArray
+from rankwright.recommend.experts.base import FloatArray, IntArray, Table
 
 __all__ = ["Tastes"]
+
+# Of the randomised search for singular vectors.
+OVERSAMPLING = 20
+N_ITERATIONS = 6
 
 
 class Tastes:
@@ -27,13 +32,9 @@ class Tastes:
         self.damping = damping
 
     def fit(self, ratings: Ratings) -> Self:
-        from scipy.sparse import csr_array
-
         users, items = ratings.user_counts, ratings.item_counts
-        scaled = 1.0 / np.sqrt(users[ratings.user] * items[ratings.item])
-        shape = (ratings.n_users, ratings.n_items)
-        chosen = csr_array((scaled, (ratings.user, ratings.item)), shape=shape)
-        left, spread, right = _svd(chosen, min(self.n_tastes, *shape), self.seed)
+        chosen = replace(ratings, value=1.0 / np.sqrt(users[ratings.user] * items[ratings.item]))
+        left, spread, right = _svd(chosen, self.n_tastes, self.seed)
         self.scale_ = np.sqrt(ratings.n_users) / spread
         self.vector_ = right / np.sqrt(np.maximum(items, 1))[:, None]
         about = _with_counts(left * np.sqrt(ratings.n_users), users)
@@ -57,14 +58,13 @@ def _with_counts(vectors: FloatArray, counts: IntArray) -> FloatArray:
     return np.column_stack([vectors, np.ones(len(counts)), np.log1p(counts) - 5.0])
 
 
-def _svd(matrix: Any, rank: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _svd(matrix: Ratings, rank: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The leading singular vectors (randomised, with power iterations), zero ones left out."""
-    n_columns = matrix.shape[1]
-    start = np.random.default_rng(seed).normal(size=(n_columns, min(rank + 20, n_columns)))
-    basis = np.linalg.qr(matrix @ start)[0]
-    for _ in range(6):
-        basis = np.linalg.qr(matrix.T @ basis)[0]
-        basis = np.linalg.qr(matrix @ basis)[0]
-    left, spread, right = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
+    by_user, by_item = Table.by_user(matrix), Table.by_item(matrix)
+    width = min(rank + OVERSAMPLING, matrix.n_users, matrix.n_items)
+    basis = np.random.default_rng(seed).normal(size=(matrix.n_items, width))
+    for _ in range(N_ITERATIONS):
+        basis = np.linalg.qr(by_item.times(by_user.times(basis)))[0]
+    left, spread, turn = np.linalg.svd(by_user.times(basis), full_matrices=False)
     kept = min(rank, int((spread > 1e-8 * spread[0]).sum()))
-    return basis @ left[:, :kept], spread[:kept], right[:kept].T
+    return left[:, :kept], spread[:kept], basis @ turn[:kept].T
