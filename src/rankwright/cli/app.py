@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__
 from rankwright.exceptions import (
@@ -51,6 +51,14 @@ VERBS = {
     "convert": "Write data in another format.",
 }
 
+
+def _shown(default: Any) -> str | None:
+    """A default worth a word in the help."""
+    if default is None or default is False or default == []:
+        return None
+    return ", ".join(default) if isinstance(default, list) else str(default)
+
+
 app = App(
     name="rankwright",
     version=__version__,
@@ -58,6 +66,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
     result_action="return_value",
+    default_parameter=Parameter(negative="", show_default=_shown),
 )
 for _place, (_verb, _help) in enumerate(VERBS.items()):
     _entry = "app" if _verb in ("data", "experiment") else _verb
@@ -96,14 +105,26 @@ def _run(words: list[str]) -> None:
 
     words, config, print_only = take_options(words)
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
-    if config is not None:
-        from cyclopts.config import Toml
-
-        app.config = (Toml(config, must_exist=True),)
+    if words and words[0] in VERBS:
+        _explain(app[words[0]])
+    app.config = () if config is None else _options_of(config)
     if print_only:
         print_config(app, words)
     else:
         app(words, exit_on_error=False)
+
+
+def _options_of(config: str) -> tuple[Any, ...]:
+    from cyclopts.config import Toml
+
+    return (Toml(config, must_exist=True),)
+
+
+def _explain(verb: App) -> None:
+    """Let a verb that is asked for speak for itself: its docstring, with examples, as Markdown."""
+    verb.help_format = "markdown"
+    if verb.default_command is not None:
+        verb.help = None
 
 
 def _stop(message: str, code: int) -> None:

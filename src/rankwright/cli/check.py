@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rankwright.cli.console import print_json
 from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format
@@ -24,13 +21,18 @@ def check(
     /,
     *,
     against: str | None = None,
-    strict: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    strict: bool = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Look for mistakes in data: a line PASS, WARN or FAIL for each rule, with place and fix.
 
     Ends with exit code 3 if the file cannot be read, 1 if a rule failed, else 0.
+
+    ```text
+    rankwright check train.txt --against test.txt
+    rankwright check train.csv --strict --json
+    ```
 
     Parameters
     ----------

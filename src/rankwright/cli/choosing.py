@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.cli.preparing import fit
 from rankwright.cli.settings import make_ranker
 from rankwright.data.items import Items
 from rankwright.data.splits import split_queries
@@ -16,7 +17,7 @@ from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scores import Scores
 
-__all__ = ["Attempt", "candidates", "default_measure", "hold_out", "name_features"]
+__all__ = ["Attempt", "attempt", "candidates", "default_measure", "hold_out"]
 
 MOST_ROUNDS = 500
 PATIENCE = 30
@@ -50,17 +51,23 @@ def default_measure(y: NDArray[np.float64]) -> str:
     return "NDCG@10" if y.min() >= 0 and y.max() <= 30 else "Disagreement"
 
 
-def candidates(items: Items) -> dict[str, dict[str, Any]]:
-    """What to try: linear and boosted rankers; of these, what can learn from such data."""
+def candidates(items: Items, *, judged: bool) -> dict[str, dict[str, Any]]:
+    """What to try: linear and boosted rankers, of these what can learn from such data.
+
+    Where there is nothing to judge them by, the first that is safe.
+    """
     has_gaps = bool(np.isnan(items.X.data if items.is_sparse else items.X).any())
     wide = items.is_sparse and items.n_features > 2000
     tried: dict[str, dict[str, Any]] = {}
     if not has_gaps:
         tried |= {f"RankSVM C={c:g}": {"ranker": "RankSVM", "C": c} for c in (0.01, 1.0, 100.0)}
-    if not wide:
+    if has_gaps or not wide:
         tried["RankBoost thresholds"] = {"ranker": "RankBoost"}
         tried["RankBoost trees"] = {"ranker": "RankBoost", "weak": "tree"}
-    return tried
+    if judged:
+        return tried
+    safe = "RankSVM C=1" if "RankSVM C=1" in tried else "RankBoost thresholds"
+    return {safe: tried[safe]}
 
 
 def attempt(
@@ -73,7 +80,7 @@ def attempt(
     if stops and valid is not None and train.qid is not None:
         model = _boost(settings, train, valid, measures[0])
     else:
-        model = _fit(kind, settings, train)
+        model = fit(make_ranker(kind, settings), train)
     scores = held_out = None
     if valid is not None:
         held_out = model.decision_function(valid.X, **_queries(model, valid))
@@ -84,26 +91,9 @@ def attempt(
     rounds = {"n_rounds": model.n_rounds} if stops and valid is not None else {}
 
     def again(items: Items) -> Any:
-        return _fit(kind, settings | rounds, items)
+        return fit(make_ranker(kind, settings | rounds), items)
 
     return Attempt(name, model, scores, held_out, getattr(model, "validation_", None), again)
-
-
-def _fit(kind: str, settings: dict[str, Any], items: Items) -> Any:
-    model = make_ranker(kind, settings)
-    if type(model).__name__ == "RankSVM" and not settings.get("normalize"):
-        return _scaled(model, items)
-    return model.fit(items.X, items.y, **({} if items.qid is None else {"qid": items.qid}))
-
-
-def _scaled(model: Any, items: Items) -> Any:
-    """Features of one scale, without which no single C suits them all."""
-    from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-
-    scaler = MaxAbsScaler() if items.is_sparse else StandardScaler()
-    pipeline = Pipeline([("scale", scaler), ("rank", model)])
-    return pipeline.fit(items.X, items.y, **({} if items.qid is None else {"rank__qid": items.qid}))
 
 
 def _boost(settings: dict[str, Any], train: Items, valid: Items, measure: str) -> Any:
@@ -127,11 +117,3 @@ def _boost(settings: dict[str, Any], train: Items, valid: Items, measure: str) -
 def _queries(model: Any, items: Items) -> dict[str, Any]:
     by_query = getattr(model, "normalize", None) == "query"
     return {"qid": items.qid} if by_query and items.qid is not None else {}
-
-
-def name_features(model: Any, items: Items) -> None:
-    """Let the model file know the names of its features, so that columns are found by name."""
-    if items.feature_names is None:
-        return
-    first = model.steps[0][1] if hasattr(model, "steps") else model
-    first.feature_names_in_ = np.array(items.feature_names, dtype=object)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rankwright.cli.console import note
 from rankwright.cli.evaluate import Like, named
-from rankwright.cli.files import TableOptions, write_text
+from rankwright.cli.files import TableOptions, write_answer
 from rankwright.cli.files.systems import Judged, System, read_judged, read_system
 from rankwright.exceptions import ParameterError
 from rankwright.metrics.comparison import Comparison
@@ -21,26 +21,32 @@ __all__ = ["compare"]
 
 def compare(
     *files: str,
-    measures: Annotated[list[str], Parameter(alias="-m", negative="")] = ["NDCG@10", "AP"],  # noqa: B006
-    names: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    measures: Annotated[list[str], Parameter(alias="-m")] = ["NDCG@10", "AP"],  # noqa: B006
+    names: list[str] = [],  # noqa: B006
     table: Literal["text", "markdown", "latex", "html"] = "text",
-    intervals: Annotated[bool, Parameter(negative="")] = False,
+    intervals: bool = False,
     baseline: str | None = None,
     test: Literal["randomization", "t", "wilcoxon"] = "randomization",
     alpha: float = 0.05,
     like: Like | None = None,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
     report: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     reading: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Print the table of several systems on the same data, best marked, with significance letters.
 
+    ```text
+    rankwright compare new.rw old.rw test.txt --report page.html
+    rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25
+    rankwright compare new.rw old.rw test.txt --table latex -o table.tex
+    ```
+
     Parameters
     ----------
     files
-        Two systems or more (model files, TREC runs, files of scores), then the data: graded items,
-        or qrels for runs.
+        The systems (model files, TREC runs, files of scores), then the data: graded items, or qrels
+        for runs. One of them may be - (standard input).
     measures
         Names such as NDCG@10, AP, P@5; repeat it, or separate by commas.
     names
@@ -68,15 +74,14 @@ def compare(
         raise ParameterError("compare: give one system or more, and the data last.")
     *paths, data = files
     systems = [read_system(path) for path in paths]
-    widths = {s.model.n_features for s in systems if s.model is not None}
-    judged = read_judged(data, reading, max(widths) if widths else None)
+    judged = read_judged(data, reading, [system.model for system in systems])
     called = _names(paths, [name for given in names for name in given.split(",")])
     scores = {
         name: system.judge(judged, named(measures), like)
         for name, system in zip(called, systems, strict=True)
     }
     comparison = compare_scores(scores, test=test, alpha=alpha, baseline=baseline)
-    write_text([_printed(comparison, "json" if json else table, intervals) + "\n"], output)
+    write_answer([_printed(comparison, "json" if json else table, intervals) + "\n"], output)
     if report is not None:
         _write_report(report, dict(zip(called, systems, strict=True)), judged, comparison, scores)
 

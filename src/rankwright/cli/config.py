@@ -60,11 +60,13 @@ def _check(path: str) -> None:
 
 def print_config(app: App, words: list[str]) -> None:
     """Print the options that this call would run with, as a table of a TOML file."""
-    command, bound, _ = app.parse_args(words, exit_on_error=False)
+    verbs = app.parse_commands(words)[0]
+    if not verbs:
+        raise ParameterError("--print-config: name the verb, such as rankwright train DATA.")
+    _, bound, _ = app.parse_args(words, exit_on_error=False)
     bound.apply_defaults()
-    verb = words[0] if words else command.__name__
     print(f"# {' '.join(['rankwright', *words])}")
-    lines = [f"[{verb}]"]
+    lines = [f"[{'.'.join(verbs)}]"]
     for name, value in bound.arguments.items():
         if bound.signature.parameters[name].kind is Parameter.KEYWORD_ONLY:
             lines += _options(name, value)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["note", "print_json", "suggest", "working"]
+__all__ = ["as_json", "note", "plain_values", "print_json", "suggest", "working"]
 
 
 def note(text: str) -> None:
@@ -18,9 +18,20 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def print_json(content: Any) -> None:
+def as_json(content: Any) -> str:
     """The result for another program; NaN, which JSON cannot say, is null."""
-    print(json.dumps(_plain(content), indent=1, ensure_ascii=False))
+    return json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n"
+
+
+def print_json(content: Any) -> None:
+    """The same on standard output."""
+    print(as_json(content), end="")
+
+
+def plain_values(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters for JSON: numbers and words as they are, other objects as they print."""
+    plain = (str, int, float, bool, type(None), list)
+    return {key: v if isinstance(v, plain) else repr(v) for key, v in params.items()}
 
 
 def suggest(*words: str) -> None:

@@ -7,9 +7,7 @@ import io
 import json as json_module
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from rankwright.cli.console import note, print_json
 from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format, write_text
@@ -28,11 +26,16 @@ def convert(
     /,
     *,
     write_as: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Write data in another format: items as LETOR, CSV, TSV, JSONL or Parquet; runs and qrels as
     TREC, CSV, TSV or JSONL. Numbers keep their last bit.
+
+    ```text
+    rankwright convert train.txt train.csv
+    rankwright convert train.csv.gz - --write-as letor | head
+    ```
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from rankwright.cli.console import note, print_json
 from rankwright.data.datasets import list_datasets, load_dataset
@@ -18,7 +18,7 @@ app = App(name="data", help="Known public data sets.")
 
 
 @app.command(name="list")
-def list_(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def list_(*, json: bool = False) -> None:
     """Name every data set that can be loaded.
 
     Parameters
@@ -41,7 +41,7 @@ def show(
     /,
     *,
     fold: int | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it.
 
@@ -69,7 +69,7 @@ def write(
     *,
     fold: int | None = None,
     part: str = "train",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Write a data set of graded items as a file, or a set of ratings as CSV.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from rankwright.cli.console import note, print_json, suggest
 from rankwright.cli.demonstrations import Part, metasearch, ordinal_stream, ratings, search
@@ -23,11 +21,16 @@ def demo(
     *,
     seed: int = 0,
     report: str = "report.html",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Train every family of rankers on generated data, print how they compare, write a page.
 
     Needs no network and no files. The first run also compiles the kernels, which takes a while.
+
+    ```text
+    rankwright demo
+    rankwright demo --seed 7 --report seven.html
+    ```
 
     Parameters
     ----------

@@ -23,14 +23,20 @@ def evaluate(
     data: str,
     /,
     *,
-    measures: Annotated[list[str], Parameter(alias="-m", negative="")] = ["NDCG@10", "AP"],  # noqa: B006
+    measures: Annotated[list[str], Parameter(alias="-m")] = ["NDCG@10", "AP"],  # noqa: B006
     like: Like | None = None,
-    per_query: Annotated[bool, Parameter(negative="")] = False,
+    per_query: bool = False,
     fail_under: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Measure a system on graded data.
+
+    ```text
+    rankwright evaluate model.rw test.txt
+    rankwright evaluate bm25.run qrels.txt -m AP,P@5
+    rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
+    ```
 
     Parameters
     ----------
@@ -51,9 +57,8 @@ def evaluate(
         JSON instead of a table.
     """
     names = named(measures)
-    model = read_system(system)
-    width = None if model.model is None else model.model.n_features
-    scores = model.judge(read_judged(data, table, width), names, like)
+    read = read_system(system)
+    scores = read.judge(read_judged(data, table, [read.model]), names, like)
     if json:
         print_json({"system": system, "data": data, **_as_dict(scores, per_query)})
     else:

@@ -17,11 +17,10 @@ from rankwright.exceptions import ParameterError, RankwrightError
 __all__ = ["app"]
 
 app = App(name="experiment", help="The tables and figures of the papers.")
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 @app.command(name="list")
-def list_(*, json: Flag = False) -> None:
+def list_(*, json: bool = False) -> None:
     """Name every experiment, and say which has been run.
 
     Parameters
@@ -43,9 +42,9 @@ def list_(*, json: Flag = False) -> None:
 @app.command
 def run(
     *names: str,
-    quick: Flag = False,
+    quick: bool = False,
     report: str | None = None,
-    json: Flag = False,
+    json: bool = False,
 ) -> None:
     """Run experiments by name (a paper, or paper/table).
 
@@ -70,7 +69,7 @@ def run(
 
 @app.command(name="all")
 def all_(
-    *, quick: Flag = False, again: Flag = False, report: str | None = None, json: Flag = False
+    *, quick: bool = False, again: bool = False, report: str | None = None, json: bool = False
 ) -> None:
     """Run every experiment that has no result of this version yet.
 
@@ -95,7 +94,7 @@ def report_(
     *,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
     html: str | None = None,
-    json: Flag = False,
+    json: bool = False,
 ) -> None:
     """Write experiments/RESULTS.md from the results on the disk; nothing is typed by hand.
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from rankwright.cli.console import note, print_json
-from rankwright.cli.files import at_hand, write_text
+from rankwright.cli.console import as_json
+from rankwright.cli.files import at_hand, write_answer
 from rankwright.data.runs import Run
 from rankwright.data.trec import read_qrels, read_run
 from rankwright.exceptions import ParameterError
@@ -20,19 +20,24 @@ def fuse(
     *runs: str,
     method: str = "rrf",
     norm: str = "minmax",
-    weights: Annotated[list[float], Parameter(negative="")] = [],  # noqa: B006
+    weights: list[float] = [],  # noqa: B006
     k: float = 60.0,
     qrels: str | None = None,
     ranker: str = "RankBoost",
-    set: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    set: list[str] = [],  # noqa: B006
     cutoff: int | None = None,
     name: str = "fused",
     output: Annotated[str | None, Parameter(alias="-o")] = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Make one run of several, by a fixed rule or learned from judged queries.
 
     Prints a TREC run.
+
+    ```text
+    rankwright fuse bm25.run dense.run -o fused.run
+    rankwright fuse bm25.run dense.run --method learned --qrels judged.qrels -o learned.run
+    ```
 
     Parameters
     ----------
@@ -73,12 +78,8 @@ def fuse(
         fused = fuse_runs(lists, method, norm=norm, weights=weights or None, k=k, name=name)
     if cutoff is not None:
         fused = fused.top(cutoff)
-    if json:
-        print_json({"name": name, "method": method, "queries": _nested(fused)})
-        return
-    write_text(_lines(fused), output)
-    if output is not None:
-        note(f"{output}: {len(fused):,} rows, {fused.n_queries:,} queries")
+    found = {"name": name, "method": method, "queries": _nested(fused)} if json else None
+    write_answer(_lines(fused) if found is None else [as_json(found)], output)
 
 
 def _read(paths: tuple[str, ...]) -> dict[str, Run]:
@@ -99,9 +100,11 @@ def _learned(
 ) -> Run:
     if qrels is None:
         raise ParameterError("--method learned: give the judged queries with --qrels.")
+    from rankwright.cli.preparing import warn_of_compiling
     from rankwright.cli.settings import make_ranker, parse_settings
     from rankwright.fusion import LearnedFusion
 
+    warn_of_compiling()
     given: dict[str, Any] = dict(parse_settings(settings))
     usual = {"default": 0, "cumulative": True} if ranker.lower() == "rankboost" else {}
     fusion = LearnedFusion(make_ranker(ranker, usual | given))
@@ -123,6 +126,10 @@ def _lines(run: Run) -> Any:
 def _nested(run: Run) -> dict[str, list[dict[str, Any]]]:
     lists: dict[str, list[dict[str, Any]]] = {}
     for row in run.order.tolist():
-        entry = {"item": run.docs[run.doc[row]], "score": float(run.score[row])}
+        entry = {
+            "item": run.docs[run.doc[row]],
+            "rank": int(run.rank[row]),
+            "score": float(run.score[row]),
+        }
         lists.setdefault(str(run.queries[run.query[row]]), []).append(entry)
     return lists

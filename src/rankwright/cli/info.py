@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from cyclopts import Parameter
 
 from rankwright.cli.console import print_json
 from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format
@@ -21,10 +20,15 @@ def info(
     file: str,
     /,
     *,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Say what is in a model or data file.
+
+    ```text
+    rankwright info model.rw
+    rankwright info train.csv --json
+    ```
 
     Parameters
     ----------

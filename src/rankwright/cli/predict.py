@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rankwright.cli.console import print_json
-from rankwright.cli.files import TableOptions, read_items, write_text
-from rankwright.cli.files.systems import features_for
-from rankwright.persist.scorer import load_scorer
+from rankwright.cli.console import as_json
+from rankwright.cli.files import TableOptions, write_answer
+from rankwright.cli.files.systems import features_for, read_for, read_model
 
 __all__ = ["predict"]
 
@@ -20,11 +19,16 @@ def predict(
     /,
     *,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
-    grades: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    grades: bool = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Score items with a model: one number per line, in the order of the data.
+
+    ```text
+    rankwright predict model.rw new.txt
+    cat new.txt | rankwright predict model.rw - -o scores.txt
+    ```
 
     Parameters
     ----------
@@ -39,12 +43,10 @@ def predict(
     json
         A JSON object with a list instead of lines.
     """
-    scorer = load_scorer(model)
-    items = read_items(data, table, graded=False, n_features=scorer.n_features)
+    scorer = read_model(model)
+    items = read_for([scorer], data, table, graded=False)
     X = features_for(scorer, items, model)
     values = scorer.predict(X, items.qid) if grades else scorer.decision_function(X, items.qid)
-    if json:
-        key = "grades" if grades else "scores"
-        print_json({"model": model, "data": data, "n_items": items.n_items, key: values})
-        return
-    write_text((f"{value!r}\n" for value in values.tolist()), output)
+    key = "grades" if grades else "scores"
+    found = {"model": model, "data": data, "n_items": items.n_items, key: values}
+    write_answer([as_json(found)] if json else (f"{v!r}\n" for v in values.tolist()), output)

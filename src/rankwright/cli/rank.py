@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from rankwright.cli.console import print_json
-from rankwright.cli.files import TableOptions, read_items, write_text
-from rankwright.cli.files.systems import features_for
+from rankwright.cli.console import as_json
+from rankwright.cli.files import TableOptions, remark_on_queries, write_answer
+from rankwright.cli.files.systems import features_for, read_for, read_model
 from rankwright.data.items import Items
 from rankwright.exceptions import ParameterError
-from rankwright.persist.scorer import load_scorer
 
 __all__ = ["rank"]
 
@@ -26,16 +25,21 @@ def rank(
     /,
     *,
     cutoff: int | None = None,
-    trec: Annotated[bool, Parameter(negative="")] = False,
+    trec: bool = False,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
     name: str = "rankwright",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Order the items of each query with a model, best first.
 
     Prints query, place, item and score, separated by tabs. Items without an id are called by
     their row in the data, from 1.
+
+    ```text
+    rankwright rank model.rw new.txt --cutoff 10
+    rankwright rank model.rw new.txt --trec --name mine -o mine.run
+    ```
 
     Parameters
     ----------
@@ -56,20 +60,26 @@ def rank(
     """
     if cutoff is not None and cutoff < 1:
         raise ParameterError(f"--cutoff {cutoff}: it must be at least 1.")
-    scorer = load_scorer(model)
-    items = read_items(data, table, graded=False, n_features=scorer.n_features)
+    scorer = read_model(model)
+    items = read_for([scorer], data, table, graded=False)
+    remark_on_queries(items, data)
     scores = scorer.decision_function(features_for(scorer, items, model), items.qid)
     rows = _ordered(items, scores, cutoff)
     if json:
-        lists: dict[str, list[dict[str, Any]]] = {}
-        for query, item, place, score in rows:
-            entry = {"item": item, "rank": place, "score": score}
-            lists.setdefault(str(query), []).append(entry)
-        print_json({"model": model, "data": data, "queries": lists})
+        lines = iter([as_json({"model": model, "data": data, "queries": _nested(rows)})])
     elif trec:
-        write_text((f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows), output)
+        lines = (f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows)
     else:
-        write_text((f"{q}\t{k}\t{item}\t{score:.6g}\n" for q, item, k, score in rows), output)
+        lines = (f"{q}\t{k}\t{item}\t{score:.6g}\n" for q, item, k, score in rows)
+    write_answer(lines, output)
+
+
+def _nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for query, item, place, score in rows:
+        entry = {"item": item, "rank": place, "score": score}
+        lists.setdefault(str(query), []).append(entry)
+    return lists
 
 
 def _ordered(items: Items, scores: Any, cutoff: int | None) -> Iterator[Row]:

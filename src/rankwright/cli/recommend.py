@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from rankwright.cli.console import note, print_json, working
-from rankwright.cli.files import at_hand, write_text
+from rankwright.cli.console import as_json, note, working
+from rankwright.cli.files import at_hand, write_answer
+from rankwright.cli.preparing import warn_of_compiling
 from rankwright.cli.settings import make_ranker, parse_settings, parse_value
 from rankwright.data.ratings import Ratings
 from rankwright.data.ratings_files import read_ratings
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 __all__ = ["recommend"]
 
@@ -20,21 +22,26 @@ def recommend(
     ratings: str,
     /,
     *,
-    user: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
-    new: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    user: list[str] = [],  # noqa: B006
+    new: list[str] = [],  # noqa: B006
     n: Annotated[int, Parameter(alias="-n")] = 10,
-    explain: Annotated[bool, Parameter(negative="")] = False,
+    explain: bool = False,
     ranker: str | None = None,
-    set: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    set: list[str] = [],  # noqa: B006
     ratings_format: str | None = None,
     duplicates: str = "error",
     seed: int = 0,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
 ) -> None:
     """Recommend items that users have not rated yet.
 
     Prints user, place, item and score, separated by tabs.
+
+    ```text
+    rankwright recommend ratings.csv --user 42 -n 5
+    rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
+    ```
 
     Parameters
     ----------
@@ -71,8 +78,11 @@ def recommend(
         raise ParameterError(f"-n {n}: it must be at least 1.")
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
     with at_hand(ratings) as local:
-        data = read_ratings(local, ratings_format, duplicates=duplicates)
-    note(f"{ratings}: {data}")
+        data = _read(local, ratings_format, duplicates)
+    note(f"{ratings}: {str(data).removeprefix('Ratings(').removesuffix(')')}")
+    given = _ratings_of(new, data)
+    wanted = [_id(word, data.users, "user") for word in user]
+    warn_of_compiling()
     from rankwright.recommend.recommender import Recommender
 
     with working("learning"):
@@ -80,10 +90,8 @@ def recommend(
     lists: dict[str, list[Any]] = {}
     reasons: dict[str, Any] = {}
     if new:
-        given = _ratings_of(new, data)
         reasons["new user"] = given
         lists["new user"] = model.recommend_new(given, n)
-    wanted = [_id(word, data.users, "user") for word in user]
     if wanted or not new:
         for key, found in model.recommend_all(n, wanted or None).items():
             reasons[str(key)], lists[str(key)] = key, found
@@ -91,10 +99,19 @@ def recommend(
         who: [str(model.explain(reasons[who], each.item)) for each in found]
         for who, found in (lists.items() if explain else ())
     }
-    if json:
-        print_json(_as_dict(ratings, lists, why))
-    else:
-        write_text(_lines(lists, why), output)
+    write_answer([as_json(_as_dict(ratings, lists, why))] if json else _lines(lists, why), output)
+
+
+def _read(path: str, ratings_format: str | None, duplicates: str) -> Ratings:
+    """Ratings; advice that names arguments of a Python function is said with options instead."""
+    try:
+        return read_ratings(path, ratings_format, duplicates=duplicates)
+    except FileFormatError as error:
+        if "separator=" not in error.fix:
+            raise
+        parts = (error.path, error.line, error.column, error.reason, error.text)
+        fix = "ratings are lines such as user,item,rating; or say --ratings-format"
+        raise FileFormatError(*parts, fix) from None
 
 
 def _lines(lists: dict[str, list[Any]], why: dict[str, list[str]]) -> Any:
@@ -108,7 +125,7 @@ def _lines(lists: dict[str, list[Any]], why: dict[str, list[str]]) -> Any:
 def _as_dict(path: str, lists: dict[str, list[Any]], why: dict[str, list[str]]) -> dict[str, Any]:
     def entry(who: str, place: int, each: Any) -> dict[str, Any]:
         reason = {"why": why[who][place]} if who in why else {}
-        return {"item": each.item, "score": each.score, **reason}
+        return {"item": each.item, "rank": place + 1, "score": each.score, **reason}
 
     users = {
         who: [entry(who, place, each) for place, each in enumerate(found)]
@@ -133,5 +150,7 @@ def _id(word: str, known: Any, what: str) -> Any:
     kind = known.dtype.kind
     key: Any = int(word) if kind in "iu" and word.removeprefix("-").isdigit() else word
     if not (known == key).any():
-        raise DataError(f"{what} {word!r} is not among the {len(known):,} of the ratings.")
+        near = get_close_matches(word, [str(each) for each in known.tolist()], 3)
+        hint = f" Near it: {', '.join(near)}." if near else f" One of them is {known[0]!r}."
+        raise DataError(f"{what} {word!r} is not among the {len(known):,} of the ratings.{hint}")
     return key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 from rankwright.exceptions import ParameterError
@@ -48,7 +49,11 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     from rankwright.rankers.registry import RANKERS
 
     names = {known.lower(): known for known in RANKERS}
-    cls = ranker(names.get(name.lower().replace("-", "").replace("_", ""), name))
+    plain = name.lower().replace("-", "").replace("_", "")
+    near = get_close_matches(plain, names, 1)
+    if plain not in names and near:
+        raise ParameterError(f"ranker {name!r} is unknown. Did you mean {names[near[0]]}?")
+    cls = ranker(names.get(plain, name))
     known = list(inspect.signature(cls).parameters)
     values = {}
     for key, value in settings.items():

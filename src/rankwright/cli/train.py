@@ -13,14 +13,14 @@ from rankwright.cli.choosing import (
     candidates,
     default_measure,
     hold_out,
-    name_features,
 )
-from rankwright.cli.console import note, print_json, suggest, working
+from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
-from rankwright.cli.files import TableOptions, read_items
+from rankwright.cli.files import TableOptions, describe, read_items
+from rankwright.cli.preparing import last_step, name_features, warn_of_compiling
 from rankwright.cli.settings import make_ranker, parse_settings
 from rankwright.data.items import Items
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.metrics.comparison import compare
 from rankwright.persist.models import save
 
@@ -34,17 +34,24 @@ def train(
     output: Annotated[str, Parameter(alias="-o")] = "model.rw",
     valid: str | None = None,
     ranker: str = "auto",
-    set: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
-    measures: Annotated[list[str], Parameter(alias="-m", negative="")] = [],  # noqa: B006
+    set: list[str] = [],  # noqa: B006
+    measures: Annotated[list[str], Parameter(alias="-m")] = [],  # noqa: B006
     seed: int = 0,
     report: str | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
     Without further options, a few rankers learn from four fifths of the queries, the others
     choose the best of them (and when to stop), and the best is trained again on all queries.
+
+    ```text
+    rankwright train train.txt
+    rankwright train train.csv --y judgement --qid search -o shop.rw
+    rankwright train train.txt --valid valid.txt --ranker RankBoost --set n_rounds=200
+    rankwright train train.txt --report page.html
+    ```
 
     Parameters
     ----------
@@ -72,18 +79,19 @@ def train(
     if ranker != "auto":
         _check(ranker, settings, seed)
     elif settings:
-        raise DataError("--set needs --ranker: auto chooses the parameters itself.")
+        raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
     with working(f"reading {data}"):
         items = read_items(data, table)
         other = None if valid is None else read_items(valid, table, n_features=items.n_features)
-    _describe(items, data)
-    part, held_out = (items, other) if other is not None else hold_out(items, seed)
+    describe(items, data)
     _same_features(items, other, valid)
+    part, held_out = (items, other) if other is not None else hold_out(items, seed)
+    if held_out is None:
+        note("too few queries to hold some out: the model is trained on all, and not judged")
+    warn_of_compiling()
     names = named(measures) or [default_measure(items.y), "AP"]
-    tried = [
-        _try(name, each, part, held_out, names)
-        for name, each in _wanted(ranker, settings, items, seed).items()
-    ]
+    wanted = _wanted(ranker, settings, items, judged=held_out is not None)
+    tried = [_try(name, each, part, held_out, names) for name, each in wanted.items()]
     best = _best(tried)
     model = best.model
     if held_out is not None and other is None:
@@ -92,9 +100,8 @@ def train(
             model = best.again(items)
     name_features(model, items)
     save(model, output)
-    comparison = None
-    if held_out is not None:
-        comparison = compare({each.name: each.scores for each in tried if each.scores is not None})
+    judged = {each.name: each.scores for each in tried if each.scores is not None}
+    comparison = compare(judged) if judged else None
     if report is not None:
         from rankwright.cli.reporting import report_on_training
 
@@ -114,7 +121,7 @@ def train(
         return
     if comparison is not None:
         where = valid or "a fifth of the queries, held out"
-        print(f"validation on {where}:\n\n{comparison}\n")
+        print(f"validation on {where}:\n\n{comparison if len(tried) > 1 else best.scores}\n")
     print(f"model: {output} ({best.name})")
     if report is not None:
         print(f"report: {report}")
@@ -130,10 +137,10 @@ def _check(ranker: str, settings: dict[str, Any], seed: int) -> None:
 
 
 def _wanted(
-    ranker: str, settings: dict[str, Any], items: Items, seed: int
+    ranker: str, settings: dict[str, Any], items: Items, *, judged: bool
 ) -> dict[str, dict[str, Any]]:
     if ranker == "auto":
-        return candidates(items)
+        return candidates(items, judged=judged)
     return {type(make_ranker(ranker, settings)).__name__: {"ranker": ranker, **settings}}
 
 
@@ -155,18 +162,6 @@ def _best(tried: list[Attempt]) -> Attempt:
     return judged[known.index(max(known))]
 
 
-def _describe(items: Items, path: str) -> None:
-    note(f"{path}: {str(items).removeprefix('Items(').removesuffix(')')}")
-    if items.y.min() == items.y.max():
-        raise DataError(
-            f"{path}: every item has the grade {items.y[0]:g}, so there is no order to learn. "
-            "Check that this is the column of the grades (--y)."
-        )
-    if items.bad_lines:
-        first = items.bad_lines[0]
-        note(f"{len(items.bad_lines)} bad lines left out, first line {first.line}: {first.reason}")
-
-
 def _same_features(items: Items, other: Items | None, path: str | None) -> None:
     if other is not None and (
         other.n_features != items.n_features or other.feature_names != items.feature_names
@@ -175,9 +170,4 @@ def _same_features(items: Items, other: Items | None, path: str | None) -> None:
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    plain = (str, int, float, bool, type(None), list)
-    return {
-        key: value if isinstance(value, plain) else repr(value)
-        for key, value in last.get_params(deep=False).items()
-    }
+    return plain_values(last_step(model).get_params(deep=False))

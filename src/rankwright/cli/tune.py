@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from rankwright.cli.choosing import default_measure, name_features
-from rankwright.cli.console import note, print_json, suggest
-from rankwright.cli.files import TableOptions, read_items
+from rankwright.cli.choosing import default_measure
+from rankwright.cli.console import note, plain_values, print_json, suggest, working
+from rankwright.cli.evaluate import named
+from rankwright.cli.files import TableOptions, describe, read_items
+from rankwright.cli.preparing import name_features, prepare, warn_of_compiling
 from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist.models import save
+from rankwright.selection.trials import Trial
 
 __all__ = ["tune"]
 
@@ -32,19 +36,25 @@ def tune(
     /,
     *,
     ranker: str = "RankBoost",
-    grid: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
-    set: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006
+    grid: list[str] = [],  # noqa: B006
+    set: list[str] = [],  # noqa: B006
     valid: str | None = None,
     folds: int = 5,
-    measure: Annotated[str | None, Parameter(alias="-m")] = None,
+    measures: Annotated[list[str], Parameter(alias="-m")] = [],  # noqa: B006
     search: Literal["grid", "random"] = "grid",
     trials: int = 20,
     seed: int = 0,
     output: Annotated[str, Parameter(alias="-o")] = "model.rw",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Search the parameters of a ranker on folds of whole queries; train the best on all.
+
+    ```text
+    rankwright tune train.txt --ranker RankSVM
+    rankwright tune train.txt --ranker RankBoost --grid n_rounds=50,200 --grid weak=threshold,tree:8
+    rankwright tune train.txt --valid valid.txt --search random --trials 30
+    ```
 
     Parameters
     ----------
@@ -61,8 +71,8 @@ def tune(
         Choose on these items instead of by cross-validation.
     folds
         How many folds of queries.
-    measure
-        What to choose by (NDCG@10 by default).
+    measures
+        What to choose by: NDCG@10 by default.
     search
         Every combination (grid), or some drawn at random (random).
     trials
@@ -79,18 +89,23 @@ def tune(
     if "random_state" in made.get_params(deep=False) and made.random_state is None:
         made.set_params(random_state=seed)
     space = _space(made, grid)
-    items = read_items(data, table)
-    note(f"{data}: {items}")
-    chosen = measure or default_measure(items.y)
+    with working(f"reading {data}"):
+        items = read_items(data, table)
+        other = None if valid is None else read_items(valid, table, n_features=items.n_features)
+    describe(items, data)
+    chosen = _measure(measures) or default_measure(items.y)
+    warn_of_compiling()
+    model = prepare(made, items)
+    step = "" if model is made else "rank__"
+    space = {step + name: values for name, values in space.items()}
     options: dict[str, Any] = {
         "search": search, "n_trials": trials, "random_state": seed, "progress": _show,
     }  # fmt: skip
-    if valid is not None:
+    if other is not None:
         from rankwright.selection import tune as tune_on
 
-        other = read_items(valid, table, n_features=items.n_features)
-        found = tune_on(made, space, items, other, chosen, **options)
-        model, params, value, tried = found.model, found.params, found.value, found.trials
+        found = tune_on(model, space, items, other, chosen, **options)
+        model, tried = found.model, found.trials
     else:
         from rankwright.selection import RankSearchCV
 
@@ -99,24 +114,21 @@ def tune(
                 f"{data}: {items.n_queries} queries cannot be cut into {folds} folds. Give "
                 "--folds, or --valid with items to choose by."
             )
-        cv = RankSearchCV(made, space, measure=chosen, n_folds=folds, **options)
+        cv = RankSearchCV(model, space, measure=chosen, n_folds=folds, **options)
         cv.fit(items.X, items.y, qid=items.qid)
-        model, params, value, tried = (
-            cv.best_estimator_,
-            cv.best_params_,
-            cv.best_score_,
-            cv.trials_,
-        )
+        model, tried = cv.best_estimator_, cv.trials_
+    tried = replace(tried, trials=tuple(map(_own_names, tried.trials)))
     name_features(model, items)
     save(model, output)
     if json:
-        rows = [{"params": _texts(t.params), "value": t.value} for t in tried.trials]
+        rows = [{"params": plain_values(t.params), "value": t.value} for t in tried.trials]
+        best = {"params": plain_values(tried.best.params), "value": tried.best.value}
         print_json(
             {
                 "model": output,
                 "ranker": type(made).__name__,
                 "measure": chosen,
-                "best": {"params": _texts(params), "value": value},
+                "best": best,
                 "trials": rows,
                 "seconds": round(time.perf_counter() - began, 3),
             }
@@ -124,7 +136,21 @@ def tune(
         return
     print(tried)
     print(f"\nmodel: {output} ({type(made).__name__})")
-    suggest("evaluate", output, "TEST-DATA")
+    suggest("evaluate", output, valid or "TEST-DATA")
+
+
+def _measure(measures: list[str]) -> str | None:
+    names = named(measures)
+    if len(names) > 1:
+        raise ParameterError(f"--measures {','.join(names)}: tune chooses by one measure.")
+    return names[0] if names else None
+
+
+def _own_names(trial: Trial) -> Trial:
+    """Parameters as the ranker calls them, not as a pipeline does."""
+    return replace(
+        trial, params={name.removeprefix("rank__"): v for name, v in trial.params.items()}
+    )
 
 
 def _space(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
@@ -156,14 +182,9 @@ def _values(text: str) -> list[str]:
 
 def _show(done: int, total: int, trial: Any) -> None:
     """A line per trial; on a terminal the line is written over."""
-    words = ", ".join(f"{key}={value}" for key, value in _texts(trial.params).items())
+    words = ", ".join(f"{key}={value}" for key, value in _own_names(trial).params.items())
     line = f"{done} of {total}: {trial.value:.4f}  {words}"
     if sys.stderr.isatty() and done < total:
         print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
     else:
         note(f"\r\033[K{line}" if sys.stderr.isatty() else line)
-
-
-def _texts(params: dict[str, Any]) -> dict[str, Any]:
-    plain = (str, int, float, bool, type(None))
-    return {key: v if isinstance(v, plain) else repr(v) for key, v in params.items()}

@@ -5,26 +5,35 @@ from __future__ import annotations
 import csv
 import dataclasses
 import gzip
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from cyclopts import Group, Parameter
 
+from rankwright.cli.console import note
 from rankwright.cli.files.formats import tell_format
 from rankwright.cli.files.pipes import at_hand
 from rankwright.data.items import Items
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, FileFormatError
 
-__all__ = ["TableOptions", "read_items"]
+__all__ = ["TableOptions", "describe", "read_items", "remark_on_queries"]
 
 READING = Group("How to read the data", sort_key=10)
 
-# The names that columns of grades, queries and ids usually have.
+# The names that columns of grades, queries and ids usually have; case, blanks, _ and - are ignored.
 USUAL = {
-    "y": ("grade", "label", "y", "relevance", "rel", "rating", "target"),
-    "qid": ("qid", "query", "query_id", "queryid", "session"),
-    "docid": ("docid", "doc_id", "document", "document_id", "doc", "id", "item_id"),
-}
+    "y": (
+        "grade", "label", "y", "relevance", "rel", "rating", "target", "judgement", "judgment",
+    ),
+    "qid": ("qid", "query", "queryid", "session", "sessionid", "searchid"),
+    "docid": (
+        "docid", "doc", "document", "documentid", "id", "itemid", "item", "productid", "product",
+        "url",
+    ),
+}  # fmt: skip
 
 
 @Parameter(name="*", group=READING)
@@ -38,12 +47,12 @@ class TableOptions:
         letor, csv, tsv, jsonl, parquet, run or qrels; by default the ending and the first line
         tell.
     y
-        Column of the grade, by name or place from 0 (by default the usual names: grade, label, y,
-        relevance, rel, rating, target).
+        Column of the grade, by name or place from 0 (by default a usual name: grade, label, y,
+        relevance, rel, rating, target, judgement).
     qid
-        Column of the query (qid, query, query_id, queryid, session).
+        Column of the query (qid, query, query id, session, search id).
     docid
-        Column of the id (docid, doc_id, document, document_id, doc, id, item_id).
+        Column of the id (docid, doc, document, id, item, item id, product, url).
     feature
         A column to use as a feature; may be repeated. By default all the others.
     one_hot
@@ -57,18 +66,23 @@ class TableOptions:
     y: str | None = None
     qid: str | None = None
     docid: str | None = None
-    feature: Annotated[list[str], Parameter(negative="")] = dataclasses.field(default_factory=list)
-    one_hot: Annotated[list[str], Parameter(negative="")] = dataclasses.field(default_factory=list)
+    feature: list[str] = dataclasses.field(default_factory=list)
+    one_hot: list[str] = dataclasses.field(default_factory=list)
     on_bad_line: Literal["error", "skip"] = "error"
 
 
 def read_items(
-    path: str, options: TableOptions, *, graded: bool = True, n_features: int | None = None
+    path: str,
+    options: TableOptions,
+    *,
+    graded: bool = True,
+    n_features: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> Items:
     """Read items; ``graded=False`` does not ask for grades, which then may all be 0.
 
-    ``n_features`` is what a model wants: LETOR files get so many columns, and a line with a larger
-    feature number is refused.
+    ``n_features`` and ``names`` are what a model wants. LETOR files get so many columns, and a line
+    with a larger feature number is refused; of a table the columns of these names are taken.
     """
     with at_hand(path) as local:
         kind = tell_format(local, options.read_as)
@@ -80,36 +94,89 @@ def read_items(
             from rankwright.data.tables import read_table
 
             separator = "\t" if kind == "tsv" else None
-            names = _first_line(local, separator)
-            return read_table(local, separator=separator, **_roles(names, options, path, graded))
+            roles = _roles(_first_line(local, separator), options, path, graded, names)
+            with _in_words_of_the_shell():
+                return read_table(local, separator=separator, **roles)
         if kind in ("jsonl", "parquet"):
             from rankwright.data.frames import read_parquet
             from rankwright.data.jsonl import read_jsonl
             from rankwright.data.tables import items_from_frame
 
             table = read_jsonl(local) if kind == "jsonl" else read_parquet(local)
-            return items_from_frame(table, **_roles(list(table), options, path, graded))
+            return items_from_frame(table, **_roles(list(table), options, path, graded, names))
     raise DataError(
         f"{path} is a {kind} file: items with features are needed (LETOR, CSV, TSV, JSONL, "
         "Parquet). Say --read-as if it is one of these."
     )
 
 
-def _roles(names: list[str], options: TableOptions, path: str, graded: bool) -> dict[str, Any]:
+def describe(items: Items, path: str) -> None:
+    """Say on standard error what was read; refuse to learn from a single grade."""
+    note(f"{path}: {str(items).removeprefix('Items(').removesuffix(')')}")
+    if items.bad_lines:
+        first = items.bad_lines[0]
+        note(f"{len(items.bad_lines)} bad lines left out, first line {first.line}: {first.reason}")
+    remark_on_queries(items, path)
+    if items.y.min() == items.y.max():
+        raise DataError(
+            f"{path}: every item has the grade {items.y[0]:g}, so there is no order to learn. "
+            "Check that this is the column of the grades (--y)."
+        )
+
+
+def remark_on_queries(items: Items, path: str) -> None:
+    """Nobody should find out late that a table was taken for one long list."""
+    if items.qid is None and items.feature_names is not None:
+        note(
+            f"{path}: no column is called {', '.join(USUAL['qid'])}, so all items are taken as one "
+            "list. Name the column of the query with --qid."
+        )
+
+
+@contextmanager
+def _in_words_of_the_shell() -> Iterator[None]:
+    """Advice that names arguments of a Python function, said with options instead."""
+    try:
+        yield
+    except FileFormatError as error:
+        _, found, name = error.fix.partition("one_hot=")
+        if not found:
+            raise
+        column = name.strip("[]'\"")
+        fix = (
+            f"if {column} names the query or the item, say --qid or --docid; if its words are "
+            f"values, --one-hot; or choose the features with --feature"
+        )
+        parts = (error.path, error.line, error.column, error.reason, error.text)
+        raise FileFormatError(*parts, fix) from None
+
+
+def _roles(
+    columns: list[str],
+    options: TableOptions,
+    path: str,
+    graded: bool,
+    names: Sequence[str] | None,
+) -> dict[str, Any]:
     """Which columns play which part."""
-    y = _given(options.y, names) if options.y is not None else _usual("y", names)
-    if y is None and graded:
+    roles: dict[str, Any] = {
+        role: _usual(role, columns) if asked is None else _given(asked, columns)
+        for role, asked in (("y", options.y), ("qid", options.qid), ("docid", options.docid))
+    }
+    if roles["y"] is None and graded:
+        if not columns:
+            fix = "check that this is the right file, and that it was written to the end"
+            raise FileFormatError(path, 1, 1, "the file is empty", fix=fix)
         raise DataError(
             f"{path}: no column is called {', '.join(USUAL['y'])}: say which one holds the grade "
-            f"with --y. Columns: {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}."
+            f"with --y. Columns: {', '.join(columns[:12])}{' ...' if len(columns) > 12 else ''}."
         )
-    qid = _given(options.qid, names) if options.qid is not None else _usual("qid", names)
-    docid = _given(options.docid, names) if options.docid is not None else _usual("docid", names)
-    roles: dict[str, Any] = {"y": y, "qid": qid, "docid": docid}
     if options.feature:
-        roles["features"] = [_given(name, names) for name in options.feature]
+        roles["features"] = [_given(name, columns) for name in options.feature]
+    elif names is not None and not options.one_hot and set(names) & set(columns):
+        roles["features"] = [name for name in names if name in columns]
     if options.one_hot:
-        roles["one_hot"] = [_given(name, names) for name in options.one_hot]
+        roles["one_hot"] = [_given(name, columns) for name in options.one_hot]
     return roles
 
 
@@ -120,8 +187,8 @@ def _given(column: str, names: list[str]) -> str | int:
 
 
 def _usual(role: str, names: list[str]) -> str | None:
-    lower = {name.strip().lower(): name.strip() for name in reversed(names)}
-    return next((lower[name] for name in USUAL[role] if name in lower), None)
+    known = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(names)}
+    return next((known[name] for name in USUAL[role] if name in known), None)
 
 
 def _first_line(path: str, separator: str | None) -> list[str]:

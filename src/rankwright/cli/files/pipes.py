@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from rankwright.cli.config import STDIN
+from rankwright.cli.console import note
 from rankwright.data.atomic import atomic_write
 from rankwright.exceptions import DataError, FileFormatError
 
-__all__ = ["at_hand", "write_text"]
+__all__ = ["at_hand", "write_answer", "write_text"]
 
 
 @contextmanager
@@ -36,6 +37,13 @@ def at_hand(path: str) -> Iterator[str]:
             raise FileFormatError(STDIN, *parts) from None
         except DataError as error:
             raise type(error)(str(error).replace(file.name, STDIN)) from None
+
+
+def write_answer(lines: Iterable[str], path: str | None) -> None:
+    """The answer of a verb, where ``--output`` asked for it; a file is announced."""
+    write_text(lines, path)
+    if path not in (None, "-", STDIN):
+        note(f"written: {path}")
 
 
 def write_text(lines: Iterable[str], path: str | None) -> None:

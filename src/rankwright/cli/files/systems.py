@@ -9,22 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.cli.console import note
 from rankwright.cli.files.formats import tell_format
-from rankwright.cli.files.items import TableOptions, read_items
+from rankwright.cli.files.items import TableOptions, read_items, remark_on_queries
 from rankwright.cli.files.pipes import at_hand
 from rankwright.data.align import align
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels
 from rankwright.data.trec import read_qrels, read_run
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ModelFileError
 from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scores import Scores
 from rankwright.persist.scorer import SavedScorer, load_scorer
 
-__all__ = ["Judged", "System", "features_for", "read_judged", "read_system"]
+__all__ = [
+    "Judged",
+    "System",
+    "features_for",
+    "read_for",
+    "read_judged",
+    "read_model",
+    "read_system",
+]
 
 FloatArray = NDArray[np.float64]
+MANY = 50  # items: a few may well have zeros alone in the last features
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,16 +133,50 @@ def features_for(model: SavedScorer, items: Items, path: str) -> Any:
             f"{path} was trained on {model.n_features} features and the data have "
             f"{items.n_features}. Give data of the same kind."
         )
+    _remark_on_width(items, path)
     return items.X
 
 
-def read_judged(path: str, options: TableOptions, n_features: int | None = None) -> Judged:
-    """Items with grades, or qrels, by the kind of the file."""
+def _remark_on_width(items: Items, path: str) -> None:
+    """LETOR files leave out zeros, so data of another kind can look like narrow data."""
+    if items.n_items < MANY:
+        return
+    used = items.X.indices if items.is_sparse else np.flatnonzero(items.X.any(axis=0))
+    width = int(used.max()) + 1 if len(used) else 0
+    if width < items.n_features:
+        note(
+            f"the data have nothing but 0 after feature {width}, and {path} knows "
+            f"{items.n_features} features: are they of the same kind?"
+        )
+
+
+def read_judged(
+    path: str, options: TableOptions, models: Sequence[SavedScorer | None] = ()
+) -> Judged:
+    """Items with grades, or qrels, by the kind of the file; with what these models want to see."""
     with at_hand(path) as local:
         kind = tell_format(local, options.read_as)
         if kind == "qrels":
             return Judged(path, qrels=read_qrels(local))
-        return Judged(path, items=read_items(local, options, n_features=n_features))
+        items = read_for([model for model in models if model is not None], local, options)
+    remark_on_queries(items, path)
+    return Judged(path, items=items)
+
+
+def read_for(
+    models: Sequence[SavedScorer], path: str, options: TableOptions, *, graded: bool = True
+) -> Items:
+    """Items with the features that models want, by name where the models know names."""
+    width = max((model.n_features for model in models), default=None)
+    known = [model.feature_names for model in models if model.feature_names is not None]
+    names = list(dict.fromkeys(name for each in known for name in each)) or None
+    return read_items(path, options, graded=graded, n_features=width, names=names)
+
+
+def read_model(path: str) -> SavedScorer:
+    """A model file, also from a pipe."""
+    with at_hand(path) as local:
+        return load_scorer(local)
 
 
 def read_system(path: str, name: str | None = None) -> System:
@@ -143,8 +187,11 @@ def read_system(path: str, name: str | None = None) -> System:
             return System(name or path, run=read_run(local))
         if kind == "scores":
             return System(name or path, scores=_read_scores(local))
-        if local != path and kind != "model":
-            raise DataError(f"<stdin> is neither a model, a run nor scores; it looks like {kind}.")
+        if kind in ("qrels", "csv", "tsv", "jsonl", "parquet"):
+            raise ModelFileError(
+                f"{path} is no model, run or file of scores; it looks like {kind}. The systems "
+                "come first, the data last."
+            )
         return System(name or path, model=load_scorer(local))
 
 
