@@ -45,8 +45,8 @@ def main(argv: list[str]) -> None:
     folder, name, target = Path(argv[0]), argv[1], Path(argv[2])
     quick = "--quick" in argv[3:]
     sys.path.insert(0, str(folder.parent))
-    opened = _note_data_files()
     results = folder / "_results"
+    opened, reread = _note_opened(os.environ.get("RANKWRIGHT_DATA")), _note_opened(str(results))
     began, before = time.perf_counter(), _written(results)
     tee = _Tee(sys.stdout)
     sys.stdout = tee
@@ -56,40 +56,48 @@ def main(argv: list[str]) -> None:
     finally:
         sys.stdout = tee._below
     after = _written(results)
+    kept = {path: when for path, when in before.items() if os.path.realpath(path) in reread}
     fresh = [path for path, when in after.items() if before.get(path) != when]
     record = Record(
         name=name,
         about=(module.__doc__ or "").strip().splitlines()[0] if module.__doc__ else "",
         quick=quick,
         seconds=round(time.perf_counter() - began, 1),
-        finished=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        finished=_date(time.time()),
         version=__version__,
         seed="fixed in the script: trial k draws with seed k",
         environment=environment(),
+        resumed={path.name: _date(when / 1e9) for path, when in kept.items()},
         data={_shown(path): _sha256(path) for path in sorted(opened)},
         output=tee.text.getvalue(),
-        files={path.name: json.loads(path.read_text("utf-8")) for path in fresh},
+        files={p.name: json.loads(p.read_text("utf-8")) for p in dict.fromkeys([*fresh, *kept])},
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(target, mode=0o666) as file:
         file.write(json.dumps(asdict(record), indent=1).encode())
 
 
-def _note_data_files() -> set[str]:
-    """Every file under RANKWRIGHT_DATA that is opened from now on."""
+def _note_opened(root: str | None) -> set[str]:
+    """Every file under a folder that is read from now on before it is written."""
     opened: set[str] = set()
-    root = os.environ.get("RANKWRIGHT_DATA")
+    written: set[str] = set()
     if root:
         real = os.path.realpath(root) + os.sep
 
         def note(event: str, arguments: tuple[Any, ...]) -> None:
             if event == "open" and isinstance(arguments[0], str | bytes):
                 path = os.path.realpath(os.fsdecode(arguments[0]))
-                if path.startswith(real) and os.path.isfile(path):
+                if isinstance(arguments[1], str) and "w" in arguments[1]:
+                    written.add(path)
+                elif path.startswith(real) and os.path.isfile(path) and path not in written:
                     opened.add(path)
 
         sys.addaudithook(note)
     return opened
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _shown(path: str) -> str:

@@ -26,6 +26,7 @@ class Record:
     finished : str, date and time (UTC)
     version : str, of rankwright
     seed : str, what seeds the trials
+    resumed : dict of name to date (UTC) of result files of earlier runs that it went on from
     environment : dict, versions of what it ran on
     data : dict of path to SHA-256 of every data file that was opened
     output : str, what was printed: the paper's figures and ours
@@ -39,6 +40,7 @@ class Record:
     finished: str
     version: str
     seed: str
+    resumed: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
     output: str = ""
@@ -51,7 +53,13 @@ class Record:
     def words(self) -> str:
         """One line for a list."""
         kind = "quick, few trials" if self.quick else "full"
-        return f"{kind}, {self.seconds:.0f} s, {self.finished}, version {self.version}"
+        return f"{kind}, {self.time_taken()}, {self.finished}, version {self.version}"
+
+    def time_taken(self) -> str:
+        """The seconds, and that they are not all where the run went on from kept results."""
+        if not self.resumed:
+            return f"{self.seconds:.0f} s"
+        return f"{self.seconds:.0f} s after results kept from {min(self.resumed.values())}"
 
     def summary(self) -> dict[str, Any]:
         """All but the bulk."""

@@ -34,7 +34,7 @@ def _part(record: Record) -> str:
     lines_ = [
         f"## {record.name}\n",
         f"{record.about}\n" if record.about else "",
-        f"`rankwright experiment run {record.name}{quick}`: {record.seconds:.0f} s, "
+        f"`rankwright experiment run {record.name}{quick}`: {record.time_taken()}, "
         f"{record.finished} UTC, rankwright {record.version}.{few}\n",
         "```text",
         _printed(record),
