@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from rankwright.feedback.base import FloatArray, IntArray
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.columns import Columns
-from rankwright.rankers.boosting.terms import Flags
+from rankwright.rankers.boosting.terms import Flags, pointers
 
-__all__ = ["Asked", "BinnedScan", "Gains", "Scan", "SortedScan", "Weighted", "pointers", "take_all"]
+__all__ = ["Asked", "BinnedScan", "Gains", "Scan", "SortedScan", "Weighted", "take_all"]
 
 Asked = tuple[IntArray, IntArray, IntArray]  # features, cuts, defaults
 
@@ -165,10 +165,8 @@ class SortedScan(Scan):
             self.abstains[feature] = column.abstains
 
         self._each_feature(read)
-        self._ptr = pointers(pieces)
-        self._order = take_all(pieces)
-        self._absent_ptr = pointers(absent)
-        self._absent = take_all(absent)
+        self._ptr, self._order = take_all(pieces)
+        self._absent_ptr, self._absent = take_all(absent)
         # Blocks of whole pairs: the kernel takes two columns at a time.
         twos = ranges(-(-self.n_features // 2), len(self.blocks))
         self._pairs = [(2 * a, min(2 * b, self.n_features)) for a, b in twos]
@@ -233,15 +231,11 @@ class SortedScan(Scan):
         return 0
 
 
-def pointers(pieces: list[Any]) -> IntArray:
-    return np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
-
-
-def take_all(pieces: list[Any]) -> Any:
-    """All pieces in one array; each is let go as soon as it is copied."""
-    ptr = pointers(pieces)
+def take_all(pieces: list[Any]) -> tuple[IntArray, Any]:
+    """Where each piece starts, and all in one array; each is let go as soon as it is copied."""
+    ptr = pointers([len(piece) for piece in pieces])
     out = np.empty(int(ptr[-1]), pieces[0].dtype)
     for i in range(len(pieces)):
         out[ptr[i] : ptr[i + 1]] = pieces[i]
         pieces[i] = pieces[i][:0].copy()
-    return out
+    return ptr, out

@@ -12,7 +12,16 @@ from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
 from rankwright.feedback.base import FloatArray, IntArray
 from rankwright.parallel import Team, ranges
 
-__all__ = ["NO_MASS", "Flags", "LevelTerm", "PairTerm", "count_roles", "number_rows", "pointers", "read_terms"]
+__all__ = [
+    "NO_MASS",
+    "Flags",
+    "LevelTerm",
+    "PairTerm",
+    "count_roles",
+    "number_rows",
+    "pointers",
+    "read_terms",
+]
 
 Flags = NDArray[np.uint8]
 NO_MASS: FloatArray = np.zeros(0)

@@ -8,72 +8,85 @@ the feature; what a row changes is noted at its code, and a sum over codes gives
 import numpy as np
 from numba import njit
 
+MAX_LEVELS = 8  # of a query that is described by a few numbers; the others have trees
+
 
 @njit(cache=True, nogil=True)
-def pair_factors(
-    query_ptr, grade, query_weight, magnitude, shift, high, low, widths, table_ptr, tables
-):
-    """For each query with few levels: what a pair of its levels multiplies rising * falling by.
+def _read_write(number, level, n, rise, fall, factors):
+    """How a member of a level reads and writes one of the numbers that a scan keeps of a query.
 
-    widths     (n_queries,) int64: how many levels the tables of a query have room for; 0: no tables
-    table_ptr  (n_queries,) int64: where the two tables (level, level) of a query start
-    tables     [level, other] is the factor where the other level is the upper, then where it is
-               the lower; zero elsewhere                                            written
+    Of n levels it keeps 2n - 2 numbers: for each level but the lowest, the weight per unit of
+    ``falling`` of the pairs down to members that were hit; for each but the highest, the weight per
+    unit of ``rising`` of the pairs up to members that were hit.
     """
-    for query in range(len(query_ptr) - 1):
-        width, at = widths[query], table_ptr[query]
-        if width == 0:
-            continue
+    if number < n - 1:
+        upper = number + 1
+        return (fall if level == upper else 0.0), (
+            factors[level, upper] * rise if level < upper else 0.0
+        )
+    lower = number - (n - 1)
+    if lower >= n - 1:
+        return 0.0, 0.0
+    return (rise if level == lower else 0.0), (
+        factors[lower, level] * fall if level > lower else 0.0
+    )
+
+
+@njit(cache=True, nogil=True)
+def describe_members(
+    first, last, level_ptr, query_ptr, grade, query_weight, magnitude, shift, high, low, lower_sum,
+    upper_sum, rising, falling, factor_ptr, all_factors, quad_ptr, quads, sides,
+):  # fmt: skip
+    """Queries first .. last: all that hitting a member does, as a few numbers to read and write.
+
+    factor_ptr  (n_queries + 1,) int64: where the factors of a query start; it has none if it has
+                too many levels for this
+    all_factors [lower level, upper level] is what rising * falling is multiplied by    written
+    quad_ptr    (n_queries,) int64: where the quads of a query start: those for its first four
+                numbers, one for each member, then those for the next four
+    quads       (n_quads, 8) float64: what a member reads of four numbers by, what it adds  written
+    sides       (n_members, 2) float64: the weight of all pairs as upper, and as lower      written
+    """
+    for query in range(first, last):
         start, n = query_ptr[query], query_ptr[query + 1] - query_ptr[query]
+        if factor_ptr[query + 1] == factor_ptr[query]:
+            continue
+        factors = all_factors[factor_ptr[query] : factor_ptr[query + 1]].reshape(n, n)
         for a in range(n):
             for b in range(a + 1, n):
                 gap = grade[start + b] - grade[start + a] if magnitude[query] else 1.0
-                factor = (
+                factors[a, b] = (
                     query_weight[query] * gap * np.exp(high[start + a] - low[start + b] - shift)
                 )
-                tables[at + a * width + b] = factor
-                tables[at + width * width + b * width + a] = factor
-
-
-def _run_of_width(width):
-    """A loop over the entries of one query and feature, for tables with so many levels."""
-
-    @njit(cache=True, nogil=True)
-    def run(
-        members, codes, begin, end, level_of, at, tables, rising, falling, below, above, all_below,
-        all_above, right, wrong,
-    ):  # fmt: skip
-        """Hit the members one by one; add what that changes to right and wrong at their codes.
-
-        below[l]  weight that a member of level l has as the upper of pairs whose lower is hit
-        above[l]  weight that it has as the lower of pairs whose upper is hit
-        all_*     the same, whether hit or not
-        """
-        for k in range(begin, end):
-            member, code = members[k], codes[k]
-            level, rise, fall = level_of[member], rising[member], falling[member]
-            right[code] += fall * (all_below[level] - below[level]) - rise * above[level]
-            wrong[code] += rise * (all_above[level] - above[level]) - fall * below[level]
-            # Over all levels, most of them with factor zero: a loop of known length is unrolled.
-            row = at + level * width
-            for other in range(width):
-                below[other] += tables[row + other] * rise
-            for other in range(width):
-                above[other] += tables[row + width * width + other] * fall
-
-    return run
-
-
-_run_4, _run_8, _run_32 = _run_of_width(4), _run_of_width(8), _run_of_width(32)
+        first_member, n_members = level_ptr[start], level_ptr[start + n] - level_ptr[start]
+        for level in range(n):
+            below, above = 0.0, 0.0
+            for other in range(level):
+                below += factors[other, level] * lower_sum[start + other]
+            for other in range(level + 1, n):
+                above += factors[level, other] * upper_sum[start + other]
+            begin, end = level_ptr[start + level], level_ptr[start + level + 1]
+            for k in range(begin, end):
+                sides[k, 0], sides[k, 1] = falling[k] * below, rising[k] * above
+            for number in range(n // 2 * 4):
+                by_rise = _read_write(number, level, n, 1.0, 0.0, factors)
+                by_fall = _read_write(number, level, n, 0.0, 1.0, factors)
+                offset = quad_ptr[query] + number // 4 * n_members - first_member
+                column = number % 4
+                for k in range(begin, end):
+                    at = k + offset
+                    quads[at, column] = by_rise[0] * rising[k] + by_fall[0] * falling[k]
+                    quads[at, column + 4] = by_rise[1] * rising[k] + by_fall[1] * falling[k]
 
 
 @njit(cache=True, nogil=True)
 def _hit_absent(
-    members, begin, end, level_of, level_ptr, first_level, n, width, at, tables, lower_sum,
-    upper_sum, rising, falling, below, above, all_below, all_above,
+    members, begin, end, level_of, level_ptr, first_level, factors, lower_sum, upper_sum, rising,
+    falling, state,
 ):  # fmt: skip
     """Hit the members of a query that have no entry, level by level; what that changes."""
-    right, wrong = 0.0, 0.0
+    right, wrong, n = 0.0, 0.0, len(factors)
+    state[:] = 0.0
     for level in range(n):
         left = level_ptr[first_level + level + 1] - level_ptr[first_level + level]
         rise, fall = lower_sum[first_level + level], upper_sum[first_level + level]
@@ -84,23 +97,50 @@ def _hit_absent(
                 left -= 1
         if left == 0:  # what is left of the sums is rounding
             continue
-        right += fall * (all_below[level] - below[level]) - rise * above[level]
-        wrong += rise * (all_above[level] - above[level]) - fall * below[level]
-        for other in range(n):
-            below[other] += tables[at + level * width + other] * rise
-            above[other] += tables[at + width * width + level * width + other] * fall
+        for other in range(level):
+            right += fall * factors[other, level] * lower_sum[first_level + other]
+        for other in range(level + 1, n):
+            wrong += rise * factors[level, other] * upper_sum[first_level + other]
+        both = 0.0
+        for number in range(2 * n - 2):
+            read, write = _read_write(number, level, n, rise, fall, factors)
+            both += read * state[number]
+            state[number] += write
+        right -= both
+        wrong -= both
     return right, wrong
 
 
 @njit(cache=True, nogil=True)
+def _hit_run(members, begin, end, quads, shift, state, number, both):
+    """Hit members one by one; adds to ``both`` the weight of their pairs with those hit before.
+
+    quads  the four numbers of a member are in row ``member + shift``
+    state  how the numbers start; these four from ``number`` on
+    """
+    a, b, c, d = state[number], state[number + 1], state[number + 2], state[number + 3]
+    for k in range(begin, end):
+        at = np.uint64(members[k] + shift)  # unsigned: an index that cannot be negative is cheaper
+        both[k - begin] += (quads[at, 0] * a + quads[at, 1] * b) + (
+            quads[at, 2] * c + quads[at, 3] * d
+        )
+        a += quads[at, 4]
+        b += quads[at, 5]
+        c += quads[at, 6]
+        d += quads[at, 7]
+
+
+@njit(cache=True, nogil=True)
 def level_changes(
-    features, members, codes, run_ptr, level_of, level_ptr, query_ptr, widths, table_ptr, tables,
-    lower_sum, upper_sum, rising, falling, absent_hit, bases, right, wrong,
+    features, members, codes, run_ptr, level_of, level_ptr, query_ptr, factor_ptr, all_factors,
+    quad_ptr, quads, sides, lower_sum, upper_sum, rising, falling, absent_hit, bases, changes,
 ):  # fmt: skip
     """Some features: how the weights of right and wrong pairs change at each code.
 
     Query by query, members are hit in the order of descending values; what each changes is added at
-    its code. A few features together, so that a query's numbers are in the cache for all of them.
+    its code. A pair of which both are hit is neither right nor wrong any more: so a member changes
+    the two weights by that of its pairs as upper (as lower), less that of its pairs with members
+    that were hit before.
 
     features       (n,) int64
     members, codes (n_entries,): members by feature and query, codes descending
@@ -108,49 +148,41 @@ def level_changes(
     level_of       (n_members,) int32: the level inside the query
     absent_hit     (n,) bool: whether members without entry are hit before all others, at the base
     bases          (n,) int64: the index for members without entry, one above the highest code
-    right, wrong   (n, max(bases) + 1) float64, added to
+    changes        (n, max(bases) + 1, 2) float64, added to
     """
-    below, above = np.zeros(32), np.zeros(32)
-    all_below, all_above = np.zeros(32), np.zeros(32)
-    for query in range(len(query_ptr) - 1):
-        at, width = table_ptr[query], widths[query]
-        if width == 0:
-            continue
-        base_level, n = query_ptr[query], query_ptr[query + 1] - query_ptr[query]
-        for level in range(n):
-            all_below[level], all_above[level] = 0.0, 0.0
-            for other in range(n):
-                row = at + level * width + other
-                all_below[level] += tables[row + width * width] * lower_sum[base_level + other]
-                all_above[level] += tables[row] * upper_sum[base_level + other]
+    n_queries = len(query_ptr) - 1
+    longest = 0
+    for query in range(n_queries):
+        n = level_ptr[query_ptr[query + 1]] - level_ptr[query_ptr[query]]
+        longest = max(longest, n)
+    both, state = np.empty(longest), np.zeros(4 * MAX_LEVELS)
+    # A few queries at a time: then both they and the codes of a feature stay in the cache.
+    for block in range(0, n_queries, 8):
         for i in range(len(features)):
-            begin, end = run_ptr[features[i], query], run_ptr[features[i], query + 1]
-            if begin == end:
-                continue
-            below[:] = 0.0
-            above[:] = 0.0
-            if absent_hit[i]:
-                more, less = _hit_absent(
-                    members, begin, end, level_of, level_ptr, base_level, n, width, at, tables,
-                    lower_sum, upper_sum, rising, falling, below, above, all_below, all_above,
-                )  # fmt: skip
-                right[i, bases[i]] += more
-                wrong[i, bases[i]] += less
-            if width == 4:
-                _run_4(
-                    members, codes, begin, end, level_of, at, tables, rising, falling, below, above,
-                    all_below, all_above, right[i], wrong[i],
-                )  # fmt: skip
-            elif width == 8:
-                _run_8(
-                    members, codes, begin, end, level_of, at, tables, rising, falling, below, above,
-                    all_below, all_above, right[i], wrong[i],
-                )  # fmt: skip
-            else:
-                _run_32(
-                    members, codes, begin, end, level_of, at, tables, rising, falling, below, above,
-                    all_below, all_above, right[i], wrong[i],
-                )  # fmt: skip
+            for query in range(block, min(block + 8, n_queries)):
+                begin, end = run_ptr[features[i], query], run_ptr[features[i], query + 1]
+                n = query_ptr[query + 1] - query_ptr[query]
+                if begin == end or factor_ptr[query + 1] == factor_ptr[query]:
+                    continue
+                first_level = query_ptr[query]
+                first, last = level_ptr[first_level], level_ptr[first_level + n]
+                state[:] = 0.0
+                if absent_hit[i]:
+                    factors = all_factors[factor_ptr[query] : factor_ptr[query + 1]].reshape(n, n)
+                    more, less = _hit_absent(
+                        members, begin, end, level_of, level_ptr, first_level, factors, lower_sum,
+                        upper_sum, rising, falling, state,
+                    )  # fmt: skip
+                    changes[i, bases[i], 0] += more
+                    changes[i, bases[i], 1] += less
+                both[: end - begin] = 0.0
+                for quad in range(n // 2):
+                    shift = quad_ptr[query] + quad * (last - first) - first
+                    _hit_run(members, begin, end, quads, shift, state, 4 * quad, both)
+                for k in range(begin, end):
+                    member, code = np.uint32(members[k]), np.uint32(codes[k])
+                    changes[i, code, 0] += sides[member, 0] - both[k - begin]
+                    changes[i, code, 1] += sides[member, 1] - both[k - begin]
 
 
 @njit(cache=True, nogil=True)
@@ -176,7 +208,7 @@ def _gapped_before(trees, place, y, gaps):
 
 @njit(cache=True, nogil=True)
 def _move_wide(level, n, y, gaps, as_low, as_up, rise, fall, lower, upper, all_lower, all_upper):
-    """As _move_member, with sums over levels in binary indexed trees.
+    """Hit a member, with sums over levels in binary indexed trees: what that changes.
 
     lower, upper      (2, n + 1): what is hit; the upper ones count levels from the top, -y for y
     all_lower, all_upper   the same for all members
@@ -194,7 +226,7 @@ def _move_wide(level, n, y, gaps, as_low, as_up, rise, fall, lower, upper, all_l
 @njit(cache=True, nogil=True)
 def wide_changes(
     query, features, members, codes, run_ptr, level_of, level_ptr, query_ptr, grade, magnitude,
-    as_low, as_up, lower_sum, upper_sum, rising, falling, absent_hit, bases, right, wrong,
+    as_low, as_up, lower_sum, upper_sum, rising, falling, absent_hit, bases, changes,
 ):  # fmt: skip
     """As level_changes, for one query with many levels: O(log levels) a member.
 
@@ -225,20 +257,20 @@ def wide_changes(
                         level, n, y, gaps, low, up, rest_low[level], rest_up[level], lower, upper,
                         all_lower, all_upper,
                     )  # fmt: skip
-                    right[i, bases[i]] += more
-                    wrong[i, bases[i]] += less
+                    changes[i, bases[i], 0] += more
+                    changes[i, bases[i], 1] += less
         for k in range(begin, end):
             member = members[k]
             more, less = _move_wide(
                 level_of[member], n, y, gaps, low, up, rising[member], falling[member], lower,
                 upper, all_lower, all_upper,
             )  # fmt: skip
-            right[i, codes[k]] += more
-            wrong[i, codes[k]] += less
+            changes[i, codes[k], 0] += more
+            changes[i, codes[k], 1] += less
 
 
 @njit(cache=True, nogil=True)
-def pair_changes(code_of, lower, upper, share, absent_code, right, wrong):
+def pair_changes(code_of, lower, upper, share, absent_code, change):
     """The same for a list of pairs.
 
     code_of      (n_rows,) int32: the code of each row, -1 where the feature abstains
@@ -251,13 +283,13 @@ def pair_changes(code_of, lower, upper, share, absent_code, right, wrong):
         if up < 0:
             up = absent_code
         if up > down:
-            right[up] += share[p]
+            change[up, 0] += share[p]
             if down >= 0:
-                right[down] -= share[p]
+                change[down, 0] -= share[p]
         elif down > up:
-            wrong[down] += share[p]
+            change[down, 1] += share[p]
             if up >= 0:
-                wrong[up] -= share[p]
+                change[up, 1] -= share[p]
 
 
 @njit(cache=True, nogil=True)
@@ -272,45 +304,45 @@ def signed_gain(right, wrong, dust):
 
 
 @njit(cache=True, nogil=True)
-def best_changes(right, wrong, n_cuts, tolerance, dust):
+def best_changes(change, n_cuts, tolerance, dust):
     """The best cut of either sign from the changes at each code, which become sums above.
 
-    After the call ``right[c + 1]`` and ``wrong[c + 1]`` are the weights at cut c; cut -1 hits all.
+    After the call ``change[c + 1]`` holds the weights at cut c; cut -1 hits all.
     """
-    above, below = right[n_cuts + 1], wrong[n_cuts + 1]
+    above, below = change[n_cuts + 1, 0], change[n_cuts + 1, 1]
     high, high_cut, low, low_cut = 0.0, -2, 0.0, -2
     for cut in range(n_cuts - 1, -2, -1):
-        above += right[cut + 1]
-        below += wrong[cut + 1]
-        right[cut + 1], wrong[cut + 1] = above, below
+        above += change[cut + 1, 0]
+        below += change[cut + 1, 1]
+        change[cut + 1, 0], change[cut + 1, 1] = above, below
         if cut < 0:
             break
-        # 1 - Z is never more than the difference of the weights: no root is taken in vain.
-        if above - below > high + tolerance:
+        # 1 - Z > least needs right + wrong - least > 2 sqrt(right wrong): no root in vain.
+        right, wrong = above if above > dust else 0.0, below if below > dust else 0.0
+        rest = right + wrong - tolerance - (high if right > wrong else -low)
+        if rest > 0.0 and rest * rest > 3.999999 * right * wrong:
             gain = signed_gain(above, below, dust)
             if gain > high + tolerance:
                 high, high_cut = gain, cut
-        elif above - below < low - tolerance:
-            gain = signed_gain(above, below, dust)
-            if gain < low - tolerance:
+            elif gain < low - tolerance:
                 low, low_cut = gain, cut
     return high, high_cut, low, low_cut, signed_gain(above, below, dust)
 
 
 @njit(cache=True, nogil=True)
 def gains_of_changes(
-    features, defaults, n_cuts, abstains, right, wrong, tolerance, dust, asked_feature, asked_cut,
+    features, defaults, n_cuts, abstains, changes, tolerance, dust, asked_feature, asked_cut,
     asked_default, asked_gain, top, top_cut, bottom, bottom_cut, listed,
 ):  # fmt: skip
     """The best cuts of some features from their changes, and the gains of the cuts asked for.
 
-    features, defaults   (n,) int64, the rows of ``right`` and ``wrong`` (see level_changes)
+    features, defaults   (n,) int64, the rows of ``changes`` (see level_changes)
     asked_*              (n_asked,) int64; asked_gain is written where it is of these features
     """
     for i in range(len(features)):
         feature, default, n = features[i], defaults[i], n_cuts[features[i]]
-        none_hit = signed_gain(right[i, n + 1], wrong[i, n + 1], dust)
-        high, high_cut, low, low_cut, all_hit = best_changes(right[i], wrong[i], n, tolerance, dust)
+        none_hit = signed_gain(changes[i, n + 1, 0], changes[i, n + 1, 1], dust)
+        high, high_cut, low, low_cut, all_hit = best_changes(changes[i], n, tolerance, dust)
         for q in range(2):
             if q == default or not abstains[feature]:
                 top[q, feature], top_cut[q, feature] = high, high_cut
@@ -321,9 +353,8 @@ def gains_of_changes(
             if asked_feature[a] != feature or (abstains[feature] and asked_default[a] != default):
                 continue
             cut = asked_cut[a]
-            asked_gain[a] = (
-                none_hit if cut == n else signed_gain(right[i, cut + 1], wrong[i, cut + 1], dust)
-            )
+            weights = changes[i, cut + 1]
+            asked_gain[a] = none_hit if cut == n else signed_gain(weights[0], weights[1], dust)
 
 
 @njit(cache=True, nogil=True)

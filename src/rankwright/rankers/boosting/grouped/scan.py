@@ -12,7 +12,7 @@ from rankwright.parallel import Team
 from rankwright.rankers.boosting.columns import Column, Columns
 from rankwright.rankers.boosting.distribution import PairDistribution
 from rankwright.rankers.boosting.grouped.levels import Levels
-from rankwright.rankers.boosting.scans import Asked, Scan, pointers, take_all
+from rankwright.rankers.boosting.scans import Asked, Scan, take_all
 from rankwright.rankers.boosting.terms import Flags
 
 __all__ = ["GroupedScan"]
@@ -27,7 +27,7 @@ class GroupedScan(Scan):
 
     def __init__(self, columns: Columns, team: Team, pairs: PairDistribution) -> None:
         super().__init__(columns, team)
-        self._levels = Levels(pairs.levels, self.n_rows)
+        self._levels = Levels(pairs.levels, self.n_rows, team)
         self._n_cuts = np.zeros(self.n_features, np.int64)
         self._dtype: Any = np.int32 if columns.max_bins is None else np.uint8
         members: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
@@ -44,9 +44,12 @@ class GroupedScan(Scan):
                 self._code_of[feature] = code_of
 
         self._each_feature(read)
-        self._ptr = pointers(members)
+        self._ptr, self._members = take_all(members)
+        _, self._codes = take_all(codes)
         self._runs += self._ptr[:-1, None]
-        self._members, self._codes = take_all(members), take_all(codes)
+        self._tasks = self._cut_tasks()
+        self._room_shape = len(self._tasks[0][0]), int(self._n_cuts.max()) + 2, 2
+        self._rooms: list[FloatArray] = []  # one for each thread, made when it is first wanted
 
     def _group(self, feature: int, column: Column) -> tuple[Any, Any, Any]:
         from rankwright.rankers.boosting._kernels import write_codes
@@ -66,18 +69,21 @@ class GroupedScan(Scan):
     def scan(self, pairs: PairDistribution, asked: Asked) -> FloatArray:
         self._levels.prepare(pairs.unit)
         wanted = np.zeros(len(asked[0]))
+        self._team.map(lambda block: self._scan_block(*block, pairs, asked, wanted), self._tasks)
+        return wanted
+
+    def _cut_tasks(self) -> list[tuple[IntArray, IntArray]]:
+        """Features with the defaults to try, in blocks."""
         again = np.flatnonzero(self.abstains)
         features = np.concatenate([np.arange(self.n_features), again])
         defaults = np.repeat([0, 1], [self.n_features, len(again)])
         # Features of a block share the cache; all codes of all of them must fit beside it.
         fair = len(features) // (2 * self._team.threads)
         size = max(1, min(32, fair, 40_000 // (int(self._n_cuts.max()) + 2)))
-        blocks = [
+        return [
             (features[start : start + size], defaults[start : start + size])
             for start in range(0, len(features), size)
         ]
-        self._team.map(lambda block: self._scan_block(*block, pairs, asked, wanted), blocks)
-        return wanted
 
     def _scan_block(
         self,
@@ -89,28 +95,33 @@ class GroupedScan(Scan):
     ) -> None:
         from rankwright.rankers.boosting.grouped import _kernels
 
+        room = self._rooms.pop() if self._rooms else np.empty(self._room_shape)
         _kernels.gains_of_changes(
             features, defaults, self._n_cuts, self.abstains,
-            *self._changes(features, defaults, pairs), 0.1 * self.margin * pairs.total,
+            self._changes(features, defaults, pairs, room), 0.1 * self.margin * pairs.total,
             self.dust * pairs.total, *asked, wanted, *self.gains.arrays,
         )  # fmt: skip
+        self._rooms.append(room)
 
-    def _changes(self, features: IntArray, defaults: IntArray, pairs: PairDistribution) -> Any:
+    def _changes(
+        self, features: IntArray, defaults: IntArray, pairs: PairDistribution, room: FloatArray
+    ) -> FloatArray:
         """Per feature of a block: changes of the weights of right and wrong pairs by code."""
         from rankwright.rankers.boosting.grouped import _kernels
 
         bases = self._n_cuts[features] + 1
-        sums = np.zeros((2, len(features), int(bases.max()) + 1))
+        changes = room[: len(features)]
+        changes[:] = 0.0
         entries = features, self._members, self._codes, self._runs
-        self._levels.add_changes(entries, (defaults == 1, bases, *sums))
+        self._levels.add_changes(entries, (defaults == 1, bases, changes))
         listed = pairs.pairs
         if len(listed.lower):
             for i, feature in enumerate(features.tolist()):
                 _kernels.pair_changes(
                     self._code_of[feature], listed.lower, listed.upper, listed.share,
-                    int(bases[i]) if defaults[i] else -1, *sums[:, i],
+                    int(bases[i]) if defaults[i] else -1, changes[i],
                 )  # fmt: skip
-        return sums
+        return changes
 
     def hit(self, feature: int, cut: int, default: int) -> Flags:
         rows, codes = self._entries(feature)
