@@ -1,9 +1,9 @@
 """What Figures 5, 6 and 7 share: the algorithms, the protocol, the printing.
 
 Options of each figure: ``--quick`` (one split, few users), ``--splits=n``, ``--targets=n`` (users
-per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Every point of every
-split is a job of one process; finished ones are kept in ``experiments/_results``, so that a run
-which was interrupted goes on where it was (``--anew`` begins anew).
+per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 500 users of a point are a job of
+one process; finished jobs are kept in ``experiments/_results``, so that a run which was interrupted
+goes on where it was (``--anew`` begins anew).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Point(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One point of one split, and where its values are kept."""
+    """Some users of one point of one split, and where their values are kept."""
 
     seed: int
     point: Point
@@ -96,13 +96,7 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
     folder = RESULTS / f"rankboost_{name}"
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [
-        Job(
-            seed,
-            point,
-            folder / f"{seed}_{point.name}_{len(point.reference)}_{len(point.targets)}.npz",
-        )
-        for seed, points in splits
-        for point in points
+        job for seed, points in splits for point in points for job in _jobs(seed, point, folder)
     ]
     _run(ratings, [job for job in jobs if size.anew or not job.path.exists()], len(jobs))
     print(f"{size.splits} splits, at most {size.targets} target users a point")
@@ -111,6 +105,14 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
         for point in splits[0][1]
     }
     (RESULTS / f"rankboost_{name}.json").write_text(json.dumps(_report(values), indent=1))
+
+
+def _jobs(seed: int, point: Point, folder: Path) -> Iterator[Job]:
+    """One point in parts of at most 500 users."""
+    for start in range(0, len(point.targets), 500):
+        users = point.targets[start : start + 500]
+        name = f"{seed}_{point.name}_{len(point.reference)}_{start}_{len(users)}.npz"
+        yield Job(seed, point._replace(targets=users), folder / name)
 
 
 def _run(ratings: Any, jobs: list[Job], n_all: int) -> None:
@@ -125,7 +127,7 @@ def _run(ratings: Any, jobs: list[Job], n_all: int) -> None:
             print(left, file=sys.stderr, flush=True)
     if jobs:
         cpu, wall = sum(seconds), time.perf_counter() - start
-        print(f"{len(jobs)} of {n_all} points anew: {cpu:.0f} s of CPU, {wall:.0f} s")
+        print(f"{len(jobs)} of {n_all} jobs anew: {cpu:.0f} s of CPU, {wall:.0f} s")
 
 
 def _prepare(ratings: Any) -> None:
@@ -152,7 +154,7 @@ def _work(job: Job) -> float:
 
 
 def _read(paths: list[Path]) -> dict[str, np.ndarray]:
-    """The values of a point from all of its splits, one below the other."""
+    """The values of a point from all of its jobs, one below the other."""
     parts = [np.load(path) for path in paths]
     tables = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].files}
     return tables | {GAP: tables["RankBoost"] - tables["VSIM"]}

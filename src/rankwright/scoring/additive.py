@@ -71,26 +71,26 @@ class Additive(Scorer):
 
         A threshold of -inf says "has a value at all".
         """
-        used = np.unique(feature)
-        ptr, thresholds, values = [0], [np.zeros(0)], [np.zeros(0)]
-        for number in used:
-            mine = feature == number
-            finite = mine & np.isfinite(threshold)
-            steps, place = np.unique(threshold[finite], return_inverse=True)
-            start = float(alpha[mine & ~finite].sum())
-            rise = np.bincount(place.reshape(-1), alpha[finite], len(steps))
-            thresholds.append(steps)
-            values.append(start + np.concatenate([[0.0], np.cumsum(rise)]))
-            ptr.append(ptr[-1] + len(steps))
-        missing = np.bincount(
-            np.searchsorted(used, feature), np.where(default == 1, alpha, 0.0), len(used)
-        )
+        used, place = np.unique(feature, return_inverse=True)
+        finite = np.isfinite(threshold)
+        order = np.flatnonzero(finite)[np.lexsort((threshold[finite], place[finite]))]
+        owner, steps = place[order], threshold[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (owner[1:] != owner[:-1]) | (steps[1:] != steps[:-1])
+        rise = np.bincount(np.cumsum(new) - 1, alpha[order], int(new.sum()))
+        n_steps = np.bincount(owner[new], minlength=len(used))
+        ptr = np.concatenate([[0], np.cumsum(n_steps)])
+        start = np.bincount(place[~finite], alpha[~finite], len(used)).astype(np.float64)
+        value = np.repeat(start, n_steps + 1)
+        for i in range(len(used)):
+            value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
+        missing = np.bincount(place, np.where(default == 1, alpha, 0.0), len(used))
         return cls(
             n_inputs,
             used.astype(np.int64),
-            np.array(ptr, np.int64),
-            np.concatenate(thresholds),
-            np.concatenate(values),
+            ptr.astype(np.int64),
+            steps[new],
+            value,
             missing.astype(np.float64),
             absent_abstains,
         )
@@ -104,7 +104,9 @@ class Additive(Scorer):
         found = np.flatnonzero(self.feature == feature)
         if not len(found):
             return np.zeros(0), np.zeros(1), 0.0
-        i = int(found[0])
+        return self._curve(int(found[0]))
+
+    def _curve(self, i: int) -> tuple[FloatArray, FloatArray, float]:
         start, stop = int(self.ptr[i]), int(self.ptr[i + 1])
         values = self.value[start + i : stop + i + 1]
         return self.threshold[start:stop], values, float(self.missing[i])
@@ -112,7 +114,7 @@ class Additive(Scorer):
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])
         for rows, i, column in columns_of(X, self.feature, self.absent_abstains):
-            thresholds, values, missing = self.curve(int(self.feature[i]))
+            thresholds, values, missing = self._curve(i)
             value = values[np.searchsorted(thresholds, column, side="left")]
             scores[rows] += np.where(np.isnan(column), missing, value)
         return scores

@@ -4,7 +4,7 @@ A *cut* of a feature is the number of its bins that are hit, from the highest va
 none of the rows that have the feature, as many as there are bins hits all of them.
 
     ptr        (n_rows + 1,) int64: where the entries of each row start
-    bins       (n_entries,) int32: the bin of each entry
+    bins       (n_entries,) uint32: the bin of each entry
     bin_ptr    (n_features + 1,) int64: where the bins of each feature start
 
 Numba does not notice when functions imported from other files change: touch this file then.
@@ -104,13 +104,22 @@ def step_back(best, bin_ptr, sums, listed, total, margin, smoothing, chosen, wei
     """
     least = abs(best[0]) + margin
     for i in range(n_chosen):
-        feature, cut, default = chosen[i]
+        feature, cut, default = chosen[i, 0], chosen[i, 1], chosen[i, 2]
         gain = sums[bin_ptr[feature] + cut - 1] if cut else 0.0
         gain -= default * listed[feature]
         if abs(gain) > least and gain * weight[i] < 0:
             if abs(edge_weight(gain / total, smoothing)) < abs(weight[i]):
                 best, least = (gain, feature, cut, default), abs(gain)
     return best
+
+
+@njit(cache=True, nogil=True)
+def place_of(feature, cut, default, chosen, n_chosen):
+    """Where in ``chosen`` a ranking stands, or may be put."""
+    for i in range(n_chosen):
+        if chosen[i, 0] == feature and chosen[i, 1] == cut and chosen[i, 2] == default:
+            return i
+    return n_chosen
 
 
 @njit(cache=True, nogil=True)
@@ -172,9 +181,7 @@ def boost(
         if upward or (signed and not whole):
             if direction[feature] == 0:
                 direction[feature] = 1 if step > 0 else -1
-            place = 0
-            while place < n_chosen and not (chosen[place] == found[number]).all():
-                place += 1
+            place = place_of(feature, cut, default, chosen, n_chosen)
             chosen[place] = found[number]
             weight[place] += step
             n_chosen = max(n_chosen, place + 1)

@@ -20,14 +20,14 @@ class Entries:
     Attributes
     ----------
     ptr : (n_rows + 1,) int64, where the entries of each row start
-    bin : (n_entries,) int32, the bin of each entry
+    bin : (n_entries,) uint32, the bin of each entry
     bin_ptr : (n_features + 1,) int64, where the bins of each feature start
     bin_value : (n_bins,) float64, the highest value of each bin
     abstains : (n_features,) bool, whether any row lacks the feature
     """
 
     ptr: IntArray
-    bin: NDArray[np.int32]
+    bin: NDArray[np.uint32]
     bin_ptr: IntArray
     bin_value: FloatArray
     abstains: NDArray[np.bool_]
@@ -48,7 +48,7 @@ class Entries:
                 lower = slice(first[each] + 1, first[each + 1])
                 starts[lower] = columns.read(each).starts[1:]
                 n_bins[each] = 1 + starts[lower].sum()
-        number = np.empty(len(value), np.int32)
+        number = np.empty(len(value), np.uint32)
         number[order] = np.cumsum(starts) - 1
         bin_ptr = np.concatenate([[0], np.cumsum(n_bins)])
         return cls(ptr, number, bin_ptr, value[order[starts]], np.diff(first) < columns.n_rows)
