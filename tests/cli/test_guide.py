@@ -1,4 +1,4 @@
-"""Every command and every piece of Python in the guide runs as printed."""
+"""Every command and every piece of Python in README, guide and tutorials runs as printed."""
 
 from __future__ import annotations
 
@@ -7,44 +7,140 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sklearn
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide"
+import rankwright as rw
+from rankwright.cli.app import VERBS
+from rankwright.data.synthetic import make_engines, make_queries
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guide"
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (GUIDE / page).read_text(), re.DOTALL)
+def blocks(page: str, languages: str) -> list[tuple[str, str]]:
+    """(language, text) of the code of a page, in its order."""
+    found = re.findall(rf"```({languages})\n(.*?)```", (GUIDE / page).read_text(), re.DOTALL)
+    return [(language, text) for language, text in found]
 
 
-def test_the_commands_of_the_guide_run_in_the_order_printed(files: Path, tmp_path: Path) -> None:
-    for path in files.iterdir():
-        shutil.copy(path, tmp_path)
-    script = "\n".join(blocks("command_line.md", "sh"))
-    lines = [
-        line for line in script.splitlines() if line and not line.startswith("rankwright demo")
-    ]
-    assert len(lines) > 20
-    (tmp_path / "rankwright").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rankwright "$@"\n')
-    (tmp_path / "rankwright").chmod(0o755)
+def run_commands(script: str, folder: Path) -> None:
+    tools = folder / ".tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "rankwright").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rankwright "$@"\n')
+    (tools / "rankwright").chmod(0o755)
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_commands_of_the_guide_run_in_the_order_printed(files: Path, tmp_path: Path) -> None:
+    for path in files.iterdir():
+        shutil.copy(path, tmp_path)
+    script = "\n".join(text for _, text in blocks("command_line.md", "sh"))
+    lines = [
+        line for line in script.splitlines() if line and not line.startswith("rankwright demo")
+    ]
+    assert len(lines) > 20
+    run_commands("\n".join(lines), tmp_path)
     assert (tmp_path / "compare.html").exists()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in GUIDE.glob("tutorial_*.md")))
+def test_a_tutorial_runs_as_printed(page: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    found = blocks(page, "sh|python")
+    assert {language for language, _ in found} == {"sh", "python"}
+    for language, text in found:
+        if language == "sh":
+            run_commands(text, tmp_path)
+        else:
+            exec(text, names)
+
+
+def taken_for_granted(folder: Path) -> dict[str, object]:
+    """Data of yours, a model, and files of your engines, as the pages of the guide name them."""
+    data = make_queries(30, docs_per_query=8, n_features=4, random_state=0).items
+    engines = make_engines(12, 20, 3, list_length=10, random_state=0)
+    runs = [
+        replace(run, name=name)
+        for run, name in zip(engines.runs, ("bm25", "dense", "clicks"), strict=True)
+    ]
+    for run in runs:
+        rw.write_run(run, folder / f"{run.name}.run")
+    rw.write_qrels(engines.qrels, folder / "judged.qrels")
+    names = {"X": data.X, "y": data.y, "qid": data.qid, "frame": data.X, "new_runs": runs}
+    model = rw.Regression().fit(data.X, data.y, qid=data.qid)
+    other = rw.evaluate(data.X[:, 0], data.y, data.qid, ["NDCG@10", "AP", "P(rel=2)@5"])
+    return {"rw": rw, **names, "model": model, "other": other}
+
+
+PAGES = ["feedback.md", "fusion.md", "magnitude.md", "metrics.md", "model_files.md", "rankers.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = taken_for_granted(tmp_path)
+    if page == "feedback.md":  # three documents are judged there
+        names["X"] = names["X"][:3]  # type: ignore[index]
+    with sklearn.config_context():
+        for _, text in blocks(page, "python"):
+            exec(text, names)
+
+
+def test_pages_with_python_are_all_tried() -> None:
+    tried = {*PAGES, "report.md", *(path.name for path in GUIDE.glob("tutorial_*.md"))}
+    assert {path.name for path in GUIDE.glob("*.md") if blocks(path.name, "python")} == tried
 
 
 def test_the_python_of_the_report_page_runs(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("altair")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for block in blocks("report.md", "python"):
-        exec(block, names)
+    for _, text in blocks("report.md", "python"):
+        exec(text, names)
     assert (tmp_path / "own.html").stat().st_size > 10_000
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    words = sorted(set(re.findall(r"(?m)(?:`|^    )make ([a-z]+)", README)))
+    assert {"demo", "test", "docs"} <= set(words)
+    subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, check=True)
+
+
+def test_the_commands_behind_the_figures_of_the_readme_exist() -> None:
+    from rankwright.cli.experiments.records import known
+
+    experiments = re.findall(r"python -m experiments (\S+)`", README)
+    benchmarks = re.findall(r"python -m benchmarks (\S+)`", README)
+    assert set(experiments) <= set(known(ROOT / "experiments"))
+    assert experiments
+    assert benchmarks
+    assert all((ROOT / "benchmarks" / f"bench_{name}.py").is_file() for name in benchmarks)
+
+
+def test_the_verbs_that_the_readme_names_are_there(shell) -> None:
+    named = re.search(r"`rankwright --help` lists the\s+verbs \((.*?)\)", README, re.DOTALL)
+    assert named is not None
+    verbs = re.findall(r"`(\w+)`", named[1])
+    printed = shell("--help").stdout
+    assert len(verbs) > 5
+    assert set(verbs) <= set(VERBS)
+    assert all(verb in printed for verb in verbs)
