@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,10 @@ def widrow_hoff(step: float) -> Method:
     return Method(f"WH, eta {step:g}", lambda seed: WidrowHoff(step=step), plain=True)
 
 
-def ensembles(taus: tuple[float, ...]) -> list[Method]:
+def ensembles(taus: tuple[float, ...], count: str = "survived") -> list[Method]:
+    """OAP-VP, OAP-BPM and OAP-Bagg; ``count`` is what a member's vote is weighted by."""
     kinds: list[tuple[str, Any, bool]] = [
-        ("OAP-VP", OAPVoting, True),
+        ("OAP-VP", partial(OAPVoting, count=count), True),
         ("OAP-BPM", OAPBPM, False),
         ("OAP-Bagg", OAPBagging, True),
     ]
@@ -69,6 +71,16 @@ class BayesPoint:
 
     def predict(self, X: Any) -> Any:
         return self.rule.predict(X)
+
+
+class LateVotes:
+    """PRank-VP if each count were stored with the rule that came after, not with its own."""
+
+    def partial_fit(self, X: Any, y: Any, grades: Any) -> Any:
+        model = VotedPRank(count="survived").partial_fit(X, y, grades)
+        counts = model.rules_votes_
+        model.rules_votes_, model.n_votes_ = np.append(1, counts[:-1]), int(counts[-1]) - 1
+        return model
 
 
 PRANK = Method("PRank", lambda seed: PRank())

@@ -51,7 +51,7 @@ _PUBLIC = {
     "rankers.polynomial": ["PolynomialMap"],
     "rankers.relaxation.keeprank": ["KeepRank"],
     "rankers.relaxation.online": ["OnlineKeepRank"],
-    "rankers.online.bayesian": ["BayesianPRank"],
+    "rankers.online.belief.bayesian": ["BayesianPRank"],
     "rankers.online.dual.kernel_prank": ["KernelPRank"],
     "rankers.online.ensembles.oap": ["OAPBPM", "OAPBagging", "OAPVoting"],
     "rankers.online.multiclass": ["MulticlassPerceptron"],

@@ -65,7 +65,7 @@ from rankwright.rankers.memory.knn import KNN as KNN
 from rankwright.rankers.memory.knn import NearestNeighbour as NearestNeighbour
 from rankwright.rankers.memory.vsim import VSIM as VSIM
 from rankwright.rankers.normalizer import QueryNormalizer as QueryNormalizer
-from rankwright.rankers.online.bayesian import BayesianPRank as BayesianPRank
+from rankwright.rankers.online.belief.bayesian import BayesianPRank as BayesianPRank
 from rankwright.rankers.online.dual.kernel_prank import KernelPRank as KernelPRank
 from rankwright.rankers.online.ensembles.oap import OAPBPM as OAPBPM
 from rankwright.rankers.online.ensembles.oap import OAPBagging as OAPBagging

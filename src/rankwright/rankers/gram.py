@@ -12,9 +12,9 @@ from scipy import sparse
 
 from rankwright.exceptions import DataError
 from rankwright.rankers import rules
-from rankwright.scoring import Kernel, KernelExpansion, Linear, Scorer
+from rankwright.scoring import Kernel, KernelExpansion, KernelValues, Linear, RowMap, Scorer
 
-__all__ = ["KERNEL_RULES", "FunctionExpansion", "Gram", "dense", "resolve_gamma"]
+__all__ = ["KERNEL_RULES", "FunctionExpansion", "FunctionValues", "Gram", "dense", "resolve_gamma"]
 
 FloatArray = NDArray[np.float64]
 KernelFunction = Callable[[Any, Any], FloatArray]
@@ -145,6 +145,14 @@ class Gram:
             return KernelExpansion(self.kernel, support, coef, intercept)
         return FunctionExpansion(self.kernel, support, coef, intercept)
 
+    def values_with(self, support: FloatArray) -> RowMap | None:
+        """The map from rows to their kernels with the support; None where rows are kernels."""
+        if self.kernel is None:
+            return None
+        if isinstance(self.kernel, Kernel):
+            return KernelValues(self.kernel, support)
+        return FunctionValues(self.kernel, support)
+
 
 @dataclass(frozen=True, eq=False)
 class FunctionExpansion(Scorer):
@@ -163,3 +171,25 @@ class FunctionExpansion(Scorer):
     def decision_function(self, X: Any) -> FloatArray:
         scores = self.function(X, self.support) @ self.coef + self.intercept
         return np.asarray(scores, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionValues(RowMap):
+    """Kernel values by a Python function: they serve here, they cannot be saved to a file."""
+
+    kind: ClassVar[str] = "function_values"
+    function: KernelFunction
+    support: FloatArray
+
+    @property
+    def n_features(self) -> int:
+        return int(self.support.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.support)
+
+    def transform(self, X: Any, queries: Any = None) -> FloatArray:
+        if len(self.support) == 0:
+            return np.zeros((X.shape[0], 0))
+        return np.asarray(self.function(X, self.support), dtype=np.float64)

@@ -21,7 +21,7 @@ RANKERS = {
     "OnlineKeepRank": "rankwright.rankers.relaxation.online",
     "PRank": "rankwright.rankers.online.prank",
     "KernelPRank": "rankwright.rankers.online.dual.kernel_prank",
-    "BayesianPRank": "rankwright.rankers.online.bayesian",
+    "BayesianPRank": "rankwright.rankers.online.belief.bayesian",
     "VotedPRank": "rankwright.rankers.online.voted",
     "OAPBPM": "rankwright.rankers.online.ensembles.oap",
     "OAPBagging": "rankwright.rankers.online.ensembles.oap",

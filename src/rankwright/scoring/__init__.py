@@ -6,10 +6,10 @@ model file looks a class up, it never imports one.
 """
 
 from rankwright.scoring.additive import Additive
-from rankwright.scoring.base import Scorer, State, Transform
+from rankwright.scoring.base import RowMap, Scorer, State, Transform
 from rankwright.scoring.deviations import Deviations, WithDeviations
 from rankwright.scoring.filled import FilledAverage
-from rankwright.scoring.kernel import Kernel, KernelExpansion
+from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.network import Network
 from rankwright.scoring.ordinal import Ordinal, OrdinalProbit
@@ -28,6 +28,7 @@ __all__ = [
     "FilledAverage",
     "Kernel",
     "KernelExpansion",
+    "KernelValues",
     "Linear",
     "Mapped",
     "Network",
@@ -36,6 +37,7 @@ __all__ = [
     "Polynomial",
     "Prototypes",
     "QueryScale",
+    "RowMap",
     "Scorer",
     "Slopes",
     "State",
@@ -58,6 +60,7 @@ KINDS: dict[str, type[State]] = {
         Prototypes,
         Kernel,
         KernelExpansion,
+        KernelValues,
         Mapped,
         Network,
         Affine,

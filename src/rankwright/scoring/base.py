@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 
-__all__ = ["FloatArray", "IntArray", "Matrix", "Scorer", "State", "Transform", "must"]
+__all__ = ["FloatArray", "IntArray", "Matrix", "RowMap", "Scorer", "State", "Transform", "must"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -66,6 +66,14 @@ class Transform(State):
     @abstractmethod
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
         """The transformed rows, in the same order."""
+
+
+class RowMap(Transform):
+    """A transform of each row by itself: it needs no queries."""
+
+    @abstractmethod
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+        """The mapped rows, in the same order."""
 
 
 def must(condition: Any, what: str) -> None:

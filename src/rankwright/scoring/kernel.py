@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright.scoring.base import FloatArray, Matrix, Scorer, State, must
+from rankwright.data.queries import Queries
+from rankwright.scoring.base import FloatArray, Matrix, RowMap, Scorer, State, must
 
-__all__ = ["Kernel", "KernelExpansion", "row_blocks"]
+__all__ = ["Kernel", "KernelExpansion", "KernelValues", "row_blocks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,35 @@ class KernelExpansion(Scorer):
         for rows in row_blocks(X.shape[0], len(self.support)):
             scores[rows] = self.kernel.block(X[rows], self.support) @ self.coef
         return scores + self.intercept
+
+
+@dataclass(frozen=True, eq=False)
+class KernelValues(RowMap):
+    """Rows mapped to their kernel with each support row, for many expansions over one support.
+
+    >>> KernelValues(Kernel("linear"), np.array([[1.0, 2.0]])).transform(np.array([[3.0, 1.0]]))
+    array([[5.]])
+    """
+
+    kind: ClassVar[str] = "kernel_values"
+    kernel: Kernel
+    support: FloatArray
+
+    def __post_init__(self) -> None:
+        must(isinstance(self.kernel, Kernel), "kernel values need a kernel")
+        must(self.support.ndim == 2, "support is a table")
+        must(np.isfinite(self.support).all(), "support rows must be finite")
+
+    @property
+    def n_features(self) -> int:
+        return int(self.support.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.support)
+
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+        return self.kernel.block(X, self.support)
 
 
 def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:

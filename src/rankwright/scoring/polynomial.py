@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwright.data.queries import Queries
-from rankwright.scoring.base import FloatArray, Matrix, Scorer, Transform, must
+from rankwright.scoring.base import FloatArray, Matrix, RowMap, Scorer, must
 from rankwright.scoring.kernel import row_blocks
 
 __all__ = ["Mapped", "Polynomial"]
@@ -20,7 +20,7 @@ MOST_COLUMNS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Polynomial(Transform):
+class Polynomial(RowMap):
     """Rows mapped so that their product is (gamma a . b + coef0) ** degree.
 
     One column per product of at most ``degree`` features, the constant first.
@@ -80,17 +80,17 @@ class Mapped(Scorer):
     """A scorer of mapped rows."""
 
     kind: ClassVar[str] = "mapped"
-    map: Polynomial
+    map: RowMap
     score: Scorer
 
     def __post_init__(self) -> None:
-        must(isinstance(self.map, Polynomial), "a mapped scorer needs a map")
+        must(isinstance(self.map, RowMap), "a mapped scorer needs a map")
         must(isinstance(self.score, Scorer), "a mapped scorer needs a scorer")
         must(self.score.n_features == self.map.n_outputs, "map and scorer differ in columns")
 
     @property
     def n_features(self) -> int:
-        return self.map.n_columns
+        return self.map.n_features
 
     def decision_function(self, X: Matrix) -> FloatArray:
         return self._in_blocks(X, self.score.decision_function)

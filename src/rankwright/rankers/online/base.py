@@ -202,18 +202,21 @@ class OnlineRanker(Ranker):
 
     def _show_some(self, rows: Rows, grade: IntArray, order: IntArray, asked: bool) -> Any:
         answer, mistakes, skipped = self._show(rows, grade, order, asked)
+        self._count(len(order), mistakes, skipped)
+        return answer
+
+    def _count(self, shown: int, mistakes: int, skipped: int) -> None:
         self.n_mistakes_ += mistakes
-        self.n_seen_ += len(order)
+        self.n_seen_ += shown
         if skipped:
             self._warn_of_skips(skipped)
-        return answer
 
     def _warn_of_skips(self, skipped: int) -> None:
         warnings.warn(
             f"{type(self).__name__}: {skipped} rows had a score beyond any number and were not "
             "learned from. Scale the features (StandardScaler, QueryNormalizer).",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
     def _grades_of(self, answer: Any) -> FloatArray:

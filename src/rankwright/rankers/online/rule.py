@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rankwright.rankers.base import FloatArray
+from rankwright.rankers.gram import Gram
 from rankwright.rankers.online.base import OnlineRanker
 from rankwright.scoring import Linear, Mapped, Ordinal, Polynomial, Scorer
 
@@ -22,9 +23,9 @@ class RuleRanker(OnlineRanker):
         """The map that rows of this many features go through, if any."""
         return None
 
-    def _averages(self, n_features: int) -> bool:
-        """Whether the model is such a rule, on rows of this many features."""
-        return True
+    def _gram_for(self, n_features: int) -> Gram | None:
+        """The kernel, where the weights are a sum over rows and not kept themselves."""
+        return None
 
     def _map(self) -> Polynomial | None:
         return self._map_for(self.n_features_in_)

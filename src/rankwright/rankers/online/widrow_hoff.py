@@ -94,5 +94,5 @@ class WidrowHoff(RuleRanker):
             f"WidrowHoff(step={self.step!r}) diverged: {skipped} rows with an error beyond "
             f"{LARGEST_ERROR:g} were not learned from. Take a smaller step or scale the features.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from rankwright import (
     OAPBPM,
     BayesianPRank,
+    KernelPRank,
     OAPBagging,
     OAPVoting,
     ParameterError,
@@ -57,16 +59,19 @@ def prank(w: Any, c: Any, x: Any, y: int) -> bool:
     return False
 
 
-def printed(X: Any, y: Any, model: Any) -> tuple[Any, Any, Any]:
-    """Algorithm 2 of the paper with the library's draws: the members' rules and right answers."""
+def printed(X: Any, y: Any, model: Any) -> tuple[Any, Any, Any, Any]:
+    """Algorithm 2 of the paper with the library's draws: the members' rules and their counts."""
     k, n = len(np.unique(y)), model.n_members
-    W, C, correct = np.zeros((n, X.shape[1])), np.zeros((n, k - 1)), np.zeros(n, int)
+    W, C = np.zeros((n, X.shape[1])), np.zeros((n, k - 1))
+    correct, survived = np.zeros(n, int), np.ones(n, int)
     cuts = cutoffs(model.sampling, model.tau)
     for t in range(len(y)):
         for j in range(n):
             for _ in range(times(model.seed_, j, t, cuts)):
-                correct[j] += prank(W[j], C[j], X[t], y[t])
-    return W, C, correct
+                right = prank(W[j], C[j], X[t], y[t])
+                correct[j] += right
+                survived[j] = survived[j] + 1 if right else 1
+    return W, C, correct, survived
 
 
 @pytest.mark.parametrize("d", [4, 60], ids=["lanes", "rows"])
@@ -76,35 +81,43 @@ def printed(X: Any, y: Any, model: Any) -> tuple[Any, Any, Any]:
 def test_it_is_the_printed_algorithm(kind: Any, sampling: str, convert: Any, d: int) -> None:
     X, y = stream(d=d)
     model = kind(n_members=9, tau=0.4, sampling=sampling, random_state=1).fit(convert(X), y)
-    W, C, correct = printed(X, y, model)
+    W, C, correct, survived = printed(X, y, model)
     np.testing.assert_array_equal(model.members_coef_, W)
     np.testing.assert_array_equal(model.members_thresholds_, C)
     np.testing.assert_array_equal(model.n_correct_, correct)
+    np.testing.assert_array_equal(model.n_survived_, survived)
     np.testing.assert_allclose(model.coef_, W.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(model.thresholds_, C.mean(axis=0), rtol=1e-12)
 
 
-def test_the_members_mean_grade_is_what_bagging_expects_and_the_right_answers_weigh_voting() -> (
-    None
-):
+VOTERS = [OAPBagging(), OAPVoting(), OAPVoting(count="right")]
+
+
+def votes_of(model: Any) -> Any:
+    if isinstance(model, OAPBagging):
+        return np.ones(model.n_members)
+    return model.n_survived_ if model.count == "survived" else model.n_correct_
+
+
+@pytest.mark.parametrize("voter", VOTERS, ids=str)
+def test_the_members_mean_grade_is_what_is_expected_weighted_by_their_counts(voter: Any) -> None:
     X, y = stream()
-    for kind in (OAPBagging, OAPVoting):
-        model = kind(n_members=9, random_state=1).fit(X, y)
-        scores = X @ model.members_coef_.T
-        ranks = 1 + (scores[:, :, None] >= model.members_thresholds_).sum(axis=2)
-        votes = np.ones(9) if kind is OAPBagging else model.n_correct_
-        wanted = ranks @ votes / votes.sum()
-        np.testing.assert_allclose(model.predict_expected(X), wanted, rtol=1e-12)
-        assert set(model.predict(X)) <= set(model.classes_)
-        assert np.abs(model.predict(X) - wanted).max() <= 0.5
+    model = clone(voter).set_params(n_members=9, random_state=1).fit(X, y)
+    scores = X @ model.members_coef_.T
+    ranks = 1 + (scores[:, :, None] >= model.members_thresholds_).sum(axis=2)
+    votes = votes_of(model)
+    wanted = ranks @ votes / votes.sum()
+    np.testing.assert_allclose(model.predict_expected(X), wanted, rtol=1e-12)
+    assert set(model.predict(X)) <= set(model.classes_)
+    assert np.abs(model.predict(X) - wanted).max() <= 0.5
 
 
-@pytest.mark.parametrize("kind", [OAPBagging, OAPVoting])
-def test_equal_mean_grades_are_ordered_by_the_mean_score(kind: Any) -> None:
+@pytest.mark.parametrize("voter", VOTERS, ids=str)
+def test_equal_mean_grades_are_ordered_by_the_mean_score(voter: Any) -> None:
     X, y = stream(n=400)
-    model = kind(n_members=5, random_state=0).fit(X, y)
+    model = clone(voter).set_params(n_members=5, random_state=0).fit(X, y)
     expected, scores = model.predict_expected(X), model.decision_function(X)
-    votes = np.ones(5) if kind is OAPBagging else model.n_correct_
+    votes = votes_of(model)
     mean = X @ (votes @ model.members_coef_ / votes.sum())
     order = np.lexsort((mean, expected.round(9)))
     assert (np.diff(scores[order]) >= -1e-12).all()
@@ -139,6 +152,9 @@ def test_thresholds_stay_sorted_after_every_row(kind: Any) -> None:
         PRank(update="romma"),
         WidrowHoff(step=0.01),
         BayesianPRank(covariance="low_rank", n_directions=2),
+        KernelPRank(),
+        KernelPRank(gamma=0.1, budget=12),
+        KernelPRank(gamma=0.1, budget=12, budget_rule="smallest"),
     ],
     ids=str,
 )
@@ -155,19 +171,22 @@ def test_neither_threads_nor_the_cutting_of_the_stream_matter(
         model = OAPBPM(base=base, n_members=13, random_state=2).start(d, range(3))
         for at in range(0, 200, size):
             model.partial_fit(rows[at : at + size], y[at : at + size])
-        found.append(np.concatenate([model.coef_, model.thresholds_, model.n_correct_]))
+        rule = model.coef_ if hasattr(model, "coef_") else model.dual_coef_
+        counts = [model.n_correct_, model.n_survived_]
+        found.append(np.concatenate([rule, model.thresholds_, *counts]))
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.parametrize("base", [None, PRank(average=True)], ids=str)
-@pytest.mark.parametrize("kind", ENSEMBLES)
+@pytest.mark.parametrize("base", [None, PRank(average=True), KernelPRank(gamma=0.1)], ids=str)
+@pytest.mark.parametrize("kind", [OAPBPM(), *VOTERS], ids=str)
 @pytest.mark.parametrize("d", [5, 60])
 def test_predicting_while_learning_equals_predicting_before_each_row(
     kind: Any, d: int, base: Any
 ) -> None:
     X, y = stream(n=60, d=d)
-    make = lambda: kind(base=base, n_members=6, random_state=4).start(d, np.unique(y))  # noqa: E731
+    settings = {"base": base, "n_members": 6, "random_state": 4}
+    make = lambda: clone(kind).set_params(**settings).start(d, np.unique(y))  # noqa: E731
     slow, grades, expected = make(), [], []
     for i in range(len(y)):
         grades.append(slow.predict(X[i : i + 1])[0])

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import njit
 
-SUMS = {"reassoc", "contract", "nsz", "arcp"}
+from rankwright.rankers.online._kernels import (
+    SUMS,
+    inner_product,
+    move_thresholds,
+    thresholds_passed,
+)
+from rankwright.rankers.online.ensembles._kernels import member_key, showings
+
 LINEAR, POLY, RBF = 0, 1, 2
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS)
-def product(a, b):
-    total = 0.0
-    for f in range(a.shape[0]):
-        total += a[f] * b[f]
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
@@ -39,9 +39,9 @@ def kernel_block(rows, support, kind, gamma, degree, coef0, values, first):
             if kind == RBF:
                 values[i, first + s] = math.exp(-gamma * distance(a, support[s]))
             elif kind == LINEAR:
-                values[i, first + s] = product(a, support[s])
+                values[i, first + s] = inner_product(a, support[s])
             else:
-                base = gamma * product(a, support[s]) + coef0
+                base = gamma * inner_product(a, support[s]) + coef0
                 power = 1.0
                 for _ in range(degree):
                     power *= base
@@ -57,7 +57,7 @@ def expansion(values, columns, dual, size):
 
 
 @njit(cache=True, nogil=True)
-def walk_block(values, grade, start, thresholds, columns, dual, size, most, predicted):
+def walk_block(values, start, columns, dual, size, most, grade, thresholds, predicted):
     """Show the rows of a block from ``start`` on, until the support outgrows ``most``.
 
     values     (n_rows, n_old + n_rows): kernels with the old support, then with the block itself
@@ -69,24 +69,77 @@ def walk_block(values, grade, start, thresholds, columns, dual, size, most, pred
     n_old = values.shape[1] - values.shape[0]
     for i in range(start, values.shape[0]):
         score = expansion(values[i], columns, dual, size)
-        place = 0
-        while place < thresholds.shape[0] and thresholds[place] <= score:
-            place += 1
-        predicted[i] = place
+        predicted[i] = thresholds_passed(thresholds, score)
         if not math.isfinite(score):
             skipped += 1
             continue
-        if place == grade[i]:
+        if predicted[i] == grade[i]:
             continue
         mistakes += 1
-        step = 0
-        for r in range(thresholds.shape[0]):
-            side = 1 if grade[i] > r else -1
-            if (score - thresholds[r]) * side <= 0.0:
-                thresholds[r] -= side
-                step += side
-        columns[size], dual[size] = n_old + i, step
+        columns[size], dual[size] = n_old + i, move_thresholds(thresholds, score, grade[i])
         size += 1
+        if size > most:
+            return i + 1, size, mistakes, skipped
+    return values.shape[0], size, mistakes, skipped
+
+
+@njit(cache=True, nogil=True)
+def member_expansions(values, columns, dual, size, scores):
+    """The scores of all members; each is summed in the order of the support."""
+    for m in range(scores.shape[0]):
+        scores[m] = 0.0
+    for s in range(size):
+        value = values[columns[s]]
+        for m in range(scores.shape[0]):
+            scores[m] += value * dual[s, m]
+
+
+@njit(cache=True, nogil=True)
+def walk_members(
+    values, start, columns, dual, size, most, grade, thresholds, correct, survived, seed, first,
+    cutoffs, predicted, votes,
+):  # fmt: skip
+    """The same for an ensemble: each member learns from the rows that it draws.
+
+    dual               (capacity, n_members): a row that any member got wrong supports all
+    thresholds         (n_members, n_grades - 1)                  changed in place
+    correct, survived  (n_members,) int64, as in the other passes of an ensemble
+    first              how many examples came before this block
+    predicted          (n_rows,) int64: the grade by the mean of the members' rules
+    votes              (n_rows, 3, n_grades) int64, see ``oap_rows``
+    """
+    mistakes, skipped = 0, 0
+    n_old, n_members = values.shape[1] - values.shape[0], thresholds.shape[0]
+    scores = np.empty(n_members)
+    for i in range(start, values.shape[0]):
+        member_expansions(values[i], columns, dual, size, scores)
+        total = scores.sum()
+        predicted[i] = 0
+        for r in range(thresholds.shape[1]):
+            predicted[i] += thresholds[:, r].sum() <= total
+        known = size
+        for m in range(n_members):
+            place = thresholds_passed(thresholds[m], scores[m])
+            votes[i, 0, place] += 1
+            votes[i, 1, place] += correct[m]
+            votes[i, 2, place] += survived[m]
+            for _ in range(showings(member_key(seed, m), first + i, cutoffs)):
+                if not math.isfinite(scores[m]):
+                    skipped += 1
+                    continue
+                if thresholds_passed(thresholds[m], scores[m]) == grade[i]:
+                    correct[m] += 1
+                    survived[m] += 1
+                    continue
+                mistakes += 1
+                survived[m] = 1
+                if size == known:
+                    columns[size] = n_old + i
+                    dual[size, :] = 0.0
+                    size += 1
+                step = move_thresholds(thresholds[m], scores[m], grade[i])
+                dual[known, m] += step
+                scores[m] += step * values[i, n_old + i]
         if size > most:
             return i + 1, size, mistakes, skipped
     return values.shape[0], size, mistakes, skipped

@@ -9,7 +9,7 @@ from scipy import linalg
 
 from rankwright.rankers.base import FloatArray
 
-__all__ = ["BUDGET_RULES"]
+__all__ = ["BUDGET_RULES", "Rule"]
 
 Rule = Callable[[FloatArray, FloatArray], tuple[int, FloatArray]]
 
@@ -21,7 +21,8 @@ def _oldest(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
 
 def _smallest(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     """The row whose part |coefficient| sqrt(K(x, x)) is smallest; it is forgotten."""
-    return int(np.argmin(np.abs(dual) * np.sqrt(np.maximum(np.diag(gram), 0.0)))), dual
+    parts = _over_members(np.abs(dual)) * np.sqrt(np.maximum(np.diag(gram), 0.0))
+    return int(np.argmin(parts)), dual
 
 
 def _project(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
@@ -33,9 +34,14 @@ def _project(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     ridge = 1e-10 * max(float(np.trace(gram)) / len(gram), 1e-300)
     inverse = linalg.pinvh(gram + ridge * np.eye(len(gram)))
     weight = np.maximum(np.diag(inverse), 1e-300)
-    gone = int(np.argmin(dual**2 / weight))
-    return gone, dual - dual[gone] * inverse[:, gone] / weight[gone]
+    gone = int(np.argmin(_over_members(dual**2) / weight))
+    return gone, dual - np.multiply.outer(inverse[:, gone], dual[gone]) / weight[gone]
 
 
-# Both take the coefficients and the Gram matrix of the support, oldest first.
+def _over_members(parts: FloatArray) -> FloatArray:
+    return parts if parts.ndim == 1 else np.asarray(parts.sum(axis=1))
+
+
+# All take the coefficients (a row, or one column for each member of an ensemble) and the Gram
+# matrix of the support, oldest first.
 BUDGET_RULES: dict[str, Rule] = {"oldest": _oldest, "smallest": _smallest, "project": _project}

@@ -6,28 +6,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright.exceptions import DataError
-from rankwright.feedback import Feedback
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
-from rankwright.rankers.gram import Gram, dense
+from rankwright.rankers.gram import Gram
 from rankwright.rankers.learned import flag, floats, integers
-from rankwright.rankers.online.base import STREAM, IntArray, Rows, kernels
-from rankwright.rankers.online.dual.budget import BUDGET_RULES
-from rankwright.rankers.online.dual.stretch import Stretch
+from rankwright.rankers.online import base as online
+from rankwright.rankers.online.base import STREAM, IntArray, Rows
+from rankwright.rankers.online.dual.budget import BUDGET_RULES, Rule
+from rankwright.rankers.online.dual.stretch import Stretch, kernels
+from rankwright.rankers.online.dual.supported import SupportedRanker
 from rankwright.rankers.online.prank import NO_DRIFT, PASSES_RULES
-from rankwright.rankers.online.room import with_room
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Ordinal, Polynomial, Scorer
 
 __all__ = ["KernelPRank"]
 
-BLOCK = 256
 MOST_EXPLICIT = 1000  # mapped features up to which the map is faster than a growing support
-SUPPORT = ("support_vectors_", "support_", "dual_coef_")
 
 
-class KernelPRank(RuleRanker):
+class KernelPRank(SupportedRanker, RuleRanker):
     r"""PRank in the feature space of a kernel.
 
     The score is :math:`f(x) = \sum_s \alpha_s K(x_s, x)` over the rows :math:`x_s` that were ranked
@@ -97,9 +94,9 @@ class KernelPRank(RuleRanker):
         "dual_coef_": floats("n_support", optional=True),
     }
 
+    _duals: ClassVar = "dual_coef_"
+
     explicit_: bool
-    support_: IntArray
-    support_vectors_: FloatArray
     dual_coef_: FloatArray
 
     def __init__(
@@ -129,7 +126,7 @@ class KernelPRank(RuleRanker):
     def _chunks_exact(self) -> bool:  # type: ignore[override]
         return not callable(self.kernel)  # a function may round otherwise for other tables
 
-    def _averages(self, n_features: int) -> bool:
+    def _is_explicit(self, n_features: int) -> bool:
         return self.budget is None and (
             self.kernel == "linear"
             or (
@@ -143,26 +140,36 @@ class KernelPRank(RuleRanker):
         return True
 
     def _map_for(self, n_features: int) -> Polynomial | None:
-        if self.kernel != "poly" or not self._averages(n_features):
+        if self.kernel != "poly" or not self._is_explicit(n_features):
             return None
-        gamma = 1.0 / n_features if self.gamma == "auto" else float(self.gamma)
-        return Polynomial(n_features, int(self.degree), gamma, float(self.coef0))
+        return Polynomial(n_features, int(self.degree), self._gamma(n_features), float(self.coef0))
 
-    def _gram(self) -> Gram:
-        gamma = 1.0 / self.n_features_in_ if self.gamma == "auto" else self.gamma
+    def _gram_for(self, n_features: int) -> Gram | None:
+        if self._is_explicit(n_features):
+            return None
+        gamma = self._gamma(n_features)
         return Gram.of(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
 
+    def _gamma(self, n_features: int) -> float:
+        return 1.0 / n_features if self.gamma == "auto" else float(self.gamma)
+
+    def _gram(self) -> Gram | None:
+        return self._gram_for(self.n_features_in_)
+
+    def _limits(self) -> tuple[int, Rule]:
+        """The largest support, and what gives way beyond it."""
+        return self.budget or np.iinfo(np.int64).max, BUDGET_RULES[self.budget_rule]
+
     def _begin(self, n_features: int) -> None:
-        for name in (*SUPPORT, "coef_"):
+        for name in (*self._support_names, "coef_"):
             self.__dict__.pop(name, None)
-        self.explicit_ = self._averages(n_features)
+        self.explicit_ = self._is_explicit(n_features)
         self.thresholds_ = np.zeros(len(self.classes_) - 1)
         if self.explicit_:
             features = self._map_for(n_features)
             self.coef_ = np.zeros(n_features if features is None else features.n_outputs)
-            return
-        self.support_vectors_ = np.zeros((0, n_features))
-        self.support_, self.dual_coef_ = np.zeros(0, np.int64), np.zeros(0)
+        else:
+            self._begin_support(n_features)
 
     def _show(
         self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
@@ -170,52 +177,16 @@ class KernelPRank(RuleRanker):
         rule = self._writable("coef_", "thresholds_")
         predicted = np.empty(len(order), np.int64)
         state = (*rule, *NO_DRIFT, self.n_seen_, asked, predicted)
-        return predicted, *kernels().prank_pass(*rows, grade, order, *state)
+        return predicted, *online.kernels().prank_pass(*rows, grade, order, *state)
 
-    def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
-        if self.explicit_:
-            return super()._show_all(X, grade, order, asked, first)
-        if self.kernel == "precomputed" and first + X.shape[0] > X.shape[1]:
-            raise DataError(
-                f"kernel='precomputed': the stream has {first + X.shape[0]} rows and X has "
-                f"{X.shape[1]} columns. X[i, j] is the kernel of rows i and j of the stream."
-            )
-        answers = []
-        for start in range(0, len(order), BLOCK):
-            chosen = order[start : start + BLOCK]
-            answers.append(self._show_block(dense(X[chosen]), grade[chosen], first + chosen))
-        return np.concatenate(answers)
-
-    def _show_block(self, rows: FloatArray, grade: IntArray, numbers: IntArray) -> IntArray:
+    def _walk(self, stretch: Stretch, grade: IntArray, asked: bool) -> tuple[Any, int, int]:
         (thresholds,) = self._writable("thresholds_")
-        old = (self.support_vectors_, self.support_, self.dual_coef_)
-        stretch = Stretch(self._gram(), old, rows, numbers)
-        rule, most = BUDGET_RULES[self.budget_rule], self.budget or np.iinfo(np.int64).max
-        predicted, mistakes, skipped = stretch.walk(grade, thresholds, most, rule)
-        self._keep(stretch)
-        self.n_mistakes_ += mistakes
-        self.n_seen_ += len(rows)
-        if skipped:
-            self._warn_of_skips(skipped)
-        return predicted
+        predicted = np.zeros(len(grade), np.int64)
 
-    def _keep(self, stretch: Stretch) -> None:
-        """Take over the support after a stretch; rows that stayed where they were stay there."""
-        size, same = stretch.size, stretch.n_unmoved
-        for name, values in zip(SUPPORT, stretch.support(same), strict=True):
-            table = with_room(self.__dict__[name][:same], size) if same else values
-            if same:
-                table[same:size] = values
-            self.__dict__[name] = table[:size]
-        self.dual_coef_[:] = stretch.dual[:size]
+        def show(*state: Any) -> Any:
+            return kernels().walk_block(*state, grade, thresholds, predicted)
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise DataError(
-                f"kernel='precomputed' needs a square X at training, found {X.shape}: "
-                "X[i, j] is the kernel of rows i and j."
-            )
-        super()._fit(X, feedback)
+        return predicted, *stretch.walk(show, *self._limits())
 
     def _end_pass(self) -> None:
         """After a pass, let a row that is in the support several times be there once."""
@@ -229,9 +200,10 @@ class KernelPRank(RuleRanker):
             self.support_, self.dual_coef_ = numbers[age], dual[age]
 
     def _scorer(self) -> Scorer:
-        if self.explicit_:
+        gram = self._gram()
+        if gram is None:
             return super()._scorer()
-        expansion = self._gram().expansion(
+        expansion = gram.expansion(
             self.support_vectors_, self.support_, self.dual_coef_, self.n_features_in_
         )
         return Ordinal(expansion, self.thresholds_, self.classes_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,15 +11,17 @@ import numpy as np
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.gram import Gram
 from rankwright.rankers.online.base import IntArray
+from rankwright.rankers.online.dual.budget import Rule
 from rankwright.scoring import Kernel
 
-__all__ = ["Stretch"]
+__all__ = ["Stretch", "kernels"]
 
 KINDS = {"linear": 0, "poly": 1, "rbf": 2}
 
 
 @cache
-def _kernels() -> Any:
+def kernels() -> Any:
+    """The compiled walk, loaded when the first row is shown."""
     from rankwright.rankers.online.dual import _kernels as compiled
 
     return compiled
@@ -31,44 +33,39 @@ class Stretch:
     Attributes
     ----------
     size : how many rows the support has now
-    dual : their coefficients (the first ``size`` entries)
+    dual : their coefficients (the first ``size`` entries), of one ranker or of all members
     n_unmoved : how many of the old support rows are still in their places at the beginning
     """
 
     def __init__(
         self,
         gram: Gram,
-        old: tuple[FloatArray, IntArray, FloatArray],
+        old: Sequence[Any],  # rows, numbers and coefficients of the support
         rows: FloatArray,
         numbers: IntArray,
     ) -> None:
         self._gram, self._rows, self._numbers = gram, rows, numbers
         self._old_rows, self._old_numbers, dual = old
         self.size = self.n_unmoved = len(dual)
-        self.dual = np.zeros(self.size + len(rows))
+        self.dual = np.zeros((self.size + len(rows), *dual.shape[1:]))
         self.dual[: self.size] = dual
         self._columns = np.arange(len(self.dual))
         self._values = self._kernel_values()
 
-    def walk(
-        self,
-        grade: IntArray,
-        thresholds: FloatArray,
-        most: int,
-        rule: Callable[[FloatArray, FloatArray], tuple[int, FloatArray]],
-    ) -> tuple[IntArray, int, int]:
-        """Show the rows in order; the grades predicted before, the mistakes, the skips."""
-        predicted = np.zeros(len(self._rows), np.int64)
+    def walk(self, show: Callable[..., Any], most: int, rule: Rule) -> tuple[int, int]:
+        """Show the rows in order, dropping beyond ``most``; the mistakes, the skips.
+
+        ``show`` is called with (values, first row, columns, dual, size, most).
+        """
         at, mistakes, skipped = 0, 0, 0
         while at < len(self._rows):
-            at, self.size, wrong, lost = _kernels().walk_block(
-                self._values, grade, at, thresholds, self._columns, self.dual, self.size, most,
-                predicted,
-            )  # fmt: skip
+            at, self.size, wrong, lost = show(
+                self._values, at, self._columns, self.dual, self.size, most
+            )
             mistakes, skipped = mistakes + wrong, skipped + lost
             if self.size > most:
                 self._drop(rule)
-        return predicted, mistakes, skipped
+        return mistakes, skipped
 
     def support(self, first: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Rows, numbers and coefficients of the support from its ``first`` row on."""
@@ -85,10 +82,10 @@ class Stretch:
         taken[ours], taken[~ours] = old[columns[ours]], new[columns[~ours] - len(old)]
         return taken
 
-    def _drop(self, rule: Callable[[FloatArray, FloatArray], tuple[int, FloatArray]]) -> None:
+    def _drop(self, rule: Rule) -> None:
         gone, dual = rule(self.dual[: self.size], self._support_gram())
         for array, values in ((self.dual, dual), (self._columns, self._columns[: self.size])):
-            array[: self.size - 1] = np.delete(values, gone)
+            array[: self.size - 1] = np.delete(values, gone, axis=0)
         self.size -= 1
         self.n_unmoved = min(self.n_unmoved, gone)
 
@@ -113,7 +110,7 @@ class Stretch:
         values = np.empty((len(left), len(right)))
         if isinstance(kernel, Kernel):
             options = (KINDS[kernel.name], kernel.gamma, kernel.degree, kernel.coef0)
-            _kernels().kernel_block(left, right, *options, values, 0)
+            kernels().kernel_block(left, right, *options, values, 0)
         elif len(right):
             values[:] = self._gram.block(left, right)
         return values

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-SUMS = {"reassoc", "contract", "nsz", "arcp"}
+from rankwright.rankers.online._kernels import SUMS, row_add, row_dot, thresholds_passed
+
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 BLOCK = 64  # rows that stay in cache while the members take turns
 
@@ -56,35 +57,20 @@ def showings_of_member(seed, member, first, n, cutoffs):
     return times
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
-def dense_dot(X, row, weights, member):
-    total = 0.0
-    for f in range(weights.shape[1]):
-        total += X[row, f] * weights[member, f]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def rank_of(thresholds, member, score):
-    place = 0
-    for r in range(thresholds.shape[1]):
-        place += score >= thresholds[member, r]
-    return place
-
-
 @njit(cache=True, nogil=True)
 def oap_rows(
-    X, grade, order, weights, thresholds, correct, low, high, seed, first, cutoffs, moved,
-    moved_thresholds, votes,
+    X, grade, order, weights, thresholds, correct, survived, low, high, seed, first, cutoffs,
+    moved, moved_thresholds, votes,
 ):  # fmt: skip
     """Show members low .. high - 1 the rows they draw; dense rows, one product per showing.
 
     weights, thresholds        (n_members, n_features / n_grades - 1)   changed in place
     correct                    (n_members,) int64: showings at which the member was right
+    survived                   (n_members,) int64: those since its last change, and one
     first                      how many examples came before this pass
     moved, moved_thresholds    (n_visits,), (n_visits, n_grades - 1) int64: steps, summed
-    votes                      (n_visits, 2, n_grades) int64, or no rows: members that predict
-                               each grade before the visit, counted once / by ``correct``
+    votes                      (n_visits, 3, n_grades) int64, or no rows: members that predict each
+                               grade before the visit, counted once / by correct / by survived
     Returns the number of showings at which the member was wrong.
     """
     n_visits = order.shape[0]
@@ -103,20 +89,22 @@ def oap_rows(
                 visit = seen[s]
                 if votes.shape[0] > 0:
                     cast_votes(
-                        X, order, weights, thresholds, member, correct, asked, visit + 1, votes
-                    )
+                        X, order, weights, thresholds, member, correct, survived, asked, visit + 1,
+                        votes,
+                    )  # fmt: skip
                     asked = visit + 1
                 row = order[visit]
                 times = 1
                 if cutoffs.shape[0] > 1:
                     times = showings(key, first + visit, cutoffs)
                 for _ in range(times):
-                    score = dense_dot(X, row, weights, member)
-                    place = rank_of(thresholds, member, score)
-                    if place == grade[row]:
+                    score = row_dot(X, None, None, None, row, weights[member])
+                    if thresholds_passed(thresholds[member], score) == grade[row]:
                         correct[member] += 1
+                        survived[member] += 1
                         continue
                     mistakes += 1
+                    survived[member] = 1
                     step = 0
                     for r in range(thresholds.shape[1]):
                         side = 1 if grade[row] > r else -1
@@ -125,28 +113,29 @@ def oap_rows(
                             moved_thresholds[visit, r] += side
                             step += side
                     moved[visit] += step
-                    factor = float(step)
-                    for f in range(weights.shape[1]):
-                        weights[member, f] += factor * X[row, f]
+                    row_add(X, None, None, None, row, weights[member], float(step))
             if votes.shape[0] > 0:
-                cast_votes(X, order, weights, thresholds, member, correct, asked, stop, votes)
+                cast_votes(
+                    X, order, weights, thresholds, member, correct, survived, asked, stop, votes
+                )
     return mistakes
 
 
 @njit(cache=True, nogil=True)
-def cast_votes(X, order, weights, thresholds, member, correct, start, stop, votes):
+def cast_votes(X, order, weights, thresholds, member, correct, survived, start, stop, votes):
     """What one member says of the rows from ``start`` on, before it learns from the last."""
     for visit in range(start, stop):
-        score = dense_dot(X, order[visit], weights, member)
-        place = rank_of(thresholds, member, score)
+        score = row_dot(X, None, None, None, order[visit], weights[member])
+        place = thresholds_passed(thresholds[member], score)
         votes[visit, 0, place] += 1
         votes[visit, 1, place] += correct[member]
+        votes[visit, 2, place] += survived[member]
 
 
 @njit(cache=True, nogil=True)
 def oap_lanes(
-    X, data, indices, indptr, grade, order, weights, thresholds, correct, low, high, seed, first,
-    cutoffs, moved, moved_thresholds, votes,
+    X, data, indices, indptr, grade, order, weights, thresholds, correct, survived, low, high,
+    seed, first, cutoffs, moved, moved_thresholds, votes,
 ):  # fmt: skip
     """The same as ``oap_rows`` for all members of the block at once; dense or sparse rows."""
     n_members, n_features = high - low, weights.shape[1]
@@ -155,6 +144,7 @@ def oap_lanes(
     w = np.zeros((n_features, lanes))
     c = np.zeros((n_cuts, lanes))
     hits = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorises best
+    lives = np.zeros(lanes)
     keys = np.zeros(lanes, np.uint64)
     alive = np.zeros(lanes)
     for m in range(n_members):
@@ -162,7 +152,7 @@ def oap_lanes(
             w[f, m] = weights[low + m, f]
         for r in range(n_cuts):
             c[r, m] = thresholds[low + m, r]
-        hits[m] = correct[low + m]
+        hits[m], lives[m] = correct[low + m], survived[low + m]
         keys[m] = member_key(seed, low + m)
         alive[m] = 1.0
     score = np.empty(lanes)
@@ -185,12 +175,13 @@ def oap_lanes(
                     place += score[m] >= c[r, m]
                 votes[visit, 0, place] += 1
                 votes[visit, 1, place] += hits[m]
+                votes[visit, 2, place] += lives[m]
         for q in range(cutoffs.shape[0]):
             lane_scores(X, data, indices, indptr, row, w, score)
             low_cut = c[y - 1] if y > 0 else lowest  # thresholds being sorted, two of them tell
             high_cut = c[y] if y < n_cuts else highest
             shown, n_wrong = lane_misses(
-                score, low_cut, high_cut, bits, cutoffs[q], alive, wrong, hits
+                score, low_cut, high_cut, bits, cutoffs[q], alive, wrong, hits, lives
             )
             if shown == 0.0:
                 break
@@ -209,7 +200,7 @@ def oap_lanes(
             weights[low + m, f] = w[f, m]
         for r in range(n_cuts):
             thresholds[low + m, r] = c[r, m]
-        correct[low + m] = hits[m]
+        correct[low + m], survived[low + m] = hits[m], lives[m]
     return mistakes
 
 
@@ -231,13 +222,14 @@ def lane_scores(X, data, indices, indptr, row, w, score):
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def lane_misses(score, low, high, bits, cutoff, alive, wrong, hits):
+def lane_misses(score, low, high, bits, cutoff, alive, wrong, hits, lives):
     """Which members see the row and rank it wrongly: outside low <= score < high."""
     shown, misses = 0.0, 0.0
     for m in range(score.shape[0]):
         see = alive[m] * np.float64(bits[m] < cutoff)
         miss = see * np.float64((score[m] < low[m]) | (score[m] >= high[m]))
         hits[m] += see - miss
+        lives[m] += see - miss * lives[m]  # a rule that was changed has survived its first row
         wrong[m] = miss
         shown += see
         misses += miss
@@ -271,18 +263,6 @@ def lane_add(X, data, indices, indptr, row, w, step):
                 w[f, m] += value * step[m]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
-def sum_dot(X, data, indices, indptr, row, weights):
-    total = 0.0
-    if X is not None:
-        for f in range(weights.shape[0]):
-            total += X[row, f] * weights[f]
-    if indices is not None:
-        for e in range(indptr[row], indptr[row + 1]):
-            total += data[e] * weights[indices[e]]
-    return total
-
-
 @njit(cache=True, nogil=True)
 def oap_sum_pass(
     X, data, indices, indptr, order, moved, moved_thresholds, weights, thresholds, predicted
@@ -295,18 +275,9 @@ def oap_sum_pass(
     for visit in range(order.shape[0]):
         row = order[visit]
         if wanted:
-            score = sum_dot(X, data, indices, indptr, row, weights)
-            place = 0
-            for r in range(thresholds.shape[0]):
-                place += score >= thresholds[r]
-            predicted[visit] = place
+            score = row_dot(X, data, indices, indptr, row, weights)
+            predicted[visit] = thresholds_passed(thresholds, score)
         for r in range(thresholds.shape[0]):
             thresholds[r] -= moved_thresholds[visit, r]
         if moved[visit] != 0:
-            factor = float(moved[visit])
-            if X is not None:
-                for f in range(weights.shape[0]):
-                    weights[f] += factor * X[row, f]
-            if indices is not None:
-                for e in range(indptr[row], indptr[row + 1]):
-                    weights[indices[e]] += factor * data[e]
+            row_add(X, data, indices, indptr, row, weights, float(moved[visit]))

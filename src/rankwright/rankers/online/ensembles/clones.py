@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -42,30 +43,37 @@ class Clones:
     def show(
         self,
         states: FloatArray,
+        counts: Sequence[IntArray],
         rows: Rows,
         grade: IntArray,
         order: IntArray,
         first: int,
         draws: Any,
-    ) -> tuple[IntArray, int]:
-        """Show each member the rows that it draws; right answers by member, all wrong answers."""
-        seed, cuts = draws
-        correct = np.zeros(len(states), np.int64)
+    ) -> int:
+        """Show each member the rows that it draws; the number of wrong answers.
+
+        ``counts`` are the members' right answers, and those since the last wrong one, and one.
+        """
+        (seed, cuts), (correct, survived) = draws, counts
 
         def run(block: tuple[int, int]) -> int:
             wrong = 0
             for index in range(*block):
-                member = self.unpack(states[index])
                 times = kernels().showings_of_member(seed, index, first, len(order), cuts)
                 if not times.any():
                     continue
+                member, shown = self.unpack(states[index]), np.repeat(order, times)
                 before = member.n_mistakes_
-                member._show_some(rows, grade, np.repeat(order, times), asked=False)
+                answers = member._show_some(rows, grade, shown, asked=False)
                 states[index] = self.pack(member)
                 mistakes = member.n_mistakes_ - before
-                correct[index] = times.sum() - mistakes
+                correct[index] += len(shown) - mistakes
+                missed = np.flatnonzero(answers != grade[shown])
+                survived[index] = (
+                    len(shown) - missed[-1] if len(missed) else survived[index] + len(shown)
+                )
                 wrong += mistakes
             return wrong
 
         blocks = ranges(len(states), n_threads() if len(order) > 64 else 1)
-        return correct, sum(map_blocks(run, blocks))
+        return sum(map_blocks(run, blocks))

@@ -52,8 +52,8 @@ class Moves:
     ----------
     weights : (n_visits,) how often each row was added to the members' weights, in all
     thresholds : (n_visits, n_grades - 1) by how much their thresholds went down, in all
-    votes : (n_visits, 2, n_grades), or none: members that predicted each grade before the visit,
-        counted once, and counted by their right answers so far
+    votes : (n_visits, 3, n_grades), or none: members that predicted each grade before the visit,
+        counted once, by their right answers so far, and by what their rules have survived
     mistakes : wrong answers about rows shown
     """
 
@@ -67,7 +67,7 @@ class Moves:
         return cls(
             np.zeros(n_visits, np.int64),
             np.zeros((n_visits, n_grades - 1), np.int64),
-            np.zeros((n_visits if voting else 0, 2, n_grades), np.int64),
+            np.zeros((n_visits if voting else 0, 3, n_grades), np.int64),
         )
 
     def __add__(self, other: Moves) -> Moves:
@@ -88,11 +88,13 @@ class Members:
     coef : (n_members, n_features)
     thresholds : (n_members, n_grades - 1)
     n_correct : (n_members,) how often each was right about a row it was shown
+    n_survived : (n_members,) the same since its last change, and one
     """
 
     coef: FloatArray
     thresholds: FloatArray
     n_correct: IntArray
+    n_survived: IntArray
 
     def show(
         self, rows: Rows, grade: IntArray, order: IntArray, first: int, draws: Any, voting: bool
@@ -104,7 +106,8 @@ class Members:
 
         def run(block: tuple[int, int]) -> Moves:
             moves = Moves.none(len(order), n_grades, voting)
-            state = (self.coef, self.thresholds, self.n_correct, *block, seed, first, cuts)
+            members = (self.coef, self.thresholds, self.n_correct, self.n_survived)
+            state = (*members, *block, seed, first, cuts)
             left = (moves.weights, moves.thresholds, moves.votes)
             if lanes:
                 mistakes = kernels().oap_lanes(*rows, grade, order, *state, *left)

@@ -11,7 +11,7 @@ from scipy import integrate, sparse, stats
 
 from rankwright import BayesianPRank, PRank
 from rankwright.data.synthetic import make_ordinal
-from rankwright.rankers.online import _kernels
+from rankwright.rankers.online.belief import _kernels
 
 
 def twin(X: Any, y: Any, prior: float, n_grades: int, diagonal: bool = False) -> tuple[Any, Any]:

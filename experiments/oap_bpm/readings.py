@@ -1,0 +1,80 @@
+"""The cystic fibrosis column under every reading of the paper that was tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from experiments.oap_bpm.judged import Reading, cystic_fibrosis
+from experiments.oap_bpm.methods import PRANK, VOTED, LateVotes, Method, ensembles, widrow_hoff
+from experiments.oap_bpm.table import EXPECTED, meets, order_of, run
+from experiments.prank.trials import interval, save
+
+from rankwright import PolynomialMap, VotedPRank
+
+TAUS = (0.1, 0.2, 0.3)
+HOFF = [*map(widrow_hoff, (0.2, 0.05, 0.01, 0.001))]
+PAPER = [*HOFF, PRANK, VOTED, *ensembles(TAUS)]
+RIGHT = Method("PRank-VP", lambda seed: VotedPRank(), votes=True)
+LATE = Method("PRank-VP", lambda seed: LateVotes(), votes=True)
+AS_IN_THE_TABLE = Reading()
+
+
+def poly(rows: Any) -> Any:
+    return PolynomialMap(degree=2).fit_transform(rows)
+
+
+def homogeneous(rows: Any) -> Any:
+    return PolynomialMap(degree=2, coef0=0.0).fit_transform(rows)
+
+
+def one_hot(marks: Any) -> Any:
+    return np.hstack([1.0 * (marks == mark) for mark in range(3)])
+
+
+def other(name: str, **changes: Any) -> tuple[Reading, list[Method]]:
+    return replace(AS_IN_THE_TABLE, name=name, **changes), PAPER
+
+
+READINGS: list[tuple[Reading, list[Method]]] = [
+    (AS_IN_THE_TABLE, PAPER),
+    other("a judge for each pair", judge_per_pair=True),
+    other("a judge for each pair, kernel of degree 2", judge_per_pair=True, kernel=poly),
+    other("kernel of degree 2", kernel=poly),
+    other("kernel of degree 2, for WH too", kernel=poly, kernel_for_wh=True),
+    other("kernel of degree 2, homogeneous", kernel=homogeneous),
+    other("features 0 .. 2", coding=lambda marks: 1.0 * marks),
+    other("features one-hot", coding=one_hot),
+    other("test on the last 12 queries", last_queries=True),
+    other("in the order of the file", file_order=True),
+    other("two passes", passes=2),
+    (Reading("OAP-VP by all right answers"), [*HOFF, PRANK, VOTED, *ensembles(TAUS, "right")]),
+    (Reading("PRank-VP by right rounds"), [*HOFF, PRANK, RIGHT, *ensembles(TAUS)]),
+    (Reading("PRank-VP, counts one rule late"), [*HOFF, PRANK, LATE, *ensembles(TAUS)]),
+]
+
+
+def show_readings(trials: int) -> None:
+    """Print how near each reading comes: cells, order, mean distance, and widths of intervals."""
+    expected = EXPECTED["cystic_fibrosis"]
+    print(f"cystic fibrosis, readings of the paper; {trials} trials, intervals as of 500")
+    print(f"{'':44} {'cells':>6} {'pairs':>6} {'distance':>9} {'widths':>7}")
+    found = {}
+    for reading, methods in READINGS:
+        losses = run(methods, cystic_fibrosis(reading), trials, range(1, 4))
+        cells = {
+            name: (interval(loss["paper"])[0], 1.96 * np.std(loss["paper"], ddof=1) / 500**0.5)
+            for name, loss in losses.items()
+        }
+        met = sum(meets(expected[name], *cell) for name, cell in cells.items())
+        apart, wrong = order_of({name: mean for name, (mean, _) in cells.items()}, expected)
+        distance = np.mean([abs(mean - expected[name][0]) for name, (mean, _) in cells.items()])
+        widths = sum(abs(half - expected[name][1]) <= 0.0075 for name, (_, half) in cells.items())
+        print(
+            f"{reading.name:44} {met:3}/{len(cells)} {apart - len(wrong):3}/{apart} "
+            f"{distance:9.3f} {widths:4}/{len(cells)}",
+            flush=True,
+        )
+        found[reading.name] = {name: [float(v) for v in cell] for name, cell in cells.items()}
+    save("oap_bpm_table_2_readings", found)

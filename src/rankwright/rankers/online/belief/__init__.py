@@ -1,0 +1,1 @@
+"""Online rankers that keep a belief about the rule instead of one rule."""
