@@ -55,14 +55,20 @@ def item_means(train: rw.Ratings, test: rw.Ratings) -> Scored:
 
 def measured(scored: Scored, test: rw.Ratings) -> dict[str, float]:
     found = rw.evaluate(scored.scores, test.value, test.user, MEASURES)
+    return {"pooled": misranked(scored.scores, test), **{m: float(found[m]) for m in MEASURES}}
+
+
+def misranked(scores: np.ndarray, test: rw.Ratings) -> float:
+    """The share of all pairs inside users that are in wrong order, equal scores 1/2."""
+    found = rw.evaluate(scores, test.value, test.user, ["Disagreement"])
     wrong = found.per_query("Disagreement", skipped=0.0)
     _, first = np.unique(test.user, return_index=True)
     users = test.user[np.sort(first)]
-    table = np.zeros((test.n_users, len(np.unique(test.value))))
-    np.add.at(table, (test.user, np.unique(test.value, return_inverse=True)[1]), 1.0)
+    values, level = np.unique(test.value, return_inverse=True)
+    table = np.zeros((test.n_users, len(values)))
+    np.add.at(table, (test.user, level), 1.0)
     pairs = ((table.sum(axis=1) ** 2 - (table**2).sum(axis=1)) / 2)[users]
-    pooled = float((wrong * pairs).sum() / pairs.sum())
-    return {"pooled": pooled, **{m: float(found[m]) for m in MEASURES}}
+    return float((wrong * pairs).sum() / pairs.sum())
 
 
 def _line(name: str, scored: Scored, test: rw.Ratings) -> dict[str, float]:

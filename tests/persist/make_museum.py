@@ -66,6 +66,25 @@ def add(name: str, model: Any, folder: Path) -> None:
     (folder / f"{name}.json").write_text(json.dumps(expected) + "\n")
 
 
+def recommenders() -> dict[str, Any]:
+    """A name and an unfitted recommender for each piece."""
+    return {
+        "default": rw.Recommender(random_state=0),
+        "per-user": rw.Recommender(ranker=rw.VSIM(), n_reference=5, random_state=0),
+        "similar": rw.Recommender(ranker=rw.KNN(n_neighbors=2), n_reference=3, reference="similar"),
+    }
+
+
+def add_recommender(name: str, model: Any, folder: Path) -> None:
+    users = [f"user {i % 9}" for i in range(54)]
+    items = [f"item {(i // 9 + i % 9) % 8}" for i in range(54)]
+    values = [float((7919 * i) % 1009 % 5 + 1) for i in range(54)]
+    model.fit(rw.Ratings.from_arrays(users, items, values))
+    rw.save(model, folder / f"{name}.rw")
+    expected = {user: model.scores(user).tolist() for user in ("user 0", "user 8")}
+    (folder / f"{name}.json").write_text(json.dumps(expected) + "\n")
+
+
 def main() -> None:
     folder = MUSEUM / f"format-{FORMAT}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +92,12 @@ def main() -> None:
         if not (folder / f"{name}.rw").exists():
             add(name, model, folder)
             print(f"added {name}.rw, {(folder / f'{name}.rw').stat().st_size:,} bytes")
+    shelf = folder / "recommenders"
+    shelf.mkdir(exist_ok=True)
+    for name, model in recommenders().items():
+        if not (shelf / f"{name}.rw").exists():
+            add_recommender(name, model, shelf)
+            print(f"added recommenders/{name}.rw")
 
 
 if __name__ == "__main__":

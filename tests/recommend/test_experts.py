@@ -9,7 +9,7 @@ from rankwright.data.ratings import Ratings
 from rankwright.data.synthetic import make_ratings
 from rankwright.recommend.experts import Factors, ItemMeans, ItemNeighbours, Similarity
 from rankwright.recommend.experts.popularity import biases
-from rankwright.recommend.experts.tastes import Tastes
+from rankwright.recommend.experts.tastes import tastes_of
 
 NOBODY = np.zeros(0, np.int64), np.zeros(0)
 
@@ -52,7 +52,7 @@ def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:
         table.other,
         table.value - expert.mean_,
         expert.item_,
-        expert._moments,
+        expert.moments_,
         0,
         30,
         prior @ expert.choice_,
@@ -77,10 +77,10 @@ def test_own_ratings_and_the_prior_add_up_to_the_score() -> None:
 
 def test_tastes_of_a_user_are_those_of_the_chosen_items() -> None:
     ratings = make_ratings(30, 20, random_state=3).ratings
-    tastes = Tastes(5).fit(ratings)
+    tastes, users, _ = tastes_of(ratings, 5)
     for user in (0, 13):
         found = tastes.describe(ratings.item[ratings.user == user])
-        np.testing.assert_allclose(found, tastes.user_[user], atol=1e-6)
+        np.testing.assert_allclose(found, users[user], atol=1e-6)
 
 
 def test_factors_find_low_rank_ratings() -> None:

@@ -24,7 +24,16 @@ from rankwright.rankers.learned import check_learned
 from rankwright.rankers.registry import RANKERS
 from rankwright.scoring import KINDS, Scorer, State, Transform
 
-__all__ = ["PARTS", "TRANSFORMERS", "build_model", "build_part", "pack_model", "pack_node", "serve"]
+__all__ = [
+    "PARTS",
+    "RECOMMENDERS",
+    "TRANSFORMERS",
+    "build_model",
+    "build_part",
+    "pack_model",
+    "pack_node",
+    "serve",
+]
 
 TRANSFORMERS = {
     "QueryNormalizer": "rankwright.rankers.normalizer",
@@ -32,10 +41,23 @@ TRANSFORMERS = {
     "VSIMFeature": "rankwright.rankers.memory.feature",
 }
 
-# Small objects that rankers take as parameters: frozen dataclasses, or classes with get_params.
+# A recommender, and the estimators inside a fitted one.
+RECOMMENDERS = {
+    "Recommender": "rankwright.recommend.recommender",
+    "Blend": "rankwright.recommend.blend",
+    "PerUser": "rankwright.recommend.reference",
+    "ItemMeans": "rankwright.recommend.experts",
+    "ItemNeighbours": "rankwright.recommend.experts",
+    "Similarity": "rankwright.recommend.experts",
+    "Factors": "rankwright.recommend.experts",
+}
+
+# Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.boosting.stopping",
     "TreeRanking": "rankwright.rankers.boosting.trees",
+    "Ratings": "rankwright.data.ratings",
+    "Tastes": "rankwright.recommend.experts.tastes",
 }
 
 # Parameters that steer training and say nothing about the model: loaded as None.
@@ -99,6 +121,8 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
         _check_learned(cls, node.kind, learned)
     for name, value in learned.items():
         setattr(model, name, value)
+    if learned and hasattr(model, "_loaded"):
+        model._loaded()
     return model
 
 
@@ -134,7 +158,7 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
 
 def _estimators() -> dict[str, str]:
     scikit = {name: entry.module for name, entry in SCIKIT.items()}
-    return {**RANKERS, **TRANSFORMERS, **scikit}
+    return {**RANKERS, **TRANSFORMERS, **RECOMMENDERS, **scikit}
 
 
 def _kind(value: Any, table: Mapping[str, str]) -> str | None:

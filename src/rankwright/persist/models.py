@@ -18,18 +18,19 @@ __all__ = ["load", "save"]
 
 
 def save(model: Any, path: Any) -> None:
-    """Write a fitted ranker, transformer or pipeline to a file.
+    """Write a fitted ranker, transformer, pipeline or recommender to a file.
 
     The file takes the place of ``path`` in one step, when it is whole and on the disk: a kill or
     a power cut leaves the old file. A new file gets the permissions any new document gets (the
     umask decides), because who trains is seldom who serves; a file that is replaced passes on its
-    own. Models that keep training rows (kernels, neighbours) put those rows into the file: for
-    confidential data set ``umask 077`` first.
+    own. Models that keep training rows (kernels, neighbours) put those rows into the file, and a
+    recommender all its ratings: for confidential data set ``umask 077`` first.
 
     Parameters
     ----------
-    model : a fitted ranker of rankwright, a ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of
-        these with ``StandardScaler``, ``MinMaxScaler`` or ``MaxAbsScaler``
+    model : a fitted ranker of rankwright, a ``Recommender``, a ``QueryNormalizer``, or a
+        scikit-learn ``Pipeline`` of rankers with ``StandardScaler``, ``MinMaxScaler`` or
+        ``MaxAbsScaler``
     path : where to write; the ending is free, ``.rw`` is usual
 
     Raises
@@ -105,7 +106,7 @@ def _take_apart(model: Any) -> tuple[Manifest, dict[str, Array]]:
     packer = Packer(pack_node)
     node = pack_model(packer, model, "model")
     first = entrance(model)
-    if not hasattr(first, "n_features_in_"):
+    if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
     served = serve(model)
     names = getattr(first, "feature_names_in_", None)
@@ -125,10 +126,10 @@ def _put_together(manifest: Manifest, arrays: dict[str, Array], *, own: bool = T
     unpacker = Unpacker(arrays, nodes, own=own)
     model = build_model(unpacker, manifest.model)
     first = entrance(model)
-    if not hasattr(first, "n_features_in_"):
+    if not _is_fitted(first):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     served = serve(model)
-    sizes = {first.n_features_in_}
+    sizes = {first.n_features_in_} if hasattr(first, "n_features_in_") else set()
     if served is not None:
         sizes.add(served[0][0].n_features if served[0] else served[1].n_features)
     if manifest.served is not None:
@@ -136,3 +137,8 @@ def _put_together(manifest: Manifest, arrays: dict[str, Array], *, own: bool = T
     if len(sizes) > 1:
         raise Refused("its model and its scorer disagree on the number of features")
     return model
+
+
+def _is_fitted(model: Any) -> bool:
+    """Whether it has seen rows or ratings."""
+    return hasattr(model, "n_features_in_") or hasattr(model, "ratings_")

@@ -114,13 +114,18 @@ def _is_names(value: Any) -> bool:
 
 
 def _is_steps(value: Any) -> bool:
-    """Named steps that transform, and a last one that transforms or ranks; all of them fitted."""
+    """Named steps that transform, and a last one that transforms or ranks.
+
+    All of them are fitted, or none is: then the pipeline is what a recommender trains.
+    """
     if not (isinstance(value, list) and value and all(map(_is_step, value))):
         return False
     names = [name for name, _ in value]
-    return len(set(names)) == len(names) and all(
-        step is None or step == "passthrough" or hasattr(step, "transform")
-        for _, step in value[:-1]
+    fitted = {_is_fitted(step) for _, step in value if step not in _IDLE}
+    return (
+        len(set(names)) == len(names)
+        and len(fitted) <= 1
+        and all(step in _IDLE or hasattr(step, "transform") for _, step in value[:-1])
     )
 
 
@@ -128,11 +133,12 @@ def _is_step(value: Any) -> bool:
     if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)):
         return False
     name, step = value
-    return bool(name) and "__" not in name and (step in _IDLE or _is_fitted(step))
+    return bool(name) and "__" not in name and (step in _IDLE or hasattr(step, "fit"))
 
 
 def _is_fitted(step: Any) -> bool:
-    return hasattr(step, "steps") or hasattr(step, "n_features_in_")
+    first = entrance(step)
+    return first is None or hasattr(first, "n_features_in_")
 
 
 _FLAG = rules.a_flag()
@@ -166,7 +172,7 @@ SCIKIT: dict[str, Entry] = {
     "Pipeline": Entry(
         "sklearn.pipeline",
         {
-            "steps": Rule("a list of named, fitted steps", _is_steps),
+            "steps": Rule("a list of named steps, all of them fitted or none", _is_steps),
             "memory": _NOTHING,
             "verbose": _FLAG,
             "transform_input": rules.either(_NOTHING, Rule("a list of names", _is_names)),

@@ -15,7 +15,17 @@ import numpy as np
 
 from rankwright.exceptions import DataError
 
-__all__ = ["Learned", "check_learned", "flag", "floats", "integer", "integers", "real", "texts"]
+__all__ = [
+    "Holds",
+    "Learned",
+    "check_learned",
+    "flag",
+    "floats",
+    "integer",
+    "integers",
+    "real",
+    "texts",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,22 @@ class Learned:
                 raise DataError(f"{name} has shape {array.shape}, needed {wanted} = {known}.")
 
 
+@dataclass(frozen=True)
+class Holds:
+    """A learned attribute that is itself an object: of which classes, whether None or a list."""
+
+    kinds: tuple[type, ...]
+    optional: bool = False
+    several: bool = False
+
+    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+        if value is None and self.optional:
+            return
+        found = value if self.several and isinstance(value, list) and value else [value]
+        if not all(isinstance(each, self.kinds) for each in found):
+            raise DataError(f"{name} is not a {' or '.join(kind.__name__ for kind in self.kinds)}.")
+
+
 def floats(*shape: int | str, **limits: Any) -> Learned:
     return Learned("f", shape, **limits)
 
@@ -96,7 +122,7 @@ def flag() -> Learned:
     return Learned("b", ())
 
 
-def check_learned(declared: Mapping[str, Learned], values: Mapping[str, Any]) -> None:
+def check_learned(declared: Mapping[str, Learned | Holds], values: Mapping[str, Any]) -> None:
     """Check attribute by attribute that these are values an estimator could have learned."""
     unknown = sorted(set(values) - set(declared))
     if unknown:

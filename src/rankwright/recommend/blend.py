@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from rankwright.data.ratings import Ratings
+from rankwright.exceptions import DataError
 from rankwright.feedback import Grades
 from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.rankers import rules
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.learned import Holds
 from rankwright.recommend.experts import (
     Expert,
     Factors,
@@ -23,8 +27,11 @@ from rankwright.recommend.experts.base import FloatArray, IntArray
 
 __all__ = ["Blend", "predict_rows"]
 
+SHARE = 0.1  # of the ratings is held out for the ranker
+EXPERTS: tuple[type[Expert], ...] = (ItemMeans, ItemNeighbours, Similarity, Factors)
 
-class Blend:
+
+class Blend(BaseEstimator):  # type: ignore[misc]
     """Scores by a ranker whose features are the scores of experts.
 
     The authors of RankBoost note that boosting can combine whole ranking algorithms. Here each
@@ -36,28 +43,55 @@ class Blend:
     Parameters
     ----------
     ranker : the ranker that weighs the experts; None is MPRank with hardly any regularisation
-    experts : None is item means, item neighbours, user similarity and factors
-    share : share of the ratings held out for the ranker
     seed : what is held out, and the start of the factors
+
+    Attributes
+    ----------
+    experts_ : list of Expert
+        One of each of ``EXPERTS``.
+    ranker_ : the fitted ranker, or None
     """
 
-    def __init__(
-        self, ranker: Any = None, experts: Any = None, share: float = 0.1, seed: int = 0
-    ) -> None:
+    _rules: ClassVar = {
+        "ranker": rules.either(rules.nothing(), rules.an_instance("a ranker", Ranker)),
+        "seed": rules.at_least(0),
+    }
+
+    def __init__(self, ranker: Any = None, seed: int = 0) -> None:
         self.ranker = ranker
-        self.experts = experts
-        self.share = share
         self.seed = seed
 
     def fit(self, ratings: Ratings) -> Self:
-        held = np.random.default_rng(self.seed).random(len(ratings)) < self.share
+        held = np.random.default_rng(self.seed).random(len(ratings)) < SHARE
+        known, asked = ratings.take(~held), ratings.take(held)
+        self.experts_ = [kind() for kind in EXPERTS]
+        self.experts_[-1].set_params(seed=self.seed)
         self.ranker_ = None
-        feedback = Grades.from_ratings(ratings.take(held))
-        if feedback.total_weight > 0 and not held.all():
-            self.experts_ = self._fitted(ratings.take(~held))
-            self.ranker_ = self._weigh(ratings.take(~held), ratings.take(held))
-        self.experts_ = self._fitted(ratings)
+        if len(known) and Grades.from_ratings(asked).total_weight > 0:
+            for expert in self.experts_:
+                expert.fit(known)
+            self.ranker_ = self._weigh(known, asked)
+        for expert in self.experts_:
+            expert.fit(ratings) if self.ranker_ is None else expert.refit(ratings)
         return self
+
+    def ready(self, ratings: Ratings) -> None:
+        """After loading: check that all this was learned from such ratings, and lay it out."""
+        if [type(expert) for expert in self.experts_] != list(EXPERTS):
+            raise DataError("these are not the experts of a Blend.")
+        if self.ranker_ is not None and self.ranker_.n_features_in_ != len(EXPERTS):
+            raise DataError("ranker_ weighs another number of experts.")
+        for expert in self.experts_:
+            expert.check_sizes(ratings)
+            expert.ready(ratings)
+
+    @classmethod
+    def learned(cls) -> dict[str, Holds]:
+        """Every learned attribute, with what it may be."""
+        return {
+            "experts_": Holds((Expert,), several=True),
+            "ranker_": Holds((Ranker,), optional=True),
+        }
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         """Scores of the items ``wanted`` for somebody who gave the items ``rated`` these values."""
@@ -73,12 +107,6 @@ class Blend:
 
     def _opinions(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         return np.column_stack([expert.scores(rated, value, wanted) for expert in self.experts_])
-
-    def _fitted(self, ratings: Ratings) -> list[Expert]:
-        if self.experts is not None:
-            return [expert.fit(ratings) for expert in self.experts]
-        kinds = (ItemMeans(), ItemNeighbours(), Similarity(), Factors(seed=self.seed))
-        return [expert.fit(ratings) for expert in kinds]
 
     def _weigh(self, known: Ratings, held: Ratings) -> Any:
         from rankwright.rankers.kernel.mprank import MPRank

@@ -12,15 +12,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright.data.ratings import Ratings
+from rankwright.data.vocabulary import Vocabulary, as_ids
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.parallel import map_blocks, n_threads
 from rankwright.rankers import rules
+from rankwright.rankers.learned import Holds
 from rankwright.recommend.blend import Blend, predict_rows
 from rankwright.recommend.experts import Factors, Similarity, Table
 from rankwright.recommend.experts.base import FloatArray, IntArray
 from rankwright.recommend.problem import check_ratings
 from rankwright.recommend.reasons import Explanation, Liked, Viewer
-from rankwright.recommend.reference import PerUser
+from rankwright.recommend.reference import REFERENCE, PerUser, a_ranker
 
 __all__ = ["Recommendation", "Recommender"]
 
@@ -71,14 +73,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """
 
     _rules: ClassVar = {
-        "ranker": rules.Rule(
-            "None or a ranker with fit and decision_function",
-            lambda value: (
-                value is None or (hasattr(value, "fit") and hasattr(value, "decision_function"))
-            ),
-        ),
+        "ranker": rules.either(rules.nothing(), a_ranker()),
         "n_reference": rules.at_least(1),
-        "reference": rules.one_of("random", "dense", "similar"),
+        "reference": rules.one_of(*REFERENCE),
         "random_state": rules.a_seed(),
     }
 
@@ -108,15 +105,31 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._known = Table.by_user(ratings)
-        self._rated_items = np.flatnonzero(ratings.item_counts > 0)
         self.model_: Any
         if self.ranker is None:
             self.model_ = Blend(seed=seed).fit(ratings)
         else:
             options = (self.ranker, self.n_reference, self.reference, seed)
             self.model_ = PerUser(*options).fit(ratings)
+        self._lay_out()
         return self
+
+    def _lay_out(self) -> None:
+        self._known = Table.by_user(self.ratings_)
+        self._rated_items = np.flatnonzero(self.ratings_.item_counts > 0)
+
+    def _loaded(self) -> None:
+        """What a model file held: check that it fits together, and lay out the rest."""
+        check_ratings(self.ratings_, type(self).__name__)
+        for ids in (self.ratings_.users, self.ratings_.items):
+            Vocabulary(as_ids(ids))
+        self.model_.ready(self.ratings_)
+        self._lay_out()
+
+    @classmethod
+    def learned(cls) -> dict[str, Holds]:
+        """Every learned attribute, with what it may be."""
+        return {"ratings_": Holds((Ratings,)), "model_": Holds((Blend, PerUser))}
 
     def scores(self, user: Any, items: Any = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data; higher comes first."""
@@ -229,9 +242,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _scores(
         self, rated: IntArray, value: FloatArray, wanted: IntArray, number: int
     ) -> FloatArray:
-        if isinstance(self.model_, PerUser):
-            return self.model_.scores(rated, value, wanted, number)
-        found: FloatArray = self.model_.scores(rated, value, wanted)
+        who = (number,) if isinstance(self.model_, PerUser) else ()
+        found: FloatArray = self.model_.scores(rated, value, wanted, *who)
+        if not np.isfinite(found).all():
+            raise DataError(
+                "Recommender: a score is beyond any number, because a rating is, or because the "
+                "model file was made so. Give ratings on the scale of the data."
+            )
         return found
 
     def _user(self, user: Any) -> tuple[IntArray, FloatArray, int]:

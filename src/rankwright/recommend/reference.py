@@ -3,52 +3,93 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwright.data.ratings import Ratings
-from rankwright.exceptions import DegenerateDataWarning
+from rankwright.exceptions import DataError, DegenerateDataWarning
+from rankwright.rankers import rules
+from rankwright.rankers.learned import Learned, integers
 from rankwright.recommend.experts import ItemMeans, Similarity
 from rankwright.recommend.experts.base import FloatArray, IntArray
 from rankwright.recommend.problem import ReferenceUsers, abstains, prepared
 
-__all__ = ["PerUser"]
+__all__ = ["REFERENCE", "PerUser", "a_ranker"]
+
+REFERENCE = ("random", "dense", "similar")
 
 BLOCK = 4096  # items scored at once
 
 
-class PerUser:
+def a_ranker() -> rules.Rule:
+    """The rule of a parameter that is a ranker, or a pipeline that ends in one."""
+    return rules.Rule(
+        "a ranker with fit and decision_function",
+        lambda value: hasattr(value, "fit") and hasattr(value, "decision_function"),
+    )
+
+
+class PerUser(BaseEstimator):  # type: ignore[misc]
     """A ranker trained for each user on the user's own ratings.
 
     Parameters
     ----------
     ranker : what is trained
     n_reference, reference, seed : how many reference users, which, and the seed of a random choice
+
+    Attributes
+    ----------
+    users_ : (n_reference,) array, or None
+        Numbers of the reference users; None where each user has others ("similar").
     """
 
-    def __init__(self, ranker: Any, n_reference: int, reference: str, seed: int) -> None:
+    _rules: ClassVar = {
+        "ranker": a_ranker(),
+        "n_reference": rules.at_least(1),
+        "reference": rules.one_of(*REFERENCE),
+        "seed": rules.at_least(0),
+    }
+
+    def __init__(
+        self, ranker: Any, n_reference: int = 1000, reference: str = "random", seed: int = 0
+    ) -> None:
         self.ranker = ranker
         self.n_reference = n_reference
         self.reference = reference
         self.seed = seed
 
     def fit(self, ratings: Ratings) -> Self:
-        self._ratings = ratings
-        self._missing = "abstain" if abstains(self.ranker) else "median"
-        self._means = ItemMeans().fit(ratings)
         counts = ratings.user_counts
         active = np.flatnonzero(counts > 0)
         n = min(self.n_reference, len(active))
         if self.reference == "similar":
-            self._similar = Similarity().fit(ratings)
-            return self
-        if self.reference == "dense":
-            users = active[np.lexsort((active, -counts[active]))[:n]]
+            self.users_ = None
+        elif self.reference == "dense":
+            self.users_ = np.sort(active[np.lexsort((active, -counts[active]))[:n]])
         else:
-            users = np.random.default_rng(self.seed).choice(active, n, replace=False)
-        self._common = ReferenceUsers(ratings, np.sort(users))
+            chosen = np.random.default_rng(self.seed).choice(active, n, replace=False)
+            self.users_ = np.sort(chosen)
+        return self.ready(ratings)
+
+    def ready(self, ratings: Ratings) -> Self:
+        """Lay out what scoring needs of these ratings; after fitting, and after loading."""
+        self._ratings = ratings
+        self._missing = "abstain" if abstains(self.ranker) else "median"
+        self._means = ItemMeans().fit(ratings)
+        if self.users_ is None:
+            self._similar = Similarity().fit(ratings)
+        else:
+            if self.users_.max(initial=-1) >= ratings.n_users:
+                raise DataError("users_ names a user who is not in the ratings.")
+            self._common = ReferenceUsers(ratings, self.users_)
         return self
+
+    @classmethod
+    def learned(cls) -> dict[str, Learned]:
+        """Every learned attribute, with what it may be."""
+        return {"users_": integers("n_reference", low=0, optional=True)}
 
     def scores(
         self, rated: IntArray, value: FloatArray, wanted: IntArray, number: int = -1
@@ -99,7 +140,7 @@ class PerUser:
         return model.fit(reference.rows(rated, self._missing, number), value)
 
     def _reference(self, rated: IntArray, value: FloatArray, number: int) -> ReferenceUsers:
-        if self.reference != "similar":
+        if self.users_ is not None:
             return self._common
         agreement = self._similar.agreement(rated, value)
         if number >= 0:

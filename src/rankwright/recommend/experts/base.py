@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from rankwright.data.ratings import Ratings
 from rankwright.parallel import map_blocks
+from rankwright.rankers.learned import Holds, Learned
+from rankwright.rankers.rules import Rule
 
 __all__ = ["Expert", "FloatArray", "IntArray", "Table", "blocks_of"]
 
@@ -87,12 +90,27 @@ class Table:
         return np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
 
 
-class Expert(ABC):
-    """Fitted on all ratings, it scores any items for anybody who rated some."""
+class Expert(BaseEstimator, ABC):  # type: ignore[misc]
+    """Fitted on all ratings, it scores any items for anybody who rated some.
+
+    ``_learned`` declares what a model file holds of it (attributes ending in ``_``); what follows
+    from that and the ratings is laid out by ``ready``, after fitting and after loading.
+    """
+
+    _rules: ClassVar[dict[str, Rule]] = {}
+    _learned: ClassVar[dict[str, Learned | Holds]] = {}
 
     @abstractmethod
     def fit(self, ratings: Ratings) -> Self:
         """Learn from all ratings (every pair of user and item at most once)."""
+
+    def refit(self, ratings: Ratings) -> Self:
+        """Learn anew from more ratings of the same users and items; may begin at what it knows."""
+        return self.fit(ratings)
+
+    def ready(self, ratings: Ratings) -> Self:
+        """Lay out for scoring what was learned from these ratings."""
+        return self
 
     @abstractmethod
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
@@ -101,6 +119,17 @@ class Expert(ABC):
         Items are numbers, places in ``ratings.items``; higher comes first. Finite for any input,
         an empty one too.
         """
+
+    @classmethod
+    def learned(cls) -> dict[str, Learned | Holds]:
+        """Every learned attribute, with what it may be."""
+        return dict(cls._learned)
+
+    def check_sizes(self, ratings: Ratings) -> None:
+        """Raise a DataError unless this could have been learned from these ratings."""
+        sizes = {"n_users": ratings.n_users, "n_items": ratings.n_items}
+        for name, declared in self._learned.items():
+            declared.check(name, getattr(self, name, None), sizes)
 
 
 def blocks_of(ptr: IntArray, n_blocks: int = 16) -> list[tuple[int, int]]:

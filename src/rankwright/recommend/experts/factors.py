@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright.data.ratings import Ratings
+from rankwright.exceptions import DataError
 from rankwright.parallel import map_blocks
+from rankwright.rankers import rules
+from rankwright.rankers.learned import Holds, floats, real
 from rankwright.recommend.experts.base import Expert, FloatArray, IntArray, Table, blocks_of
-from rankwright.recommend.experts.tastes import Tastes
+from rankwright.recommend.experts.tastes import Tastes, tastes_of
 
 __all__ = ["Factors"]
+
+N_AGAIN = 5  # sweeps of a refit
+TINY = float(np.finfo(np.float64).tiny)
 
 
 class Factors(Expert):
@@ -32,42 +40,81 @@ class Factors(Expert):
     n_components : length of the vectors
     n_tastes : number of directions in which choices are described
     n_passes : sweeps over users and items
+    damping : of tastes, how many ratings it takes until a user's choices count half
+    ridge : pulls the dependence of vectors on choices towards none
     seed : of the random start
 
     Attributes
     ----------
-    item_ : (n_items, n_components) array
-        Posterior mean of the item vectors.
+    mean_ : float
+        The mean of all ratings.
     noise_ : float
         Variance of a rating around its prediction.
+    item_ : (n_items, n_components) array
+        Posterior mean of the item vectors.
+    moments_ : (n_items, n_components * (n_components + 1) / 2) float32 array
+        Their second moments, mean mean' + covariance, upper triangles row by row.
+    precision_ : (n_components,) array
+        Prior precision of the components of a user's vector.
+    choice_ : (n_tastes + 2, n_components) array
+        Its prior mean, as coefficients on what describes the user's choices.
+    tastes_ : Tastes
     """
 
+    _rules: ClassVar = {
+        "n_components": rules.at_least(1),
+        "n_tastes": rules.at_least(1),
+        "n_passes": rules.at_least(1),
+        "damping": rules.positive(),
+        "ridge": rules.positive(),
+        "seed": rules.at_least(0),
+    }
+    _learned: ClassVar = {
+        "mean_": real(),
+        "noise_": real(low=TINY),
+        "item_": floats("n_items", "n_components"),
+        "moments_": floats("n_items", "width"),
+        "precision_": floats("n_components", low=TINY),
+        "choice_": floats("about", "n_components"),
+        "tastes_": Holds((Tastes,)),
+    }
+
     def __init__(
-        self, n_components: int = 24, n_tastes: int = 100, n_passes: int = 20, seed: int = 0
+        self,
+        n_components: int = 24,
+        n_tastes: int = 100,
+        n_passes: int = 20,
+        damping: float = 10.0,
+        ridge: float = 30.0,
+        seed: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_tastes = n_tastes
         self.n_passes = n_passes
+        self.damping = damping
+        self.ridge = ridge
         self.seed = seed
 
     def fit(self, ratings: Ratings) -> Self:
-        self.mean_ = float(ratings.value.mean())
+        users, items = self._sides(ratings)
         spread = max(float(ratings.value.std()), 1e-6)
-        self.tastes_ = Tastes(self.n_tastes, self.seed).fit(ratings)
-        users = _Side(Table.by_user(ratings), self.mean_, self.tastes_.user_, self.n_components)
-        items = _Side(Table.by_item(ratings), self.mean_, self.tastes_.item_, self.n_components)
-        items.start(np.random.default_rng(self.seed), spread)
+        items.mean = np.random.default_rng(self.seed).normal(0.0, 0.1 * spread, items.mean.shape)
+        items.mean[:, 0] = spread  # a component that all items share: the user's generosity
+        items.covariance[:, items.diagonal] = 0.01 * spread**2
+        items.precision = np.full(self.n_components, 10.0 / spread**2)
         noise = 0.6 * spread**2
-        for number in range(self.n_passes):
-            error = users.update(items, noise)
-            if number > 0:
-                # Never without any noise: a set that fits exactly must not divide by zero.
-                noise = max(error / len(ratings), 1e-4 * spread**2)
-            items.update(users, noise)
-        self.noise_ = noise
-        self.item_, self._moments = items.mean, items.moments()
-        self.precision_, self.choice_ = users.precision, users.coef
-        return self
+        users.update(items, noise)
+        items.update(users, noise)
+        return self._sweep(users, items, noise, self.n_passes - 1)
+
+    def refit(self, ratings: Ratings) -> Self:
+        """Learn anew; from item vectors that are known a few sweeps are enough."""
+        users, items = self._sides(ratings)
+        items.mean = self.item_
+        items.covariance = np.asarray(self.moments_ - items.moments(), np.float64)
+        items.update_prior()
+        users.precision = self.precision_
+        return self._sweep(users, items, self.noise_, min(N_AGAIN, self.n_passes))
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         return np.asarray(self.mean_ + self.item_[wanted] @ self.vector(rated, value))
@@ -85,42 +132,63 @@ class Factors(Expert):
         return np.asarray((self.item_[rated] @ pull) * (value - self.mean_) / self.noise_)
 
     def _system(self, rated: IntArray) -> tuple[FloatArray, FloatArray]:
-        d = self.item_.shape[1]
-        system = np.zeros((d, d))
-        system[np.triu_indices(d)] = (
-            self._moments[rated].sum(axis=0, dtype=np.float64) / self.noise_
-        )
-        system = system + np.triu(system, 1).T
-        system[np.diag_indices(d)] += self.precision_
+        total = self.moments_[rated].sum(axis=0, dtype=np.float64)
+        system = _unpacked(total, self.n_components) / self.noise_
+        system[np.diag_indices(self.n_components)] += self.precision_
         return system, self.tastes_.describe(rated) @ self.choice_
+
+    def check_sizes(self, ratings: Ratings) -> None:
+        super().check_sizes(ratings)
+        d, about = self.n_components, len(self.tastes_.average)
+        shapes = [self.item_.shape[1], self.moments_.shape[1], len(self.choice_)]
+        if shapes != [d, d * (d + 1) // 2, about] or len(self.tastes_.vector) != ratings.n_items:
+            raise DataError("the arrays of the factors do not fit together.")
+        try:  # a sum of moments and a precision must be a system that can be solved
+            np.linalg.cholesky(_unpacked(self.moments_, d) + 1e-3 * self._scale() * np.eye(d))
+        except np.linalg.LinAlgError:
+            raise DataError("moments_ are not second moments.") from None
+
+    def _scale(self) -> float:
+        return float(np.abs(self.moments_).max(initial=1e-30))
+
+    def _sides(self, ratings: Ratings) -> tuple[_Side, _Side]:
+        self.mean_ = float(ratings.value.mean())
+        self.tastes_, users, items = tastes_of(ratings, self.n_tastes, self.damping, self.seed)
+        rest = replace(ratings, value=ratings.value - self.mean_)
+        return (
+            _Side(Table.by_user(rest), users, self.ridge, self.n_components),
+            _Side(Table.by_item(rest), items, self.ridge, self.n_components),
+        )
+
+    def _sweep(self, users: _Side, items: _Side, noise: float, n_passes: int) -> Self:
+        """Users given items, noise given both, items given users; again and again."""
+        # Never without any noise: a set that fits exactly must not divide by zero.
+        least = 1e-4 * max(float(users.table.value.std()), 1e-6) ** 2
+        for _ in range(n_passes):
+            noise = max(users.update(items, noise) / len(users.table.value), least)
+            items.update(users, noise)
+        self.noise_, self.item_, self.moments_ = noise, items.mean, items.moments()
+        self.precision_, self.choice_ = users.precision, users.coef
+        return self
 
 
 class _Side:
-    """Users or items: ratings, and the Gaussian posterior of their vectors."""
+    """Users or items: their ratings, and the Gaussian posterior of their vectors."""
 
-    ridge = 30.0
-
-    def __init__(self, table: Table, mean: float, about: FloatArray, n_components: int) -> None:
+    def __init__(self, table: Table, about: FloatArray, ridge: float, n_components: int) -> None:
         n, width = table.n_rows, n_components * (n_components + 1) // 2
-        self.table, self.rest, self.about = table, table.value - mean, about
-        gram = about.T @ about + self.ridge * np.eye(about.shape[1])
-        self.fitting = np.linalg.solve(
-            gram, about.T
-        )  # times means: their coefficients on ``about``
-        self.mean, self.covariance = np.zeros((n, n_components)), np.zeros((n, width))
+        self.table, self.about = table, about
+        gram = about.T @ about + ridge * np.eye(about.shape[1])
+        self.regression = np.linalg.solve(gram, about.T)
+        self.mean: FloatArray = np.zeros((n, n_components))
+        self.covariance: FloatArray = np.zeros((n, width))
         self.diagonal = np.flatnonzero(np.equal(*np.triu_indices(n_components)))
         self.prior = np.zeros((n, n_components))
         self.precision = np.ones(n_components)
         self.coef: FloatArray = np.zeros((about.shape[1], n_components))
         self.error = np.zeros(n)
 
-    def start(self, rng: np.random.Generator, spread: float) -> None:
-        self.mean = rng.normal(0.0, 0.1 * spread, self.mean.shape)
-        self.mean[:, 0] = spread  # a component that all items share: the user's generosity
-        self.covariance[:, self.diagonal] = 0.01 * spread**2
-        self.precision = np.full(len(self.precision), 10.0 / spread**2)
-
-    def moments(self) -> FloatArray:
+    def moments(self) -> NDArray[np.float32]:
         from rankwright.recommend import _kernels
 
         moments = np.empty(self.covariance.shape, np.float32)
@@ -131,20 +199,32 @@ class _Side:
         """The posterior given the other side, then the prior given that; the squared error."""
         from rankwright.recommend import _kernels
 
-        data = (self.table.ptr, self.table.other, self.rest, others.mean, others.moments())
+        self.mean = np.zeros_like(self.mean)
+        ratings = (self.table.ptr, self.table.other, self.table.value)
+        theirs = (others.mean, others.moments())
         out = (self.mean, self.covariance, self.error)
         map_blocks(
             lambda block: _kernels.update_factors(
-                *data, *block, self.prior, self.precision, noise, *out
+                *ratings, *theirs, *block, self.prior, self.precision, noise, *out
             ),
             blocks_of(self.table.ptr),
         )
-        self._update_prior()
+        self.update_prior()
         return float(self.error.sum())
 
-    def _update_prior(self) -> None:
-        self.coef = self.fitting @ self.mean
+    def update_prior(self) -> None:
+        """Prior means by regression on what describes the choices, precisions by what is left."""
+        self.coef = self.regression @ self.mean
         self.prior = self.about @ self.coef
         variance = ((self.mean - self.prior) ** 2).sum(axis=0)
         variance += self.covariance[:, self.diagonal].sum(axis=0)
         self.precision = len(self.mean) / np.maximum(variance, 1e-9 * len(self.mean))
+
+
+def _unpacked(packed: NDArray[Any], d: int) -> FloatArray:
+    """Symmetric matrices (..., d, d) of their upper triangles (..., d (d + 1) / 2)."""
+    upper = np.zeros((*packed.shape[:-1], d, d))
+    rows, columns = np.triu_indices(d)
+    upper[..., rows, columns] = packed
+    upper[..., columns, rows] = packed
+    return upper

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from rankwright.data.ratings import Ratings
 from rankwright.parallel import map_blocks
+from rankwright.rankers import rules
+from rankwright.rankers.learned import floats, integers, real
 from rankwright.recommend.experts.base import Expert, FloatArray, IntArray, Table, blocks_of
 from rankwright.recommend.experts.popularity import biases
 
@@ -28,6 +30,19 @@ class ItemNeighbours(Expert):
     power : the cosine counts to this power
     damping : pulls the average towards 0 when little likeness stands behind it
     """
+
+    _rules: ClassVar = {
+        "n_neighbours": rules.at_least(1),
+        "shrinkage": rules.number(0.0),
+        "power": rules.positive(),
+        "damping": rules.positive(),
+    }
+    _learned: ClassVar = {
+        "mean_": real(),
+        "item_bias_": floats("n_items"),
+        "neighbour_": integers("n_items", "n_kept", low=-1, high="n_items"),
+        "similarity_": floats("n_items", "n_kept", low=0.0),
+    }
 
     def __init__(
         self,
@@ -60,7 +75,16 @@ class ItemNeighbours(Expert):
             blocks_of(by_item.ptr),
         )
         self.similarity_ **= self.power
-        self._near = _turned(self.neighbour_, self.similarity_)
+        return self.ready(ratings)
+
+    def ready(self, ratings: Ratings) -> Self:
+        """Turn the lists of neighbours round: of which items is each a neighbour, and how near."""
+        item, place = np.nonzero(self.neighbour_ >= 0)
+        source = self.neighbour_[item, place]
+        order = np.argsort(source, kind="stable")
+        counts = np.bincount(source, minlength=ratings.n_items)
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        self._near = Table(ptr, item[order], self.similarity_[item, place][order])
         return self
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
@@ -73,13 +97,3 @@ class ItemNeighbours(Expert):
         mass = np.bincount(item, likeness, n_items)
         pull = (total / (mass + self.damping))[wanted]
         return np.asarray(self.mean_ + bias + self.item_bias_[wanted] + pull)
-
-
-def _turned(neighbour: IntArray, similarity: FloatArray) -> Table:
-    """Lists of neighbours turned round: of which items each item is a neighbour, and how near."""
-    item, place = np.nonzero(neighbour >= 0)
-    source = neighbour[item, place]
-    order = np.argsort(source, kind="stable")
-    counts = np.bincount(source, minlength=len(neighbour))
-    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return Table(ptr, item[order], similarity[item, place][order])

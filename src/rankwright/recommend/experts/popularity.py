@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from rankwright.data.ratings import Ratings
+from rankwright.rankers.learned import floats, real
 from rankwright.recommend.experts.base import Expert, FloatArray, IntArray
 
 __all__ = ["ItemMeans", "biases"]
@@ -19,6 +20,8 @@ class ItemMeans(Expert):
     >>> ItemMeans().fit(ratings).scores(np.zeros(0, int), np.zeros(0), np.array([0, 1])).round(2)
     array([3.79, 3.21])
     """
+
+    _learned: ClassVar = {"mean_": real(), "item_bias_": floats("n_items")}
 
     def fit(self, ratings: Ratings) -> Self:
         self.mean_, _, self.item_bias_ = biases(ratings)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from rankwright.data.ratings import Ratings
+from rankwright.rankers import rules
+from rankwright.rankers.learned import floats, real
 from rankwright.recommend.experts.base import Expert, FloatArray, IntArray, Table
 from rankwright.recommend.experts.popularity import biases
 
@@ -27,18 +30,32 @@ class Similarity(Expert):
     damping : pulls the average towards 0 when little agreement stands behind it
     """
 
+    _rules: ClassVar = {
+        "n_users": rules.at_least(1),
+        "power": rules.positive(),
+        "damping": rules.positive(),
+    }
+    _learned: ClassVar = {
+        "mean_": real(),
+        "user_bias_": floats("n_users"),
+        "item_bias_": floats("n_items"),
+    }
+
     def __init__(self, n_users: int = 1000, power: float = 2.0, damping: float = 0.2) -> None:
         self.n_users = n_users
         self.power = power
         self.damping = damping
 
     def fit(self, ratings: Ratings) -> Self:
-        self.mean_, user_bias, self.item_bias_ = biases(ratings)
-        rest = ratings.value - self.mean_ - user_bias[ratings.user] - self.item_bias_[ratings.item]
-        by_user, by_item = Table.by_user(ratings), Table.by_item(ratings)
-        self._by_user = Table(by_user.ptr, by_user.other, rest[ratings.by_user.order])
-        self._by_item = Table(by_item.ptr, by_item.other, rest[ratings.by_item.order])
-        self.norm_ = np.sqrt(np.bincount(ratings.user, rest**2, ratings.n_users))
+        self.mean_, self.user_bias_, self.item_bias_ = biases(ratings)
+        return self.ready(ratings)
+
+    def ready(self, ratings: Ratings) -> Self:
+        """Lay out everybody's deviations from user and item averages, by user and by item."""
+        about = self.user_bias_[ratings.user] + self.item_bias_[ratings.item]
+        rest = replace(ratings, value=ratings.value - self.mean_ - about)
+        self._by_user, self._by_item = Table.by_user(rest), Table.by_item(rest)
+        self._norm = np.sqrt(np.bincount(rest.user, rest.value**2, rest.n_users))
         return self
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
@@ -58,8 +75,8 @@ class Similarity(Expert):
         bias = self._generosity(rated, value)
         mine = value - self.mean_ - self.item_bias_[rated] - bias
         place, user, deviation = self._by_item.rows_of(rated)
-        product = np.bincount(user, mine[place] * deviation, len(self.norm_))
-        length = self.norm_ * np.sqrt(mine @ mine)
+        product = np.bincount(user, mine[place] * deviation, len(self._norm))
+        length = self._norm * np.sqrt(mine @ mine)
         cosine = np.divide(product, length, out=np.zeros(len(length)), where=length > 0)
         return np.asarray(np.clip(cosine, 0.0, 1.0))
 
