@@ -21,9 +21,11 @@ MARK = 128
 
 
 @njit(cache=True, nogil=True)
-def sum_bins(codes, potential, first, last, sums):
-    """Per feature first .. last and bin: the sum of the potentials. Four features at a time."""
-    n = potential.shape[0]
+def sum_bins(codes, potential, begin, end, first, last, sums):
+    """Sums of the potentials of rows begin .. end, per feature first .. last and bin.
+
+    Four features at a time: a potential is read once for all of them.
+    """
     feature = first
     while feature + 4 <= last:
         a, b, c, d = codes[feature], codes[feature + 1], codes[feature + 2], codes[feature + 3]
@@ -33,7 +35,7 @@ def sum_bins(codes, potential, first, last, sums):
         at_b[:] = 0.0
         at_c[:] = 0.0
         at_d[:] = 0.0
-        for i in range(n):
+        for i in range(begin, end):
             p = potential[i]
             at_a[a[i]] += p
             at_b[b[i]] += p
@@ -43,18 +45,19 @@ def sum_bins(codes, potential, first, last, sums):
     while feature < last:
         column, at = codes[feature], sums[feature]
         at[:] = 0.0
-        for i in range(n):
+        for i in range(begin, end):
             at[column[i]] += potential[i]
         feature += 1
 
 
 @njit(cache=True, nogil=True)
 def scan_bins(
-    codes, potential, whole, n_cuts, abstains, first, last, tolerance, sums,
-    top, top_cut, bottom, bottom_cut, listed,
+    parts, whole, n_cuts, abstains, first, last, tolerance, sums, top, top_cut, bottom, bottom_cut,
+    listed,
 ):  # fmt: skip
     """WeakLearn.3 on bins.
 
+    parts     (n_parts, n_features, 256) float64: sums of the potentials of each part of the rows
     whole     float: the sum of all potentials (zero, where they come from pairs)
     n_cuts    (n_features,) int64
     abstains  (n_features,) bool: whether any row lacks the feature
@@ -62,7 +65,12 @@ def scan_bins(
     top, top_cut, bottom, bottom_cut   (2, n_features), one row for each default   written
     listed    (n_features,): the gain of hitting every row that has the feature    written
     """
-    sum_bins(codes, potential, first, last, sums)
+    for feature in range(first, last):
+        for code in range(256):
+            sums[feature, code] = parts[0, feature, code]
+        for part in range(1, len(parts)):
+            for code in range(256):
+                sums[feature, code] += parts[part, feature, code]
     for feature in range(first, last):
         at = sums[feature]
         above, high, low = 0.0, -np.inf, np.inf

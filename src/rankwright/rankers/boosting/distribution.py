@@ -7,16 +7,19 @@ cost O(rows + levels). Only lists of pairs cost O(pairs).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback import Feedback
 from rankwright.feedback.base import FloatArray
-from rankwright.parallel import Team
+from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.terms import (
     NO_MASS,
     Flags,
     count_roles,
+    n_parts,
     number_rows,
     read_terms,
 )
@@ -33,6 +36,9 @@ class PairDistribution:
     Attributes
     ----------
     rows : (n_rows,) int64
+    parts : list of (start, stop)
+        Ranges of rows, whatever the number of threads: what is summed up part by part and then over
+        the parts is the same for any.
     scores : (n_rows,) float64, the scores so far
     potential : (n_rows,) float64
         Weight of the pairs that want a row up, minus weight of those that want it down; divide by
@@ -70,6 +76,9 @@ class PairDistribution:
         self.weight = weight
         self.n_lower, self.n_upper = count_roles(levels, pairs, len(self.rows))
         self.levels, self.pairs = levels, pairs
+        self.parts = (
+            levels.row_parts if levels.direct else ranges(len(self.rows), n_parts(len(self.rows)))
+        )
         self.count = np.maximum(levels.row_weights(len(self.rows)), 1.0)
         self._gain = levels.ndcg_gains() if weighting == "ndcg" else None
         self.scores = np.zeros(len(self.rows))
@@ -84,11 +93,14 @@ class PairDistribution:
             self._weigh(self._nothing, 0.0)
             self._start, self.log_weight = self._shift, 0.0
 
-    def move(self, hit: Flags, step: float) -> None:
-        """Add ``step`` to the scores of the rows that are hit (1), nothing to the others (0)."""
+    def move(self, hit: Flags, step: float, then: Callable[[int], None] | None = None) -> None:
+        """Add ``step`` to the scores of the rows that are hit (1), nothing to the others (0).
+
+        ``then`` is called with the number of each part when the potentials of its rows are known.
+        """
         if not self.levels.direct:
             self.scores += step * hit
-        self._weigh(hit, step)
+        self._weigh(hit, step, then)
 
     def move_by(self, change: FloatArray) -> None:
         """Add a change to the score of each row."""
@@ -151,7 +163,7 @@ class PairDistribution:
             wrong, tied = wrong + more[0], tied + more[1]
         return wrong / self.weight, tied / self.weight
 
-    def _weigh(self, hit: Flags, step: float) -> None:
+    def _weigh(self, hit: Flags, step: float, then: Callable[[int], None] | None = None) -> None:
         from rankwright.feedback import _kernels
 
         # Multiplying step by step drifts (rounding, range); start afresh from the scores in time.
@@ -161,10 +173,12 @@ class PairDistribution:
         if refresh:
             self._travel, self._moves = 0.0, 0
         total = 0.0
+        at_once = self._gain is None and self.levels.direct and not len(self.pairs.lower)
         if len(self.levels.member):
             total += self.levels.weigh(
-                self._team, self.scores, hit, step, refresh, self._shift, self.potential, self.mass
-            )
+                self._team, self.scores, hit, step, refresh, self._shift, self.potential,
+                self.mass, then if at_once else None,
+            )  # fmt: skip
         else:
             self.potential[:] = 0.0
             self.mass[:] = 0.0
@@ -181,3 +195,5 @@ class PairDistribution:
             self.total = self.levels.weigh_ndcg(
                 self._team, self.scores, self._gain, self.unit, self.potential, self.mass
             )
+        if then is not None and not at_once:
+            self._team.map(then, range(len(self.parts)))

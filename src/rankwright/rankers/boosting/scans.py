@@ -11,6 +11,7 @@ All answer with ``Gains``; cuts are numbered by each scan in its own way.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from rankwright.rankers.boosting.terms import Flags, pointers
 __all__ = ["Asked", "BinnedScan", "Gains", "Scan", "SortedScan", "Weighted", "take_all"]
 
 Asked = tuple[IntArray, IntArray, IntArray]  # features, cuts, defaults
+Parts = list[tuple[int, int]]  # ranges of rows
 
 
 class Weighted(Protocol):
@@ -63,6 +65,13 @@ class Scan(ABC):
         # More blocks than threads, so that a thread with easy features takes more of them.
         self.blocks = ranges(self.n_features, 1 if team.threads == 1 else 2 * team.threads)
 
+    def begin(self, pairs: Weighted) -> Callable[[int], None] | None:
+        """What to do with each part of the rows as soon as its potentials are known, if anything.
+
+        Called before the potentials change, so that threads need not meet between the two.
+        """
+        return None
+
     @abstractmethod
     def scan(self, pairs: Any, asked: Asked) -> FloatArray:
         """Update ``gains``; return the gains of the cuts that were asked for."""
@@ -94,12 +103,15 @@ class Scan(ABC):
 class BinnedScan(Scan):
     """At most 255 bins a feature, a byte per value; cut c hits the bins above bin c."""
 
-    def __init__(self, columns: Columns, team: Team) -> None:
+    def __init__(self, columns: Columns, team: Team, parts: Parts | None = None) -> None:
         super().__init__(columns, team)
         self.codes = np.full((self.n_features, self.n_rows), 255, np.uint8)
         self.n_cuts = np.zeros(self.n_features, np.int64)
         self._edges: list[FloatArray] = [np.zeros(0)] * self.n_features
+        self._parts = parts or [(0, self.n_rows)]
+        self._part_sums = np.zeros((len(self._parts), self.n_features, 256))
         self._sums = np.zeros((self.n_features, 256))
+        self._summed = False
         # Blocks of whole fours: the kernel takes four columns at a time.
         fours = ranges(-(-self.n_features // 4), len(self.blocks))
         self._fours = [(4 * a, min(4 * b, self.n_features)) for a, b in fours]
@@ -114,16 +126,34 @@ class BinnedScan(Scan):
         lows = column.values[column.starts][::-1]
         self._edges[feature] = np.concatenate([lows, column.values[:1]])
 
+    def begin(self, pairs: Weighted) -> Callable[[int], None] | None:
+        if len(self._parts) < 2 * self._team.threads:
+            return None  # there is more to share among threads by features
+        self._summed = True
+        return lambda part: self._sum(pairs, part, (0, self.n_features))
+
+    def _sum(self, pairs: Weighted, part: int, features: tuple[int, int]) -> None:
+        from rankwright.rankers.boosting import _kernels
+
+        rows = self._parts[part]
+        _kernels.sum_bins(self.codes, pairs.potential, *rows, *features, self._part_sums[part])
+
     def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
         from rankwright.rankers.boosting import _kernels
 
-        def block(bounds: tuple[int, int]) -> None:
+        summed, self._summed = self._summed, False
+
+        def block(features: tuple[int, int]) -> None:
+            if not summed:
+                for part in range(len(self._parts)):
+                    self._sum(pairs, part, features)
             _kernels.scan_bins(
-                self.codes, pairs.potential, pairs.whole, self.n_cuts, self.abstains, *bounds,
+                self._part_sums, pairs.whole, self.n_cuts, self.abstains, *features,
                 0.1 * self.margin * pairs.total, self._sums, *self.gains.arrays,
             )  # fmt: skip
 
-        self._team.map(block, self._fours)
+        alone = summed and self.n_features < 512  # done before another thread has woken up
+        self._team.map(block, [(0, self.n_features)] if alone else self._fours)
         feature, cut, default = asked
         none_hit = cut == self.n_cuts[feature]
         above = np.where(none_hit, 0.0, self._sums[feature, np.minimum(cut + 1, 255)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +20,7 @@ __all__ = [
     "LevelTerm",
     "PairTerm",
     "count_roles",
+    "n_parts",
     "number_rows",
     "pointers",
     "read_terms",
@@ -68,7 +71,6 @@ class LevelTerm:
         self._query_mass = np.zeros(len(self.query_weight))
         self._chain = np.zeros((6, n_levels))
         self._chain_shift = 0.0
-        self._cut: dict[int, list[tuple[int, int]]] = {}
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -117,8 +119,12 @@ class LevelTerm:
         shift: float,
         potential: FloatArray,
         mass: FloatArray,
+        then: Callable[[int], None] | None = None,
     ) -> float:
-        """Write potentials (and masses) of all rows; return the weight of all pairs."""
+        """Write potentials (and masses) of all rows; return the weight of all pairs.
+
+        ``then`` is called with the number of each part when it is done (see ``row_parts``).
+        """
         from rankwright.feedback import _kernels
 
         if refresh:
@@ -130,13 +136,15 @@ class LevelTerm:
         own = potential if direct else self._potential
         own_mass = (mass if direct else self._mass) if mass.size else NO_MASS
 
-        def block(bounds: tuple[int, int]) -> None:
+        def weigh_part(part: int) -> None:
             _kernels.level_potentials(
-                scores, hit, step, refresh, *self.arrays, direct, *bounds, shift, ratio,
+                scores, hit, step, refresh, *self.arrays, direct, *self._parts[part], shift, ratio,
                 *self.room, own, own_mass,
             )  # fmt: skip
+            if then is not None:
+                then(part)
 
-        team.map(block, self._blocks(team.threads))
+        team.map(weigh_part, range(len(self._parts)))
         if not direct:
             potential[:] = 0.0
             _kernels.scatter_add(own, self.member, potential)
@@ -192,18 +200,24 @@ class LevelTerm:
                 self._query_mass, potential, mass,
             )  # fmt: skip
 
-        team.map(block, self._blocks(team.threads))
+        team.map(block, self._parts)
         return float(self._query_mass.sum())
 
-    def _blocks(self, n_blocks: int) -> list[tuple[int, int]]:
+    @cached_property
+    def _parts(self) -> list[tuple[int, int]]:
         """Ranges of queries with about as many members each."""
-        if n_blocks not in self._cut:
-            ends = self.level_ptr[self.query_ptr[1:]]
-            stops = np.searchsorted(ends, [stop for _, stop in ranges(int(ends[-1]), n_blocks)])
-            cuts = np.unique(np.concatenate([[0], stops + 1]).clip(0, len(ends)))
-            cuts[-1] = len(ends)
-            self._cut[n_blocks] = [(a, b) for a, b in pairwise(cuts.tolist())]
-        return self._cut[n_blocks]
+        ends = self.level_ptr[self.query_ptr[1:]]
+        n = int(ends[-1])
+        stops = np.searchsorted(ends, [stop for _, stop in ranges(n, n_parts(n))])
+        cuts = np.unique(np.concatenate([[0], stops + 1]).clip(0, len(ends)))
+        cuts[-1] = len(ends)
+        return list(pairwise(cuts.tolist()))
+
+    @property
+    def row_parts(self) -> list[tuple[int, int]]:
+        """The same as ranges of members."""
+        starts = self.level_ptr[self.query_ptr]
+        return [(int(starts[a]), int(starts[b])) for a, b in self._parts]
 
 
 class PairTerm:
@@ -287,6 +301,11 @@ def _useful(
     n_levels = np.bincount(query[filled], minlength=len(query_weight))
     useful: NDArray[np.bool_] = keep & (n_levels[query[level]] >= 2)
     return useful
+
+
+def n_parts(n_rows: int) -> int:
+    """In how many parts rows are gone through: a few, but none so small that sums over it cost."""
+    return max(1, min(16, n_rows // 25_000))
 
 
 def pointers(counts: Any) -> IntArray:

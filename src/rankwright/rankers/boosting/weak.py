@@ -83,7 +83,7 @@ class ThresholdLearner(WeakLearner):
         elif columns.max_bins is None or columns.is_sparse:
             self._scan = SortedScan(columns, team)
         else:
-            self._scan = BinnedScan(columns, team)
+            self._scan = BinnedScan(columns, team, pairs.parts)
         self._directions = Directions(cumulative, default, columns.n_features)
         self._by_edge = criterion == "r"
         self._smoothing = smoothing
@@ -101,7 +101,7 @@ class ThresholdLearner(WeakLearner):
         if chosen is None:
             return None
         alpha = weigh(chosen)
-        pairs.move(scan.hit(*chosen[:3]), alpha)
+        pairs.move(scan.hit(*chosen[:3]), alpha, scan.begin(pairs))
         directions.record(scan, chosen, alpha)
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
