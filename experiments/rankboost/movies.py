@@ -166,7 +166,9 @@ def _report(values: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
     names = [name for name in next(iter(values.values())) if name != "user"]
     for place, title in enumerate(TITLES):
         rows = {
-            name: [_mean(tables["user"], tables[name][:, place]) for tables in values.values()]
+            name: [
+                mean_and_error(tables["user"], tables[name][:, place]) for tables in values.values()
+            ]
             for name in names
         }
         report[title] = {name: dict(zip(values, row, strict=True)) for name, row in rows.items()}
@@ -179,7 +181,7 @@ def _report(values: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
     return report
 
 
-def _mean(user: np.ndarray, value: np.ndarray) -> tuple[float, float]:
+def mean_and_error(user: np.ndarray, value: np.ndarray) -> tuple[float, float]:
     """The mean, and its standard error over users (a user may be in several splits)."""
     some = ~np.isnan(value)
     mean = float(value[some].mean())
