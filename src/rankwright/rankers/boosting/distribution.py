@@ -53,6 +53,8 @@ class PairDistribution:
         The logarithm that potentials, masses and the total are divided by.
         With ``weighting="ndcg"`` potentials, masses and total count each pair times what its
         exchange would change NDCG by (the exchange of tied rows: on average over their orders).
+    shift : float
+        The same after the last move: ``unit`` plus the logarithm of the total.
     log_weight : float
         Log of the weight of all pairs, which at first is 0: the log of the product of all Z.
     """
@@ -86,12 +88,12 @@ class PairDistribution:
         self.mass = np.zeros(len(self.rows)) if want_mass else NO_MASS
         self.log_weight = 0.0
         self.total, self.unit, self.whole = 1.0, 0.0, 0.0
-        self._shift = self._start = float(np.log(weight)) if weight > 0 else 0.0
+        self.shift = self._start = float(np.log(weight)) if weight > 0 else 0.0
         self._travel, self._moves = np.inf, 0
         self._nothing: Flags = np.zeros(0, np.uint8)
         if weight > 0:
             self._weigh(self._nothing, 0.0)
-            self._start, self.log_weight = self._shift, 0.0
+            self._start, self.log_weight = self.shift, 0.0
 
     def move(self, hit: Flags, step: float, then: Callable[[int], None] | None = None) -> None:
         """Add ``step`` to the scores of the rows that are hit (1), nothing to the others (0).
@@ -117,14 +119,14 @@ class PairDistribution:
 
         scores = self.scores + distance * slope
         value, first, second = (
-            _kernels.level_curve(scores, slope, *self.levels.arrays, self._shift)
+            _kernels.level_curve(scores, slope, *self.levels.arrays, self.shift)
             if len(self.levels.member)
             else (0.0, 0.0, 0.0)
         )
         if len(self.pairs.lower):
             pairs = self.pairs
             more = _kernels.pair_curve(
-                scores, slope, pairs.lower, pairs.upper, pairs.weight, self._shift
+                scores, slope, pairs.lower, pairs.upper, pairs.weight, self.shift
             )
             value, first, second = value + more[0], first + more[1], second + more[2]
         return value, first, second
@@ -176,7 +178,7 @@ class PairDistribution:
         at_once = self._gain is None and self.levels.direct and not len(self.pairs.lower)
         if len(self.levels.member):
             total += self.levels.weigh(
-                self._team, self.scores, hit, step, refresh, self._shift, self.potential,
+                self._team, self.scores, hit, step, refresh, self.shift, self.potential,
                 self.mass, then if at_once else None,
             )  # fmt: skip
         else:
@@ -185,12 +187,12 @@ class PairDistribution:
         if len(self.pairs.lower):
             pairs = self.pairs
             total += _kernels.pair_potentials(
-                self.scores, pairs.lower, pairs.upper, pairs.weight, self._shift, pairs.share,
+                self.scores, pairs.lower, pairs.upper, pairs.weight, self.shift, pairs.share,
                 self.potential, self.mass,
             )  # fmt: skip
-        self.total, self.unit = total, self._shift
-        self._shift += float(np.log(total))
-        self.log_weight = self._shift - self._start
+        self.total, self.unit = total, self.shift
+        self.shift += float(np.log(total))
+        self.log_weight = self.shift - self._start
         if self._gain is not None:
             self.total = self.levels.weigh_ndcg(
                 self._team, self.scores, self._gain, self.unit, self.potential, self.mass

@@ -69,8 +69,8 @@ class LevelTerm:
         self.lower_sum, self.upper_sum = np.zeros(n_levels), np.zeros(n_levels)
         self._as_upper, self._as_lower = np.zeros(n_levels), np.zeros(n_levels)
         self._query_mass = np.zeros(len(self.query_weight))
-        self._chain = np.zeros((6, n_levels))
-        self._chain_shift = 0.0
+        self.chain = np.zeros((6, n_levels))
+        self.chain_shift = 0.0
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ class LevelTerm:
     def room(self) -> tuple[Any, ...]:
         """Where ``level_potentials`` keeps what it knows of members, levels and queries."""
         return (
-            self.high, self.low, self.rising, self.falling, self._chain, self.lower_sum,
+            self.high, self.low, self.rising, self.falling, self.chain, self.lower_sum,
             self.upper_sum, self._as_upper, self._as_lower, self._query_mass,
         )  # fmt: skip
 
@@ -128,8 +128,8 @@ class LevelTerm:
         from rankwright.feedback import _kernels
 
         if refresh:
-            self._chain_shift = shift
-        ratio = float(np.exp(self._chain_shift - shift))
+            self.chain_shift = shift
+        ratio = float(np.exp(self.chain_shift - shift))
         direct = self.direct
         if mass.size and not direct and not self._mass.size:
             self._mass = np.zeros(len(self.member))
@@ -207,10 +207,10 @@ class LevelTerm:
     def _parts(self) -> list[tuple[int, int]]:
         """Ranges of queries with about as many members each."""
         ends = self.level_ptr[self.query_ptr[1:]]
-        n = int(ends[-1])
+        n = len(self.member)
         stops = np.searchsorted(ends, [stop for _, stop in ranges(n, n_parts(n))])
         cuts = np.unique(np.concatenate([[0], stops + 1]).clip(0, len(ends)))
-        cuts[-1] = len(ends)
+        cuts[-1:] = len(ends)
         return list(pairwise(cuts.tolist()))
 
     @property

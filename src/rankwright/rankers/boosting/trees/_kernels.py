@@ -4,21 +4,34 @@ codes  (n_features, n_rows) uint8: bin of each value, 255 where the feature abst
 sums   (n_features, 256, 3) float64: per bin the potential, the mass and the count of rows
 """
 
+import numpy as np
 from numba import njit
 
 
 @njit(cache=True, nogil=True)
 def sum_leaf(codes, rows, potential, mass, count, first, last, sums):
-    """Sums of the rows of one leaf, for features first .. last.
+    """Sums of the rows of one leaf, for features first .. last, two at a time.
 
     rows                    (n_leaf_rows,) int32
     potential, mass, count  (n_leaf_rows,) float64, of these rows
     """
-    for feature in range(first, last):
-        column, at = codes[feature], sums[feature]
-        at[:] = 0.0
+    sums[first:last] = 0.0
+    for feature in range(first, last - 1, 2):
+        column, column2 = codes[feature], codes[feature + 1]
+        at, at2 = sums[feature], sums[feature + 1]
         for k in range(len(rows)):
-            code = column[rows[k]]
+            row, p, m, c = np.uint32(rows[k]), potential[k], mass[k], count[k]
+            code, code2 = column[row], column2[row]
+            at[code, 0] += p
+            at[code, 1] += m
+            at[code, 2] += c
+            at2[code2, 0] += p
+            at2[code2, 1] += m
+            at2[code2, 2] += c
+    if (last - first) % 2:
+        column, at = codes[last - 1], sums[last - 1]
+        for k in range(len(rows)):
+            code = column[np.uint32(rows[k])]
             at[code, 0] += potential[k]
             at[code, 1] += mass[k]
             at[code, 2] += count[k]
@@ -93,3 +106,53 @@ def part_rows(column, rows, cut, side, room):
     for k in range(up):
         rows[down + k] = room[k]
     return down
+
+
+@njit(cache=True, nogil=True)
+def sum_levels(leaf, rows, level_ptr, rising, falling, sums):
+    """What the members of each leaf weigh on each level.
+
+    leaf  (n_rows,) int32
+    sums  (n_levels, n_leaves, 2) float64: sums of rising and of falling   written
+    """
+    sums[:] = 0.0
+    for level in range(len(level_ptr) - 1):
+        for k in range(level_ptr[level], level_ptr[level + 1]):
+            at = leaf[rows[k]]
+            sums[level, at, 0] += rising[k]
+            sums[level, at, 1] += falling[k]
+
+
+@njit(cache=True, nogil=True)
+def leaf_curve(sums, value, distance, query_ptr, grade, query_weight, magnitude, ratio, chain):
+    """The weight of all pairs if the rows of each leaf moved by ``distance * value``, with its
+    first two derivatives.
+
+    value         (n_leaves,) float64
+    ratio, chain  as in rankwright.feedback._kernels.level_factors
+    """
+    weight, first, second = 0.0, 0.0, 0.0
+    n_leaves = len(value)
+    grow, shrink = np.exp(distance * value), np.exp(-distance * value)
+    for query in range(len(query_ptr) - 1):
+        start, gaps = query_ptr[query], magnitude[query]
+        a0, a1, a2, b0, b1, b2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0  # lower levels: plain, times gaps
+        for level in range(start, query_ptr[query + 1]):
+            low0, low1, low2, up0, up1, up2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for leaf in range(n_leaves):
+                rise, fall = sums[level, leaf, 0] * grow[leaf], sums[level, leaf, 1] * shrink[leaf]
+                v = value[leaf]
+                low0, low1, low2 = low0 + rise, low1 + rise * v, low2 + rise * v * v
+                up0, up1, up2 = up0 + fall, up1 + fall * v, up2 + fall * v * v
+            if level > start:
+                gap = grade[level] - grade[level - 1]
+                b0, b1, b2 = b0 + gap * a0, b1 + gap * a1, b2 + gap * a2
+                factor = ratio * query_weight[query] * chain[2, level]
+                c0, c1, c2 = (b0, b1, b2) if gaps else (a0, a1, a2)
+                weight += factor * c0 * up0
+                first += factor * (c1 * up0 - c0 * up1)
+                second += factor * (c2 * up0 - 2.0 * c1 * up1 + c0 * up2)
+            keep, join = chain[0, level], chain[1, level]
+            a0, a1, a2 = a0 * keep + low0 * join, a1 * keep + low1 * join, a2 * keep + low2 * join
+            b0, b1, b2 = b0 * keep, b1 * keep, b2 * keep
+    return weight, first, second

@@ -15,6 +15,7 @@ from rankwright.rankers.boosting.choice import DEFAULTS
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.distribution import PairDistribution
 from rankwright.rankers.boosting.scans import BinnedScan
+from rankwright.rankers.boosting.trees.curve import leaf_curve
 from rankwright.rankers.boosting.trees.ranking import TreeRanking
 from rankwright.rankers.boosting.weak import WeakLearner
 
@@ -94,19 +95,21 @@ class TreeLearner(WeakLearner):
         tree, leaves = self._grow(pairs)
         if len(leaves) == 1:
             return None
-        h = np.empty(len(self._rows))
-        for leaf in leaves:
-            h[self._rows[leaf.start : leaf.stop]] = tree.value[leaf.node]
-        width = float(h.max() - h.min())
+        value = np.array([tree.value[leaf.node] for leaf in leaves])
+        width = float(np.ptp(value))
         if width <= 0:
             return None
+        leaf_of = np.empty(len(self._rows), np.int32)
+        for number, leaf in enumerate(leaves):
+            leaf_of[self._rows[leaf.start : leaf.stop]] = number
         alpha = 1.0
         if self._line_search:
-            alpha = methods.from_curve(lambda a: pairs.curve(h, a), width, self._smoothing)
+            curve = leaf_curve(pairs, leaf_of, value)
+            alpha = methods.from_curve(curve, width, self._smoothing)
         tree.alpha = self._ranking.learning_rate * alpha
         if tree.alpha == 0.0:
             return None
-        pairs.move_by(tree.alpha * h)
+        pairs.move_by(tree.alpha * value[leaf_of])
         return tree
 
     def _grow(self, pairs: PairDistribution) -> tuple[Tree, list[_Leaf]]:
@@ -161,8 +164,8 @@ class TreeLearner(WeakLearner):
         rows = self._rows[leaf.start : leaf.stop]
         potential, mass, count = pairs.potential[rows], pairs.mass[rows], pairs.count[rows]
         self._team.map(
-            lambda bounds: _kernels.sum_leaf(
-                self._bins.codes, rows, potential, mass, count, *bounds, leaf.sums
+            lambda features: _kernels.sum_leaf(
+                self._bins.codes, rows, potential, mass, count, *features, leaf.sums
             ),
             self._bins.blocks,
         )
