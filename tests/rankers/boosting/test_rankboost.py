@@ -100,21 +100,23 @@ def test_five_thousand_rounds_on_separable_data_stay_finite(criterion: str) -> N
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "shape"),
     [
-        {},
-        {"max_bins": None},
-        {"criterion": "z"},
-        {"weak": "value"},
-        {"weak": TreeRanking()},
-        {"weighting": "ndcg"},
+        ({}, (3000, 67)),
+        ({}, (101_000, 2)),  # many rows are gone through part by part
+        ({"max_bins": None}, (3000, 67)),
+        ({"criterion": "z"}, (3000, 67)),
+        ({"weak": "value"}, (3000, 67)),
+        ({"weak": TreeRanking()}, (3000, 67)),
+        ({"weighting": "ndcg"}, (3000, 67)),
+        ({"weighting": "ndcg"}, (101_000, 2)),
     ],
     ids=str,
 )
 def test_the_number_of_threads_does_not_change_a_bit(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, y, qid = _problem(3000, 67)
+    X, y, qid = _problem(*shape)
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
     found = []
     for threads in "1", "2", "5":
