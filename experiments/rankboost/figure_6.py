@@ -22,12 +22,12 @@ def main(argv: list[str] | None = None) -> None:
     splits = []
     for seed in range(size.splits):
         rng = np.random.default_rng(seed)
-        targets = rng.permutation(ratings.n_users)[: size.targets]
+        pool = rng.permutation(ratings.n_users)[:1000]
         points = []
         for name, users in density_bins(ratings, EDGES).items():
             # As many as there are, at most 1,000, none of them a target.
-            free = rng.permutation(np.setdiff1d(users, targets))[:n_features]
-            points.append(Point(name, free, targets))
+            free = rng.permutation(np.setdiff1d(users, pool))[:n_features]
+            points.append(Point(name, free, pool[: size.targets]))
             if seed == 0:
                 mean = ratings.user_counts[free].mean()
                 print(f"{name}: {len(free)} features, {mean:.0f} films each")
