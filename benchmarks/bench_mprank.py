@@ -39,7 +39,7 @@ def kernel_fits(m: int, n_features: int) -> None:
     peer = best(lambda: ridge.fit(X, y), 4)
     fit = best(lambda: model.fit(X, y), 4)
     left = best(model.leave_pair_out, 2)
-    cv = best(lambda: path.fit(X, y), 1)
+    cv = best(lambda: path.fit(X, y), 2)
     print(f"\nrbf kernel, m = {m}, {n_features} features: s and multiples of KernelRidge")
     rows = {
         "KernelRidge.fit": peer,

@@ -162,3 +162,11 @@ def test_grades_may_be_any_real_numbers() -> None:
     y = np.exp(X[:, 0]) * np.pi
     model = rw.SVRank(C=1e5, epsilon=0.01, kernel="rbf", gamma=3.0).fit(X, y)
     assert np.abs(model.predict_gap(X[1:], X[:-1]) - np.diff(y)).max() < 0.02
+
+
+def test_a_large_c_converges_where_conjugate_gradients_do_not() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=300)
+    model = rw.SVRank(C=1e8, kernel="rbf", gamma=1 / 3).fit(X, y)  # a warning would be an error
+    assert model.gap_ <= 1e-4 * model.objective_

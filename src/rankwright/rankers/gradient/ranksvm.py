@@ -11,10 +11,10 @@ from rankwright.exceptions import ConvergenceWarning
 from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.gradient.landmarks import find_landmarks
-from rankwright.rankers.gradient.newton import solve
+from rankwright.rankers.gradient.hinge_newton import solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
 from rankwright.rankers.gram import KERNEL_RULES, Gram, resolve_gamma
+from rankwright.rankers.landmarks import pick_landmarks
 from rankwright.rankers.learned import floats, integer, integers, real
 from rankwright.scoring import Linear, Scorer
 
@@ -143,7 +143,7 @@ class RankSVM(Ranker):
         else:
             weight = feedback.row_weight if isinstance(feedback, Grades) else None
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
-            landmarks = find_landmarks(self._gram(), X, self.n_components)
+            landmarks = pick_landmarks(self._gram(), X, self.n_components)
             solution = solve(landmarks.features, pairs, **limits)
             self._keep(X, landmarks.rows, landmarks.dual(solution.coef))
         self.objective_, self.gap_ = solution.objective, solution.gap

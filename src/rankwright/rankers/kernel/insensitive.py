@@ -10,8 +10,8 @@ from scipy import sparse
 
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.kernel.magnitude import MagnitudeRanker, Problem
-from rankwright.rankers.kernel.newton import GramSpace, RowSpace, Solution, minimise
 from rankwright.rankers.kernel.pair_costs import InsensitiveCost
+from rankwright.rankers.kernel.residual_newton import GramSpace, RowSpace, Solution, minimise
 from rankwright.rankers.kernel.scatter import too_large
 
 __all__ = ["fit_insensitive"]

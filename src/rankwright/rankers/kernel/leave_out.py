@@ -14,13 +14,13 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback import Grades
 from rankwright.rankers.kernel.centring import centre_gram, scale_gram
 from rankwright.rankers.kernel.cholesky import GramSource, StreamSource
-from rankwright.rankers.kernel.landmarks import Landmarks
 from rankwright.rankers.kernel.leave_pair_out import approximate_pairs_out, pairs_out, queries_out
 from rankwright.rankers.kernel.magnitude import Problem
 from rankwright.rankers.kernel.sample import Sample
 from rankwright.rankers.kernel.sampled import Estimate, sampled_pairs_out
 from rankwright.rankers.kernel.smoother import Source
 from rankwright.rankers.kernel.spectrum import Spectrum
+from rankwright.rankers.landmarks import DrawnLandmarks
 
 __all__ = ["TRAINED_ON", "LeaveOut", "Training"]
 
@@ -31,7 +31,7 @@ class Training:
 
     problem: Problem
     grades: Grades
-    landmarks: Landmarks | None = None
+    landmarks: DrawnLandmarks | None = None
 
 
 # Beside the models, not in them: copies, pickles and model files do not carry the training rows.

@@ -16,10 +16,10 @@ from rankwright.feedback import Feedback
 from rankwright.rankers import rules
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.gram import KERNEL_RULES, Gram, dense
-from rankwright.rankers.kernel.landmarks import Landmarks, choose_landmarks
 from rankwright.rankers.kernel.sample import FloatArray, Sample
 from rankwright.rankers.kernel.scatter import too_large
 from rankwright.rankers.kernel.stability import StabilityBound
+from rankwright.rankers.landmarks import DrawnLandmarks, draw_landmarks
 from rankwright.rankers.learned import floats, integer, real
 from rankwright.scoring import Kernel, Linear, Scorer
 
@@ -187,10 +187,10 @@ class MagnitudeRanker(Ranker):
             return "primal" if d <= m or m > LARGEST_GRAM else "dual"
         return "dual" if m <= LARGEST_GRAM else "nystroem"
 
-    def _landmarks(self, problem: Problem) -> Landmarks:
+    def _landmarks(self, problem: Problem) -> DrawnLandmarks:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = problem.sample.rows
-        chosen = choose_landmarks(problem.gram, problem.X, rows, self.n_components, seed)
+        chosen = draw_landmarks(problem.gram, problem.X, rows, self.n_components, seed)
         return chosen.on(problem.rows)
 
     def _keep_linear(self, coef: FloatArray) -> None:
@@ -203,7 +203,9 @@ class MagnitudeRanker(Ranker):
         else:
             self._keep_expansion(problem, problem.sample.rows, alpha)
 
-    def _keep_landmarks(self, problem: Problem, landmarks: Landmarks, coef: FloatArray) -> None:
+    def _keep_landmarks(
+        self, problem: Problem, landmarks: DrawnLandmarks, coef: FloatArray
+    ) -> None:
         if self.kernel == "linear":
             self._keep_linear(landmarks.support.T @ landmarks.dual(coef))
         else:

@@ -16,7 +16,6 @@ from rankwright.rankers import rules
 from rankwright.rankers.gram import dense
 from rankwright.rankers.kernel.centring import centre_gram, scale_gram, solve_dual
 from rankwright.rankers.kernel.insensitive import fit_insensitive
-from rankwright.rankers.kernel.landmarks import Landmarks
 from rankwright.rankers.kernel.leave_out import TRAINED_ON, LeaveOut, Training
 from rankwright.rankers.kernel.magnitude import MagnitudeRanker, Problem
 from rankwright.rankers.kernel.pair_costs import InsensitiveCost
@@ -25,6 +24,7 @@ from rankwright.rankers.kernel.sample import Sample
 from rankwright.rankers.kernel.scatter import Scatter
 from rankwright.rankers.kernel.streaming import Stream, query_keys
 from rankwright.rankers.kernel.sweep import sweep_dual, sweep_linear
+from rankwright.rankers.landmarks import DrawnLandmarks
 from rankwright.rankers.learned import floats, integers
 
 __all__ = ["MPRank"]
@@ -204,7 +204,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
                 stacklevel=5,
             )
 
-    def _fit_nystroem(self, problem: Problem) -> Landmarks:
+    def _fit_nystroem(self, problem: Problem) -> DrawnLandmarks:
         landmarks = self._landmarks(problem)
         scatter = Scatter(landmarks.shape[1])
         scatter.add(landmarks, problem.sample)

@@ -148,7 +148,7 @@ class Sample:
         return np.asarray(averaged.toarray() if sparse.issparse(averaged) else averaged)
 
     def _means_of_blocks(self, values: Any) -> FloatArray:
-        """Means of rows that are computed when asked for (Landmarks)."""
+        """Means of rows that are computed when asked for (DrawnLandmarks)."""
         share = self.mass / self.sums[self.codes]
         means = np.zeros((self.n_queries, values.shape[1]))
         for start in range(0, self.n_rows, 4096):

@@ -141,18 +141,20 @@ class _Mixtures(Smoothers):
         longest = int(np.diff(ptr).max())
         height = BUFFER // (max(n_functions, n_factors) * longest)
         height = max(1, min(height, max(longest, SHORT)))
+        size = height * (longest + height)
+        products, mixed = np.empty(n_functions * size), np.empty(n_factors * size)
         for start in range(0, self._sample.n_rows, height):
             stop, first = min(start + height, len(codes)), int(ptr[codes[start]])
             rows, columns = self._columns[start:stop], self._columns[first:stop]
-            products = np.empty((n_functions, len(rows), len(columns)))
-            done = 0
+            size, done = len(rows) * len(columns), 0
             for part, functions in bands.parts:
                 stack = (functions[:, None] * rows[:, part]).reshape(-1, functions.shape[1])
-                out = products[done : done + len(functions)].reshape(-1, len(columns))
-                np.matmul(stack, columns[:, part].T, out=out)
-                done += len(functions)
-            mixed = -bands.mixture @ products.reshape(n_functions, len(rows) * len(columns))
-            yield Block(start, first, mixed.reshape(n_factors, len(rows), len(columns)))
+                out = products[done : done + len(stack) * len(columns)]
+                np.matmul(stack, columns[:, part].T, out=out.reshape(-1, len(columns)))
+                done += len(out)
+            values = mixed[: n_factors * size].reshape(n_factors, size)
+            np.matmul(-bands.mixture, products[:done].reshape(n_functions, size), out=values)
+            yield Block(start, first, values.reshape(n_factors, len(rows), len(columns)))
 
 
 def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:

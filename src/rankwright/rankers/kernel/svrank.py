@@ -33,33 +33,21 @@ class SVRank(MagnitudeRanker):
         Tolerance, in the units of y.
     power : 1 or 2, default 1
         n, the power of what exceeds the tolerance.
-    kernel : "linear", "rbf", "poly", "precomputed" or a function, default "linear"
-    gamma : float > 0, "scale" or "auto", default "scale"
-    degree, coef0 : of the polynomial kernel
+    kernel, gamma, degree, coef0, n_components, random_state : as in :class:`rankwright.MPRank`
     solver : "auto", "primal", "dual" or "nystroem", default "auto"
         ``primal`` solves for the weights of the features (linear kernel), ``dual`` keeps the Gram
-        matrix (8 m^2 bytes) and takes one product with it a step, ``nystroem`` works in the span
-        of ``n_components`` rows drawn at random (8 m n_components bytes). ``auto``: for the linear
-        kernel the primal, unless there are more features than rows; else the dual up to 20,000
-        rows, then nystroem.
-    n_components : int, default 1000
+        matrix (8 m^2 bytes) and takes one product with it a step, ``nystroem`` keeps its features
+        (8 m n_components bytes). ``auto`` chooses as in MPRank.
     tol : float > 0, default 1e-4
         Stop when the duality gap is below this part of the objective.
     max_iter : int, default 500
         Newton steps at most.
-    random_state : None, int or RandomState
 
     Attributes
     ----------
-    coef_ : (n_features,) array, or None if the model is a kernel expansion
-    support_, dual_coef_ : rows (n_support, n_features) and coefficients of the expansion, or None
-    intercept_ : float
-        Makes predictions and grades agree in the mean over the training rows.
     objective_, gap_ : float
         The objective F, and a bound on how far it is above its minimum.
-    cost_ : float
-        Mean cost of the training pairs.
-    mass_, kappa_, n_iter_ : weight of all rows, root of the largest K(x, x), Newton steps
+    coef_, support_, dual_coef_, intercept_, cost_, mass_, kappa_, n_iter_ : as in MPRank
 
     References
     ----------

@@ -46,6 +46,10 @@ class Space(ABC):
     def square(self, coef: FloatArray, seen: FloatArray) -> float:
         """The squared norm; ``seen`` are the values of the preconditioned coefficients."""
 
+    def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
+        """The Newton step from the whole Hessian; None where that is too large a matrix."""
+        return None
+
 
 class RowSpace(Space):
     """score = X w. Preconditioned by the squared loss, whose Hessian is known in closed form."""
@@ -84,6 +88,8 @@ class RowSpace(Space):
 class GramSpace(Space):
     """score = K alpha, with the kernel's own inner product: one product with K a step."""
 
+    largest = 2000  # rows up to which a factor costs less than conjugate gradients that fail
+
     def __init__(self, K: FloatArray) -> None:
         self.K, self.n_coefficients = K, len(K)
 
@@ -98,6 +104,14 @@ class GramSpace(Space):
 
     def square(self, coef: FloatArray, seen: FloatArray) -> float:
         return 2.0 * float(coef @ seen)
+
+    def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
+        if self.n_coefficients > self.largest:
+            return None
+        hessian = np.array([point.curvature(unit) for unit in np.eye(self.n_coefficients)])
+        system = hessian @ self.K
+        system.flat[:: len(system) + 1] += 2.0
+        return np.asarray(linalg.lapack.dgesv(system, -gradient, overwrite_a=1)[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +148,7 @@ def minimise(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
     narrowest = 1e-14 * mu
     floor = np.finfo(np.float64).eps * cost.at(-y).exact
     best: Solution | None = None
-    steps = 0
+    steps, stiff = 0, False
     while True:
         point = cost.at(values - y, mu)
         gradient = 2.0 * coef + space.gradient(point.slope)
@@ -155,7 +169,11 @@ def minimise(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
             if mu < narrowest:
                 return replace(best, n_iter=steps)
             continue
-        step, step_values = _direction(space, point, gradient, moved)
+        step = space.exact_step(point, gradient) if stiff else None
+        if step is None:
+            step, step_values, stiff = _direction(space, point, gradient, moved)
+        else:
+            step_values = space.values(step)
         ray = _Ray(
             cost, mu, values - y, step_values,
             space.inner(coef, step, step_values), space.inner(step, step, step_values),
@@ -174,8 +192,11 @@ def _first_width(cost: InsensitiveCost) -> float:
 
 def _direction(
     space: Space, point: Point, gradient: FloatArray, moved: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Conjugate gradients for (Hessian) step = -gradient, in the space's inner product."""
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Conjugate gradients for (Hessian) step = -gradient, in the space's inner product.
+
+    Returns the step, its values, and whether it took more products than there may be.
+    """
     trace = point.trace()
     step, step_values = np.zeros_like(gradient), np.zeros(len(point.slope))
     rest, wanted = -gradient, PRECISION**2 * space.inner(gradient, gradient, moved)
@@ -196,7 +217,9 @@ def _direction(
         if space.square(rest, seen) <= wanted:
             break
         way, way_values = turned + (size / old) * way, seen + (size / old) * way_values
-    return step, step_values
+    else:
+        return step, step_values, True
+    return step, step_values, False
 
 
 @dataclass(frozen=True, eq=False)
