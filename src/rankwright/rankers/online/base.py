@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,12 +22,11 @@ from rankwright.exceptions import (
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers.base import FloatArray, Ranker
 from rankwright.rankers.learned import Learned, floats, integer
+from rankwright.rankers.online.grades import as_classes, codes_of, refuse_grade, visits
+from rankwright.rankers.online.rows import IntArray, Rows, rows_of
 from rankwright.scoring import Polynomial
 
-__all__ = ["IntArray", "OnlineRanker", "Rows", "dense_row", "kernels", "rows_of"]
-
-IntArray = NDArray[np.int64]
-Rows = tuple[Any, Any, Any, Any]  # (X, None, None, None) or (None, data, indices, indptr)
+__all__ = ["STREAM", "OnlineRanker", "kernels"]
 
 MOST_GRADES = 1000
 MAPPED_ROWS = 4096
@@ -124,7 +123,7 @@ class OnlineRanker(Ranker):
         self._check_parameters()
         self.n_features_in_, self.n_queries_in_ = int(n_features), 1
         self.__dict__.pop("feature_names_in_", None)
-        self._begin_with(np.unique(_as_classes(classes)))
+        self._begin_with(np.unique(as_classes(classes)))
         return self
 
     def predict_expected(self, X: Any) -> FloatArray:
@@ -139,13 +138,13 @@ class OnlineRanker(Ranker):
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        order = _visits(feedback)
+        order = visits(feedback)
         self._begin_with(np.unique(feedback.y[order]))
         grade = np.searchsorted(self.classes_, feedback.y).astype(np.int64)
         rng = check_random_state(self.random_state) if self.shuffle else None
         for _ in range(self.n_passes):
-            visits = order if rng is None else rng.permutation(order)
-            self._show_all(X, grade, visits, asked=False, first=0)
+            shown = order if rng is None else rng.permutation(order)
+            self._show_all(X, grade, shown, asked=False, first=0)
             self._end_pass()
 
     def _begin_with(self, classes: FloatArray) -> None:
@@ -176,15 +175,15 @@ class OnlineRanker(Ranker):
         values = np.asarray(values, dtype=np.float64)
         if first:
             self.n_queries_in_ = 1
-            declared = np.unique(values if classes is None else _as_classes(classes))
-            _codes_of(declared, values)  # refuse before anything begins
+            declared = np.unique(values if classes is None else as_classes(classes))
+            codes_of(declared, values)  # refuse before anything begins
             self._begin_with(declared)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise DataError(
                 f"classes={np.unique(classes).tolist()} differ from those of the first call, "
                 f"{self.classes_.tolist()}. Grades are declared once; fit() begins anew."
             )
-        codes, order = _codes_of(self.classes_, values), np.arange(len(values))
+        codes, order = codes_of(self.classes_, values), np.arange(len(values))
         return self._show_all(X, codes, order, asked, self.n_seen_)
 
     def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
@@ -196,8 +195,8 @@ class OnlineRanker(Ranker):
         for start in range(0, len(order), MAPPED_ROWS):
             chosen = order[start : start + MAPPED_ROWS]
             rows = (features.transform(X[chosen]), None, None, None)
-            visits = np.arange(len(chosen))
-            answers.append(self._show_some(rows, grade[chosen], visits, asked))
+            in_turn = np.arange(len(chosen))
+            answers.append(self._show_some(rows, grade[chosen], in_turn, asked))
         return np.concatenate(answers)
 
     def _show_some(self, rows: Rows, grade: IntArray, order: IntArray, asked: bool) -> Any:
@@ -241,7 +240,7 @@ class OnlineRanker(Ranker):
     def _code_of(self, value: float) -> int:
         code = int(self.classes_.searchsorted(value))
         if code == len(self.classes_) or self.classes_[code] != value:
-            _refuse_grade(self.classes_, value)
+            refuse_grade(self.classes_, value)
         return code
 
     def _writable(self, *names: str) -> list[Any]:
@@ -264,68 +263,9 @@ class OnlineRanker(Ranker):
         return self._checked(X, reset=False)
 
 
-def _as_classes(classes: Any) -> FloatArray:
-    values = np.asarray(list(classes), dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-        raise DataError(f"classes={classes!r}: give the grades of the stream, finite numbers.")
-    return values
-
-
-def _codes_of(classes: FloatArray, values: FloatArray) -> IntArray:
-    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    odd = np.flatnonzero(classes[codes] != values)
-    if len(odd):
-        _refuse_grade(classes, values[odd[0]])
-    return codes.astype(np.int64)
-
-
-def _refuse_grade(classes: FloatArray, value: float) -> None:
-    raise DataError(
-        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare every grade of "
-        "the stream at the first call: partial_fit(X, y, classes=[...])."
-    )
-
-
 @cache
 def kernels() -> Any:
     """The compiled passes, loaded when the first row is shown."""
     from rankwright.rankers.online import _kernels
 
     return _kernels
-
-
-def rows_of(X: Any) -> Rows:
-    """What a kernel takes for a matrix."""
-    if isinstance(X, np.ndarray):
-        return X, None, None, None
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return None, X.data, X.indices, X.indptr
-
-
-def dense_row(rows: Rows, row: int, n_features: int) -> FloatArray:
-    """One row as a plain (1, n_features) table."""
-    X, data, indices, indptr = rows
-    one = np.zeros((1, n_features))
-    if X is not None:
-        one[0] = X[row]
-    else:
-        part = slice(indptr[row], indptr[row + 1])
-        one[0, indices[part]] = data[part]
-    return one
-
-
-def _visits(grades: Grades) -> IntArray:
-    """Each row as often as its weight says (once without weights), in order."""
-    times = grades.sample_weight * grades.query_weight[grades.queries.codes]
-    if not np.array_equal(times, np.round(times)):
-        odd = int(np.flatnonzero(times != np.round(times))[0])
-        raise DataError(
-            f"row {odd} has weight {times[odd]:g}. An online ranker shows a row a whole number of "
-            "times: give weights 0, 1, 2, ..."
-        )
-    order: IntArray = np.repeat(np.arange(len(times)), times.astype(np.int64))
-    if len(order) == 0:
-        raise DataError("every row has weight zero: there is nothing to show.")
-    return order

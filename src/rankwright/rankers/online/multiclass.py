@@ -8,8 +8,9 @@ import numpy as np
 
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats
-from rankwright.rankers.online.base import STREAM, IntArray, OnlineRanker, Rows, kernels
+from rankwright.rankers.online.base import STREAM, OnlineRanker, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.rows import IntArray, Rows
 from rankwright.scoring import Prototypes, Scorer
 
 __all__ = ["MulticlassPerceptron"]

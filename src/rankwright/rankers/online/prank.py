@@ -9,7 +9,8 @@ import numpy as np
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats, real
-from rankwright.rankers.online.base import STREAM, IntArray, Rows, kernels
+from rankwright.rankers.online.base import STREAM, kernels
+from rankwright.rankers.online.rows import IntArray, Rows
 from rankwright.rankers.online.rule import RuleRanker
 
 __all__ = ["PASSES_RULES", "PRank"]

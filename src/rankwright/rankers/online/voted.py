@@ -9,9 +9,10 @@ import numpy as np
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats, integer, integers
-from rankwright.rankers.online.base import STREAM, IntArray, OnlineRanker, Rows, dense_row, kernels
+from rankwright.rankers.online.base import STREAM, OnlineRanker, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
 from rankwright.rankers.online.room import with_room
+from rankwright.rankers.online.rows import IntArray, Rows, dense_row
 from rankwright.scoring import Votes
 from rankwright.scoring.votes import nearest
 

@@ -10,8 +10,9 @@ import numpy as np
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers import rules
 from rankwright.rankers.learned import floats
-from rankwright.rankers.online.base import STREAM, IntArray, Rows, kernels
+from rankwright.rankers.online.base import STREAM, kernels
 from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.rows import IntArray, Rows
 from rankwright.rankers.online.rule import RuleRanker
 
 __all__ = ["WidrowHoff"]

@@ -10,8 +10,9 @@ import numpy as np
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.learned import floats, integer, real
-from rankwright.rankers.online.base import STREAM, IntArray, Rows
+from rankwright.rankers.online.base import STREAM
 from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.rows import IntArray, Rows
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Linear, OrdinalProbit, Polynomial
 

@@ -11,11 +11,12 @@ from rankwright.rankers.base import FloatArray
 from rankwright.rankers.gram import Gram
 from rankwright.rankers.learned import flag, floats, integers
 from rankwright.rankers.online import base as online
-from rankwright.rankers.online.base import STREAM, IntArray, Rows
+from rankwright.rankers.online.base import STREAM
 from rankwright.rankers.online.dual.budget import BUDGET_RULES, Rule
 from rankwright.rankers.online.dual.stretch import Stretch, kernels
 from rankwright.rankers.online.dual.supported import SupportedRanker
 from rankwright.rankers.online.prank import NO_DRIFT, PASSES_RULES
+from rankwright.rankers.online.rows import IntArray, Rows
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Ordinal, Polynomial, Scorer
 

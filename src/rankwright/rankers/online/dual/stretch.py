@@ -10,8 +10,8 @@ import numpy as np
 
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.gram import Gram
-from rankwright.rankers.online.base import IntArray
 from rankwright.rankers.online.dual.budget import Rule
+from rankwright.rankers.online.rows import IntArray
 from rankwright.scoring import Kernel
 
 __all__ = ["Stretch", "kernels"]

@@ -11,9 +11,10 @@ from rankwright.exceptions import DataError
 from rankwright.feedback import Feedback
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.gram import Gram, dense
-from rankwright.rankers.online.base import IntArray, OnlineRanker
+from rankwright.rankers.online.base import OnlineRanker
 from rankwright.rankers.online.dual.stretch import Stretch
 from rankwright.rankers.online.room import with_room
+from rankwright.rankers.online.rows import IntArray
 
 __all__ = ["SupportedRanker"]
 

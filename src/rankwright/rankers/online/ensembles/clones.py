@@ -10,8 +10,8 @@ import numpy as np
 
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.base import FloatArray
-from rankwright.rankers.online.base import IntArray, Rows
 from rankwright.rankers.online.ensembles.members import kernels
+from rankwright.rankers.online.rows import IntArray, Rows
 from rankwright.rankers.online.rule import RuleRanker
 
 __all__ = ["Clones"]

@@ -13,12 +13,13 @@ from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
 from rankwright.rankers.gram import Gram
 from rankwright.rankers.learned import floats, integer, integers
-from rankwright.rankers.online.base import STREAM, IntArray, Rows, dense_row
+from rankwright.rankers.online.base import STREAM
 from rankwright.rankers.online.dual import stretch as dual
 from rankwright.rankers.online.dual.kernel_prank import KernelPRank
 from rankwright.rankers.online.dual.supported import SupportedRanker
 from rankwright.rankers.online.ensembles.clones import Clones
 from rankwright.rankers.online.ensembles.members import STRETCH, Members, cutoffs, kernels
+from rankwright.rankers.online.rows import IntArray, Rows, dense_row
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Mapped, Polynomial, RowMap, Scorer
 

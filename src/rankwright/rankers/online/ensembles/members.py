@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.base import FloatArray
-from rankwright.rankers.online.base import IntArray, Rows
+from rankwright.rankers.online.rows import IntArray, Rows
 
 __all__ = ["Members", "Moves", "cutoffs", "kernels"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
-from rankwright.rankers.online.base import IntArray
 from rankwright.rankers.online.ensembles.ensemble import Ensemble
+from rankwright.rankers.online.rows import IntArray
 from rankwright.rankers.online.rule import RuleRanker
 from rankwright.scoring import Linear, Ordinal, Scorer, Votes
 from rankwright.scoring.votes import nearest
