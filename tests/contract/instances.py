@@ -17,6 +17,8 @@ INSTANCES = [
     rw.RankBoost(criterion="z", cumulative=True, max_bins=None, n_rounds=20),
     rw.RankBoost(weak="value", criterion="newton", n_rounds=20),
     rw.RankBoost(weak=rw.TreeRanking(min_items=1), n_rounds=20),
+    rw.RankBoost(weighting="ndcg", n_rounds=20),
+    rw.RankBoost(weighting="ndcg", weak=rw.TreeRanking(min_items=1), n_rounds=20),
     rw.AdaBoostRanker(),
     rw.RankNet(n_epochs=40, learning_rate=0.03, random_state=0),
     rw.RankNet(hidden=(), loss="fidelity", n_epochs=40, learning_rate=0.1, random_state=0),

@@ -202,24 +202,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _accepted(self, feedback: Feedback, n_items: int) -> Feedback:
         """The feedback in a form this ranker takes, or an error that says which it takes."""
+        kinds = self._kinds()
         terms = [
-            (factor, _graded(term, n_items) if self._must_grade(term) else term)
+            (
+                factor,
+                _graded(term, n_items)
+                if isinstance(term, Bipartite) and Bipartite not in kinds
+                else term,
+            )
             for factor, term in feedback.terms()
         ]
-        if all(isinstance(term, self._takes) for _, term in terms):
+        if all(isinstance(term, kinds) for _, term in terms):
             if len(terms) == 1 and terms[0][0] == 1.0:
                 return terms[0][1]
-            if self._sums:
+            if Mixture in kinds:
                 return Mixture(tuple(terms))
-        names = ", ".join([kind.__name__ for kind in self._takes] + ["sums"] * self._sums)
+        names = ", ".join("sums" if kind is Mixture else kind.__name__ for kind in kinds)
         found = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in terms[:4])
         raise FeedbackError(
             f"{type(self).__name__} learns from {names} and got {found}. "
             "Rankers that take it: rankwright.rankers.registry.takes(type(feedback))."
         )
 
-    def _must_grade(self, term: Feedback) -> bool:
-        return isinstance(term, Bipartite) and Bipartite not in self._takes
+    def _kinds(self) -> tuple[type[Feedback], ...]:
+        """The kinds of feedback it learns from with its parameters (``Mixture``: sums as well)."""
+        return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
         for name, rule in self._rules.items():

@@ -51,11 +51,12 @@ def check_feedback(ranker: Any) -> None:
     problem = make_problem(n_queries=1, n_items=30)
     low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
     pairs = Pairs(np.resize(low, 40), np.resize(high, 40)).merge()
-    kinds = [Bipartite(low, high), pairs, pairs + 0.5 * Bipartite(low, high)]
-    for feedback in kinds:
-        if type(ranker).takes(type(feedback)) and all(
-            type(ranker).takes(type(term)) for _, term in feedback.terms()
-        ):
+    kinds = ranker._kinds()
+    given = [Bipartite(low, high), pairs, pairs + 0.5 * Bipartite(low, high)]
+    for feedback in given:
+        terms = [term for _, term in feedback.terms()]
+        graded = (Grades in kinds) * (Bipartite,)  # two sets are two grades
+        if all(isinstance(each, (*kinds, *graded)) for each in [feedback, *terms]):
             model = clone(ranker).fit_feedback(problem.X, feedback)
             gap = (
                 model.decision_function(problem.X)[high].mean()
@@ -65,7 +66,7 @@ def check_feedback(ranker: Any) -> None:
         else:
             with refused(FeedbackError, "learns from"):
                 clone(ranker).fit_feedback(problem.X, feedback)
-    assert isinstance(kinds[2], Mixture)
+    assert isinstance(given[2], Mixture)
     with refused(FeedbackError, "rows"):
         clone(ranker).fit_feedback(problem.X, Bipartite([0], [1000]))
 

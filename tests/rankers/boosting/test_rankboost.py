@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
-from rankwright.exceptions import DegenerateDataWarning
+from rankwright.exceptions import DegenerateDataWarning, FeedbackError
 from rankwright.feedback import Bipartite, Grades, Pairs
 from rankwright.rankers.boosting.distribution import PairDistribution
 
@@ -275,7 +275,7 @@ def test_parameters_that_contradict_each_other_are_refused(
 
 
 def test_ndcg_weights_need_grades() -> None:
-    with pytest.raises(ParameterError, match="grades"):
+    with pytest.raises(FeedbackError, match="learns from Grades"):
         RankBoost(weighting="ndcg").fit_feedback(np.eye(2), Pairs([0], [1]))
 
 

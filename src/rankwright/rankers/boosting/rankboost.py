@@ -180,7 +180,7 @@ class RankBoost(Ranker):
         self.progress = progress
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
-        self._check_together(feedback)
+        self._check_together()
         trained = boost(self, X, feedback)
         if len(trained.z) == 0 and feedback.total_weight > 0:
             warnings.warn(
@@ -199,7 +199,10 @@ class RankBoost(Ranker):
         self.feature_importances_ = trained.ensemble.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
 
-    def _check_together(self, feedback: Feedback) -> None:
+    def _kinds(self) -> tuple[type[Feedback], ...]:
+        return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades
+
+    def _check_together(self) -> None:
         """Refuse parameters that contradict each other."""
         if isinstance(self.weak, TreeRanking):
             self.weak.check()
@@ -213,14 +216,7 @@ class RankBoost(Ranker):
                 'RankBoost(weak="value", criterion="z"): z is for 0/1 rankings. '
                 'Use criterion="newton", which is exact for real-valued ones.'
             )
-        if self.weighting is None:
-            return
-        if not isinstance(feedback, Grades):
-            raise ParameterError(
-                'RankBoost(weighting="ndcg"): NDCG is defined on grades. '
-                f"Use fit(X, y, qid=qid) or Grades, not {type(feedback).__name__}."
-            )
-        if not isinstance(self.weak, TreeRanking) and self.criterion != "r":
+        if self.weighting and not isinstance(self.weak, TreeRanking) and self.criterion != "r":
             raise ParameterError(
                 f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): these weights change '
                 'with the order, so Z has no closed form. Use criterion="r", or trees.'
