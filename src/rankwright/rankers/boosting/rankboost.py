@@ -40,7 +40,7 @@ class RankBoost(Ranker):
 
     The share of misordered pairs is at most the product of the rounds' Z (Theorem 1). Grades and
     two-sided feedback cost O(rows) a round however many pairs they stand for; lists of pairs cost
-    O(pairs).
+    O(pairs). Where most features abstain, only the values that are there cost time.
 
     Parameters
     ----------
