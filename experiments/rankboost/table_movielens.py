@@ -2,8 +2,8 @@
 
 Misranked: the share of pairs of a user's test films, rated differently, that are in wrong order
 (equal scores count 1/2), over all pairs and as a mean over users. NDCG@10 and AP of the top rating
-are over each user's test films; times are CPU seconds. Peers (extra ``bench-recsys``) that are not
-installed are left out.
+are over each user's test films; times are CPU seconds, each split has a process of its own. Peers
+(extra ``bench-recsys``) that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import importlib.util
 import json
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,16 @@ import numpy as np
 from experiments.rankboost.recsys_peers import PEERS, Scored
 
 import rankwright as rw
+from rankwright.recommend.blend import EXPERTS, predict_rows
+from rankwright.recommend.experts import Expert, Table
 from rankwright.recommend.protocols import split_by_time, split_ratings
 
 RESULTS = Path(__file__).parents[1] / "_results"
 MEASURES = ["Disagreement", "NDCG@10", "AP(rel=max)"]
+SPLITS = {
+    "random 90/10": lambda ratings: split_ratings(ratings, test_size=0.1, random_state=0),
+    "by time 90/10": lambda ratings: split_by_time(ratings, test_size=0.1),
+}
 
 
 def ours(train: rw.Ratings, test: rw.Ratings) -> Scored:
@@ -30,22 +38,20 @@ def ours(train: rw.Ratings, test: rw.Ratings) -> Scored:
     model = rw.Recommender(random_state=0).fit(train)
     middle = time.process_time()
     scores = model.predict_ratings(test)
-    seconds = time.process_time() - middle
-    _parts(model, test)
-    return Scored(scores, middle - start, seconds)
+    return Scored(scores, middle - start, time.process_time() - middle)
 
 
-def _parts(model: Any, test: rw.Ratings) -> None:
-    """Each expert of the default model alone: what the combination gains."""
-    from rankwright.recommend.blend import predict_rows
-    from rankwright.recommend.experts import Table
+def part(kind: type[Expert]) -> Callable[[rw.Ratings, rw.Ratings], Scored]:
+    """An expert of the default model alone: what the combination gains."""
 
-    known = Table.by_user(model.ratings_)
-    for expert in model.model_.experts_:
-        scores = predict_rows(
-            lambda user, wanted, e=expert: e.scores(*known.row(user), wanted), test
-        )
-        _line(f"  {type(expert).__name__} alone", Scored(scores, np.nan, np.nan), test)
+    def run(train: rw.Ratings, test: rw.Ratings) -> Scored:
+        start = time.process_time()
+        expert, known = kind().fit(train), Table.by_user(train)
+        middle = time.process_time()
+        scores = predict_rows(lambda user, wanted: expert.scores(*known.row(user), wanted), test)
+        return Scored(scores, middle - start, time.process_time() - middle)
+
+    return run
 
 
 def item_means(train: rw.Ratings, test: rw.Ratings) -> Scored:
@@ -71,10 +77,9 @@ def misranked(scores: np.ndarray, test: rw.Ratings) -> float:
     return float((wrong * pairs).sum() / pairs.sum())
 
 
-def _line(name: str, scored: Scored, test: rw.Ratings) -> dict[str, float]:
-    found = {**measured(scored, test), "fit": scored.fit, "predict": scored.predict}
-    print(f"{name:<30}" + "".join(f"{value:>10.4g}" for value in found.values()), flush=True)
-    return found
+OURS = {"item means": item_means, "Recommender()": ours} | {
+    f"  {kind.__name__} alone": part(kind) for kind in EXPERTS
+}
 
 
 def _installed(name: str) -> bool:
@@ -82,19 +87,34 @@ def _installed(name: str) -> bool:
     return importlib.util.find_spec(library[name.split()[0]]) is not None
 
 
-def run(quick: bool) -> dict[str, Any]:
+def one_split(title: str, quick: bool) -> dict[str, dict[str, float]]:
+    """Every system on one split, in one process."""
     ratings = rw.load_dataset("movielens-100k" if quick else "movielens-1m")
-    results: dict[str, Any] = {}
-    peers = {name: peer for name, peer in PEERS.items() if _installed(name)}
-    for title, split in {
-        "random 90/10": split_ratings(ratings, test_size=0.1, random_state=0),
-        "by time 90/10": split_by_time(ratings, test_size=0.1),
-    }.items():
-        train, test = ratings.take(split.train), ratings.take(split.test)
-        heads = ("pooled", "per user", "NDCG@10", "AP(top)", "fit CPU", "score CPU")
+    split = SPLITS[title](ratings)
+    train, test = ratings.take(split.train), ratings.take(split.test)
+    rw.Recommender(random_state=0).fit(train.take(slice(0, 2000)))  # compile
+    found = {}
+    for name, system in {**OURS, **PEERS}.items():
+        if name in OURS or _installed(name):
+            scored = system(train, test)
+            found[name] = {
+                **measured(scored, test),
+                "fit": scored.fit,
+                "predict": scored.predict,
+            }
+    return found
+
+
+def run(quick: bool) -> dict[str, Any]:
+    with ProcessPoolExecutor(len(SPLITS)) as pool:
+        waiting = {title: pool.submit(one_split, title, quick) for title in SPLITS}
+    results = {}
+    heads = ("pooled", "per user", "NDCG@10", "AP(top)", "fit CPU", "score CPU")
+    for title, found in waiting.items():
         print(f"\n{title:<30}" + "".join(f"{head:>10}" for head in heads), flush=True)
-        for name, each in {"item means": item_means, "Recommender()": ours, **peers}.items():
-            results[f"{title} | {name}"] = _line(name, each(train, test), test)
+        for name, figures in found.result().items():
+            print(f"{name:<30}" + "".join(f"{each:>10.4g}" for each in figures.values()))
+            results[f"{title} | {name}"] = figures
     return results
 
 

@@ -121,9 +121,10 @@ def test_an_unknown_item_is_refused_by_name(model) -> None:
         model.recommend_new({"Solaris": 5})
 
 
-def test_a_rating_that_is_not_a_number_is_refused(model) -> None:
-    with pytest.raises(DataError, match="finite"):
-        model.recommend_new({3: float("nan")})
+@pytest.mark.parametrize("rating", [float("nan"), float("inf"), "good", None, [5]])
+def test_a_rating_that_is_not_a_number_is_refused(model, rating) -> None:
+    with pytest.raises(DataError, match=r"item 3 is rated .*, not a finite number"):
+        model.recommend_new({3: rating})
 
 
 def test_no_recommendation_at_all_is_refused(model) -> None:

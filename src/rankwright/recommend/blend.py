@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError
@@ -62,6 +63,11 @@ class Blend(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, ratings: Ratings) -> Self:
+        # The matrices here are small: more threads inside BLAS would only wait for each other.
+        with threadpool_limits(1, "blas"):
+            return self._fit(ratings)
+
+    def _fit(self, ratings: Ratings) -> Self:
         held = np.random.default_rng(self.seed).random(len(ratings)) < SHARE
         known, asked = ratings.take(~held), ratings.take(held)
         self.experts_ = [kind() for kind in EXPERTS]

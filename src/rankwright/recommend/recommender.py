@@ -272,9 +272,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}."
             )
+        for item, rating in ratings.items():
+            if not rules.number().test(rating):
+                raise DataError(
+                    f"recommend_new: item {item!r} is rated {rating!r}, not a finite number."
+                )
         value = np.array(list(ratings.values()), dtype=np.float64)
-        if not np.isfinite(value).all():
-            raise DataError("recommend_new: every rating must be a finite number.")
         if not len(value):
             return np.zeros(0, np.int64), value
         return self.ratings_.item_vocabulary.numbers(list(ratings)), value

@@ -46,10 +46,10 @@ class ItemNeighbours(Expert):
 
     def __init__(
         self,
-        n_neighbours: int = 300,
+        n_neighbours: int = 100,
         shrinkage: float = 10.0,
         power: float = 2.0,
-        damping: float = 0.02,
+        damping: float = 0.005,
     ) -> None:
         self.n_neighbours = n_neighbours
         self.shrinkage = shrinkage
