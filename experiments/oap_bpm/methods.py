@@ -85,6 +85,12 @@ class LateVotes:
 
 PRANK = Method("PRank", lambda seed: PRank())
 VOTED = Method("PRank-VP", lambda seed: VotedPRank(count="survived"), votes=True)
+TABLE_2 = [
+    *map(widrow_hoff, (0.2, 0.05, 0.01, 0.001)),
+    PRANK,
+    VOTED,
+    *ensembles((0.1, 0.2, 0.3)),
+]
 NEW = [
     Method("PRank-VP, right rounds", lambda seed: VotedPRank(), votes=True),
     Method("averaged PRank", lambda seed: PRank(average=True)),

@@ -1,6 +1,6 @@
 """OAP-BPM, Table 2: test rank loss of collaborative filtering on three data sets.
 
-``--readings`` prints instead how the cystic fibrosis column comes out under other readings.
+``oap_bpm/table_readings`` shows how the cystic fibrosis column comes out under other readings.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import warnings
 from collections.abc import Sequence
 
 from experiments.oap_bpm.judged import cystic_fibrosis, movies, ohsumed, unit_movies
-from experiments.oap_bpm.methods import Method
-from experiments.oap_bpm.readings import PAPER, show_readings
+from experiments.oap_bpm.methods import TABLE_2, Method
 from experiments.oap_bpm.table import run, show
 from experiments.prank.trials import n_trials, save
 
@@ -24,7 +23,7 @@ COLUMNS = {
     "ohsumed": (ohsumed, range(1, 4), "OHSUMED, one label and 45 features (paper: judges)"),
 }
 METHODS = [
-    *PAPER,
+    *TABLE_2,
     Method("averaged PRank", lambda seed: PRank(average=True)),
     Method("BayesianPRank", lambda seed: BayesianPRank()),
 ]
@@ -32,9 +31,6 @@ METHODS = [
 
 def main(argv: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore", category=UserWarning)  # WH diverges at times, and says so
-    if argv and "--readings" in argv:
-        show_readings(n_trials(argv, 100, 8))
-        return
     trials = n_trials(argv, TRIALS, 12)
     for column, (prepare, grades, title) in COLUMNS.items():
         print(f"\n{title}; {trials} trials")
