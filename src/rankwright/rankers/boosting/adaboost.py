@@ -12,9 +12,11 @@ from rankwright.parallel import Team
 from rankwright.rankers import rules
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting import alpha as methods
+from rankwright.rankers.boosting.binned import BinnedScan
 from rankwright.rankers.boosting.choice import DEFAULTS
 from rankwright.rankers.boosting.columns import Columns
-from rankwright.rankers.boosting.scans import BinnedScan, Scan, SortedScan
+from rankwright.rankers.boosting.ordered import SortedScan
+from rankwright.rankers.boosting.scans import Scan
 from rankwright.rankers.learned import floats, integers, real
 from rankwright.scoring import Additive, Scorer
 

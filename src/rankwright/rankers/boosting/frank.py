@@ -14,9 +14,11 @@ from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray, Ranker
 from rankwright.rankers.batches import Batch, all_batches
 from rankwright.rankers.boosting.alpha import from_split
+from rankwright.rankers.boosting.binned import BinnedScan
 from rankwright.rankers.boosting.choice import Directions
 from rankwright.rankers.boosting.columns import Columns
-from rankwright.rankers.boosting.scans import BinnedScan, Scan, SortedScan
+from rankwright.rankers.boosting.ordered import SortedScan
+from rankwright.rankers.boosting.scans import Scan
 from rankwright.rankers.boosting.weak import WeakRanking
 from rankwright.rankers.learned import floats, integers
 from rankwright.scoring import Additive, Scorer

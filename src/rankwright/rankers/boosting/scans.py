@@ -1,9 +1,9 @@
-"""The best cut of every feature, found in one pass: ways to keep the features for it.
+"""What boosting asks of the features each round: the best cut of every one, found in one pass.
 
 ``BinnedScan``   a byte per value; the fastest, for dense data and the criterion r
 ``SortedScan``   rows in the order of each feature: every threshold, and sparse data
-
-(``grouped`` has a third: rows sorted inside each query, for the criterion z.)
+``GroupedScan``  rows sorted inside each query, for the criterion z
+``ValueScan``    features as they are, without cuts
 
 All answer with ``Gains``; cuts are numbered by each scan in its own way.
 """
@@ -22,7 +22,7 @@ from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.terms import Flags, pointers
 
-__all__ = ["Asked", "BinnedScan", "Gains", "Scan", "SortedScan", "Weighted", "take_all"]
+__all__ = ["Asked", "Gains", "Parts", "Scan", "Weighted", "take_all"]
 
 Asked = tuple[IntArray, IntArray, IntArray]  # features, cuts, defaults
 Parts = list[tuple[int, int]]  # ranges of rows
@@ -98,167 +98,6 @@ class Scan(ABC):
                 function(feature)
 
         self._team.map(block, self.blocks)
-
-
-class BinnedScan(Scan):
-    """At most 255 bins a feature, a byte per value; cut c hits the bins above bin c."""
-
-    def __init__(self, columns: Columns, team: Team, parts: Parts | None = None) -> None:
-        super().__init__(columns, team)
-        self.codes = np.full((self.n_features, self.n_rows), 255, np.uint8)
-        self.n_cuts = np.zeros(self.n_features, np.int64)
-        self._edges: list[FloatArray] = [np.zeros(0)] * self.n_features
-        self._parts = parts or [(0, self.n_rows)]
-        self._part_sums = np.zeros((len(self._parts), self.n_features, 256))
-        self._sums = np.zeros((self.n_features, 256))
-        self._summed = False
-        # Blocks of whole fours: the kernel takes four columns at a time.
-        fours = ranges(-(-self.n_features // 4), len(self.blocks))
-        self._fours = [(4 * a, min(4 * b, self.n_features)) for a, b in fours]
-        self._each_feature(self._write)
-
-    def _write(self, feature: int) -> None:
-        from rankwright.rankers.boosting import _kernels
-
-        column = self._columns.read(feature, stable=False).spelled_out(self.n_rows)
-        cuts = _kernels.write_codes(column.rows, column.starts, self.codes[feature])
-        self.n_cuts[feature], self.abstains[feature] = cuts, column.abstains
-        lows = column.values[column.starts][::-1]
-        self._edges[feature] = np.concatenate([lows, column.values[:1]])
-
-    def begin(self, pairs: Weighted) -> Callable[[int], None] | None:
-        if len(self._parts) < 2 * self._team.threads:
-            return None  # there is more to share among threads by features
-        self._summed = True
-        return lambda part: self._sum(pairs, part, (0, self.n_features))
-
-    def _sum(self, pairs: Weighted, part: int, features: tuple[int, int]) -> None:
-        from rankwright.rankers.boosting import _kernels
-
-        rows = self._parts[part]
-        _kernels.sum_bins(self.codes, pairs.potential, *rows, *features, self._part_sums[part])
-
-    def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
-        from rankwright.rankers.boosting import _kernels
-
-        summed, self._summed = self._summed, False
-
-        def block(features: tuple[int, int]) -> None:
-            if not summed:
-                for part in range(len(self._parts)):
-                    self._sum(pairs, part, features)
-            _kernels.scan_bins(
-                self._part_sums, pairs.whole, self.n_cuts, self.abstains, *features,
-                0.1 * self.margin * pairs.total, self._sums, *self.gains.arrays,
-            )  # fmt: skip
-
-        alone = summed and self.n_features < 512  # done before another thread has woken up
-        self._team.map(block, [(0, self.n_features)] if alone else self._fours)
-        feature, cut, default = asked
-        none_hit = cut == self.n_cuts[feature]
-        above = np.where(none_hit, 0.0, self._sums[feature, np.minimum(cut + 1, 255)])
-        return np.asarray(above - default * self.gains.listed[feature])
-
-    def hit(self, feature: int, cut: int, default: int) -> Flags:
-        codes = self.codes[feature]
-        hit: Flags = (codes > cut).view(np.uint8)
-        if self.abstains[feature] and default == 0:
-            hit &= (codes != 255).view(np.uint8)
-        return hit
-
-    def threshold(self, feature: int, cut: int) -> float:
-        return -np.inf if cut < 0 else float(self._edges[feature][cut])
-
-    def listing_cut(self, feature: int) -> int:
-        return -1
-
-    def empty_cut(self, feature: int) -> int:
-        return int(self.n_cuts[feature])
-
-
-class SortedScan(Scan):
-    """Rows sorted by each feature; cut c hits the first c of them (an implied group counts one)."""
-
-    def __init__(self, columns: Columns, team: Team) -> None:
-        super().__init__(columns, team)
-        self._implied = np.full(self.n_features, -1, np.int64)
-        self._implied_cut = np.zeros(self.n_features, bool)
-        pieces: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
-        absent: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
-
-        def read(feature: int) -> None:
-            column = columns.read(feature)
-            pieces[feature] = np.where(column.starts, ~column.rows, column.rows)
-            absent[feature] = column.absent
-            self._implied[feature] = column.implied
-            self._implied_cut[feature] = column.implied_starts
-            self.abstains[feature] = column.abstains
-
-        self._each_feature(read)
-        self._ptr, self._order = take_all(pieces)
-        self._absent_ptr, self._absent = take_all(absent)
-        # Blocks of whole pairs: the kernel takes two columns at a time.
-        twos = ranges(-(-self.n_features // 2), len(self.blocks))
-        self._pairs = [(2 * a, min(2 * b, self.n_features)) for a, b in twos]
-        self._marks = np.zeros((self.n_features, self.n_rows // 128 + 1, 3))
-
-    def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
-        from rankwright.rankers.boosting import _kernels
-
-        groups = self._implied, self._implied_cut, self._absent_ptr, self._absent
-        lists = self._order, self._ptr, *groups
-        potential, whole = pairs.potential, pairs.whole
-
-        def block(bounds: tuple[int, int]) -> None:
-            _kernels.scan_sorted(
-                *lists, potential, whole, self.abstains, *bounds,
-                0.1 * self.margin * pairs.total, self._marks, *self.gains.arrays,
-            )  # fmt: skip
-
-        self._team.map(block, self._pairs)
-        feature, cut, default = asked
-        above = np.zeros(len(feature))
-        _kernels.sums_above(*lists, potential, whole, self._marks, feature, cut, above)
-        return np.asarray(above - default * self.gains.listed[feature])
-
-    def _rows(self, feature: int) -> NDArray[np.int32]:
-        marked = self._order[self._ptr[feature] : self._ptr[feature + 1]]
-        return np.asarray(marked ^ (marked >> 31))
-
-    def hit(self, feature: int, cut: int, default: int) -> Flags:
-        rows, group = self._rows(feature), self._implied[feature]
-        if 0 <= group < cut:
-            hit = np.ones(self.n_rows, np.uint8)
-            hit[rows[cut - 1 :]] = 0
-        elif group >= 0:
-            hit = np.zeros(self.n_rows, np.uint8)
-            hit[rows[:cut]] = 1
-        elif self.abstains[feature] or cut < len(rows) // 2:
-            hit = np.full(self.n_rows, default if self.abstains[feature] else 0, np.uint8)
-            if default and self.abstains[feature]:
-                hit[rows] = 0
-            hit[rows[:cut]] = 1
-        else:
-            hit = np.ones(self.n_rows, np.uint8)
-            hit[rows[cut:]] = 0
-        hit[self._absent[self._absent_ptr[feature] : self._absent_ptr[feature + 1]]] = default
-        return hit
-
-    def threshold(self, feature: int, cut: int) -> float:
-        if cut == self.listing_cut(feature):
-            return -np.inf
-        group = self._implied[feature]
-        if cut == group:
-            return 0.0
-        row = self._rows(feature)[cut - (0 <= group < cut)]
-        return float(self._columns.values(feature, [row])[0])
-
-    def listing_cut(self, feature: int) -> int:
-        entries = self._ptr[feature + 1] - self._ptr[feature]
-        return int(entries + (self._implied[feature] >= 0))
-
-    def empty_cut(self, feature: int) -> int:
-        return 0
 
 
 def take_all(pieces: list[Any]) -> tuple[IntArray, Any]:

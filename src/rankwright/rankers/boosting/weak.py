@@ -8,11 +8,13 @@ from typing import Any
 
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import alpha as methods
+from rankwright.rankers.boosting.binned import BinnedScan
 from rankwright.rankers.boosting.choice import Candidate, Directions
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.distribution import PairDistribution
 from rankwright.rankers.boosting.grouped import GroupedScan
-from rankwright.rankers.boosting.scans import BinnedScan, Scan, SortedScan
+from rankwright.rankers.boosting.ordered import SortedScan
+from rankwright.rankers.boosting.scans import Scan
 from rankwright.rankers.boosting.values import ValueScan
 
 __all__ = ["Round", "ThresholdLearner", "ValueLearner", "WeakLearner", "WeakRanking"]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from rankwright.feedback.base import FloatArray
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import alpha as methods
+from rankwright.rankers.boosting.binned import BinnedScan
 from rankwright.rankers.boosting.choice import DEFAULTS
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.distribution import PairDistribution
-from rankwright.rankers.boosting.scans import BinnedScan
 from rankwright.rankers.boosting.trees.curve import leaf_curve
 from rankwright.rankers.boosting.trees.ranking import TreeRanking
 from rankwright.rankers.boosting.weak import WeakLearner
