@@ -15,14 +15,8 @@ from rankwright.exceptions import FeedbackError
 from rankwright.feedback import Feedback
 from rankwright.feedback.base import FloatArray
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.terms import (
-    NO_MASS,
-    Flags,
-    count_roles,
-    n_parts,
-    number_rows,
-    read_terms,
-)
+from rankwright.rankers.boosting.levels import NO_MASS, Flags, n_parts
+from rankwright.rankers.boosting.terms import count_roles, number_rows, read_terms
 
 __all__ = ["PairDistribution"]
 

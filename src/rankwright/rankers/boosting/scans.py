@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rankwright.feedback.base import FloatArray, IntArray
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.columns import Columns
-from rankwright.rankers.boosting.terms import Flags, pointers
+from rankwright.rankers.boosting.levels import Flags, pointers
 
 __all__ = ["Asked", "Gains", "Parts", "Scan", "Weighted", "take_all"]
 

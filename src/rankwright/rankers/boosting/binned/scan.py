@@ -9,8 +9,8 @@ import numpy as np
 from rankwright.feedback.base import FloatArray
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.levels import Flags
 from rankwright.rankers.boosting.scans import Asked, Parts, Scan, Weighted
-from rankwright.rankers.boosting.terms import Flags
 
 __all__ = ["BinnedScan"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.terms import LevelTerm, pointers
+from rankwright.rankers.boosting.levels import LevelTerm, pointers
 
 __all__ = ["Levels"]
 

@@ -12,8 +12,8 @@ from rankwright.parallel import Team
 from rankwright.rankers.boosting.columns import Column, Columns
 from rankwright.rankers.boosting.distribution import PairDistribution
 from rankwright.rankers.boosting.grouped.levels import Levels
+from rankwright.rankers.boosting.levels import Flags
 from rankwright.rankers.boosting.scans import Asked, Scan, take_all
-from rankwright.rankers.boosting.terms import Flags
 
 __all__ = ["GroupedScan"]
 

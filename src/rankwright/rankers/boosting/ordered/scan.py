@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from rankwright.feedback.base import FloatArray
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.levels import Flags
 from rankwright.rankers.boosting.scans import Asked, Scan, Weighted, take_all
-from rankwright.rankers.boosting.terms import Flags
 
 __all__ = ["SortedScan"]
 
