@@ -14,12 +14,12 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
-from rankwright import RankBoost
-from rankwright.parallel import Team
+from rankwright import RankBoost, TreeRanking
+
+Clock = Callable[[], float]
 
 N_ITEMS, N_FEATURES, N_QUERIES, N_ROUNDS = 100_000, 46, 2_500, 300
 
@@ -33,24 +33,25 @@ def workload(n_items: int, n_features: int, seed: int = 0) -> tuple[Any, Any, An
     return X, y, np.arange(n_items) // 40
 
 
-def _rounds(fit: Callable[[Callable[[Any], None]], Any], clock: Callable[[], float]) -> Any:
+def _rounds(fit: Callable[[Callable[[Any], None]], Any], clock: Clock) -> Any:
     """Seconds of each round but the first, which has the compiling in it."""
     stamps: list[float] = []
     fit(lambda _: stamps.append(clock()))
     return np.diff(stamps)
 
 
-def ours(data: Any, n_rounds: int, threads: int = 1, **options: Any) -> Any:
+def ours(
+    data: Any, n_rounds: int, threads: int = 1, clock: Clock | None = None, **options: Any
+) -> Any:
     """Seconds per round of RankBoost."""
     os.environ["RANKWRIGHT_THREADS"] = str(threads)
     X, y, qid = data
-    clock = time.thread_time if threads == 1 else time.perf_counter
+    clock = clock or (time.thread_time if threads == 1 else time.perf_counter)
     RankBoost(n_rounds=2, **options).fit(X[:4000], y[:4000], qid=qid[:4000])  # compile first
 
     def fit(stamp: Callable[[Any], None]) -> None:
-        RankBoost(n_rounds=n_rounds, callbacks=[stamp], progress=False, **options).fit(
-            X, y, qid=qid
-        )
+        model = RankBoost(n_rounds=n_rounds, callbacks=[stamp], progress=False, **options)
+        model.fit(X, y, qid=qid)
 
     return _rounds(fit, clock)
 
@@ -100,61 +101,22 @@ def compare() -> None:
     _show("RankBoost, z, 255 bins", z, f"{_ratio(z, exact):.2f} times exact r (wanted <= 8)")
     z = ours(data, 6, criterion="z", max_bins=None)
     _show("RankBoost, z, every threshold", z, f"{_ratio(z, exact):.2f} times exact r")
-
-
-class _Planned(Team):
-    """Does the blocks of two threads one after the other, and notes how long two would take."""
-
-    saved = 0.0
-
-    def map(self, function: Callable[[Any], Any], blocks: Any) -> list[Any]:
-        results, seconds = [], []
-        for block in blocks:
-            start = time.thread_time()
-            results.append(function(block))
-            seconds.append(time.thread_time() - start)
-        ends = [0.0] * self.threads
-        for each in seconds:  # whoever is free takes the next block
-            ends[ends.index(min(ends))] += each
-        _Planned.saved += sum(seconds) - max(ends)
-        return results
+    _show("RankBoost, trees of 8 leaves", ours(data, 12, weak=TreeRanking()))
 
 
 def threads() -> None:
-    """Two threads against one: by the clock, and by processor time along the critical path."""
+    """Two threads against one, by the clock."""
     data = workload(N_ITEMS, N_FEATURES)
-    for form, options in (("255 bins", {}), ("every threshold", {"max_bins": None})):
-        one, two = _walls(data, 1, options), _walls(data, 2, options)
-        gain = float(np.min(one) / np.min(two))
-        _show(f"2 threads, {form}", two, f"{gain:.2f} times one, by the clock (wanted >= 1.6)")
-        serial = ours(data, 100, **options)
-        with mock.patch("rankwright.rankers.boosting.training.Team", _Planned):
-            planned = _planned(data, options)
-        gain = float(np.median(serial) / planned)
-        print(f"  {'':34s} {1e3 * planned:8.2f} ms on the critical path, {gain:.2f} times one")
-
-
-def _planned(data: Any, options: dict[str, Any]) -> float:
-    os.environ["RANKWRIGHT_THREADS"] = "2"
-    X, y, qid = data
-    stamps: list[float] = []
-
-    def stamp(_: Any) -> None:
-        stamps.append(time.thread_time() - _Planned.saved)
-
-    RankBoost(n_rounds=100, callbacks=[stamp], progress=False, **options).fit(X, y, qid=qid)
-    return float(np.median(np.diff(stamps)))
-
-
-def _walls(data: Any, n_threads: int, options: dict[str, Any]) -> Any:
-    """Seconds of the clock per round, whatever the number of threads."""
-    os.environ["RANKWRIGHT_THREADS"] = str(n_threads)
-    X, y, qid = data
-
-    def fit(stamp: Callable[[Any], None]) -> None:
-        RankBoost(n_rounds=200, callbacks=[stamp], progress=False, **options).fit(X, y, qid=qid)
-
-    return _rounds(fit, time.perf_counter)
+    forms: dict[str, tuple[dict[str, Any], int]] = {
+        "r, 255 bins": ({}, N_ROUNDS),
+        "r, every threshold": ({"max_bins": None}, 100),
+        "z, 255 bins": ({"criterion": "z"}, 20),
+        "trees": ({"weak": TreeRanking()}, 20),
+    }
+    for form, (options, n_rounds) in forms.items():
+        one, two = (ours(data, n_rounds, n, time.perf_counter, **options) for n in (1, 2))
+        note = f"{_ratio(one, two):.2f} times one, by the clock (r: wanted >= 1.6)"
+        _show(f"2 threads, {form}", two, note)
 
 
 def memory() -> None:
