@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Self, TypeVar
 
 from rankwright.exceptions import ParameterError
@@ -71,10 +72,24 @@ def _seats(threads: int) -> list[int]:
 
 
 def _sit_down(seats: list[int]) -> None:
-    """Keep this thread to one processor: it would often be woken where its waker goes on running,
-    and wait there for its turn until the job is done."""
+    """Keep this thread to one processor: else it is often woken where its waker goes on running,
+    and waits there for its turn until the job is done."""
     if seats:
         os.sched_setaffinity(0, {seats.pop()})
+
+
+@contextmanager
+def _seated(seats: list[int]) -> Iterator[None]:
+    """Keep this thread to the first seat, which no other thread takes, for a while."""
+    if not seats:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, seats[:1])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class Team:
@@ -87,9 +102,9 @@ class Team:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or n_threads()
-        seats = _seats(self.threads)
+        self._seats = _seats(self.threads)
         self._pool = (
-            ThreadPoolExecutor(self.threads - 1, initializer=_sit_down, initargs=(seats,))
+            ThreadPoolExecutor(self.threads - 1, initializer=_sit_down, initargs=(self._seats,))
             if self.threads > 1
             else None
         )
@@ -110,11 +125,12 @@ class Team:
                     return
                 results[place] = function(block)
 
-        others = [self._pool.submit(take) for _ in range(min(self.threads, len(work)) - 1)]
-        try:
-            take()
-        finally:
-            wait(others)
+        with _seated(self._seats):
+            others = [self._pool.submit(take) for _ in range(min(self.threads, len(work)) - 1)]
+            try:
+                take()
+            finally:
+                wait(others)
         for other in others:
             other.result()
         return [results[place] for place in range(len(work))]
