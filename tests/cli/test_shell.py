@@ -143,6 +143,8 @@ def test_printed_options_are_a_config_file(shell, tmp_path):
     assert list(json.loads(shell(*words, "--config", "c.toml").stdout)["measures"]) == ["P@3"]
 
 
+# A test that runs in the background of a shell inherits that SIGINT is ignored.
+HEARS_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 SLOW = """
 import sys, time
 from rankwright.cli import {module}
@@ -172,7 +174,7 @@ main()
 )
 def test_an_interrupt_ends_with_130_and_leaves_no_file(verb, name, words, files, tmp_path):
     words = [verb, *(word.replace("$F", str(files)) for word in words)]
-    code = SLOW.format(module=verb, name=name, words=words)
+    code = HEARS_INTERRUPTS + SLOW.format(module=verb, name=name, words=words)
     code = code.replace("demo.PARTS = slowly", "demo.PARTS = (slowly,)")
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True
@@ -202,7 +204,10 @@ def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_pat
     )
     (tmp_path / "out.txt").write_text("old\n")
     with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", HEARS_INTERRUPTS + code],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -162,6 +162,15 @@ def test_recommend_serves_known_users_and_somebody_new(shell):
     assert "'u99'" in shell("recommend", "$F/ratings.csv", "--user", "u99", code=3).stderr
 
 
+def test_recommend_serves_a_saved_recommender(inside, tmp_path):
+    words = ["--user", "u3", "-n", "2"]
+    saved = str(tmp_path / "films.rw")
+    first = inside("recommend", "$F/ratings.csv", *words, "--save", saved).stdout
+    assert inside("recommend", saved, *words).stdout == first
+    refused = inside("recommend", saved, *words, "--ranker", "VSIM", code=2)
+    assert "has learned already" in refused.stderr
+
+
 def test_recommend_explains_in_json_too(inside):
     words = ["recommend", "$F/ratings.csv", "--user", "u3", "-n", "1", "--explain", "--json"]
     assert "rated" in json.loads(inside(*words).stdout)["users"]["u3"][0]["why"]
@@ -240,6 +249,7 @@ def test_experiments_are_recorded_and_reported(shell, tmp_path):
     (paper / "table_1.py").write_text(
         '"""Toy, Table 1: nothing at all."""\n'
         "def main(argv=None):\n    print('paper 0.50 ours 0.51', argv)\n"
+        "    print('| a | b |\\n| :- | -: |\\n| **x** | 1 |')\n"
     )
     assert "not run yet" in shell("experiment", "list").stdout
     done = shell("experiment", "run", "toy", "--quick", "--report", "page.html", "--json")
@@ -249,7 +259,9 @@ def test_experiments_are_recorded_and_reported(shell, tmp_path):
     text = (tmp_path / "experiments" / "RESULTS.md").read_text()
     assert "Toy, Table 1: nothing at all." in text
     assert "rankwright experiment run toy/table_1 --quick" in text
-    assert "paper 0.50 ours 0.51" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "paper 0.50 ours 0.51" in page
+    assert "<tr><td><b>x</b></td><td>1</td></tr>" in page
     record = tmp_path / "experiments" / "_results" / "records" / "toy--table_1-quick.json"
     assert json.loads(record.read_text())["version"] == rw.__version__
     assert "Known: toy/table_1" in shell("experiment", "run", "else", code=2).stderr

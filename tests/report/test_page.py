@@ -25,6 +25,7 @@ from rankwright.report.sections import (
     queries_section,
     settings_section,
     thresholds_section,
+    verdict,
     win_loss_section,
 )
 
@@ -95,6 +96,34 @@ def test_every_chart_is_valid_vega_lite(page: Page) -> None:
     for chart in charts:
         spec = {**chart.spec, "width": 400}
         assert vl_convert.vegalite_to_svg(spec).startswith("<svg")
+
+
+def test_a_page_says_first_what_to_see(page: Page) -> None:
+    text = page.to_html()
+    assert '<p class="headline">' in text
+    assert "has the best NDCG@10" in text
+    named = Page("Facts", sections=(Section("A"), Section("B", level=3)), facts={"best": "a<b"})
+    assert "<dt>best</dt><dd>a&lt;b</dd>" in named.to_html()
+    assert "<h3>B</h3>" in named.to_html()
+    assert 'href="#part-2"' not in named.to_html()
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"one": 0.9}, "one has AP"),
+        ({"one": 0.9, "two": 0.1}, "significantly better than two."),
+        ({"one": 0.9, "two": 0.9}, "not significantly better than two."),
+    ],
+)
+def test_the_verdict_says_whether_a_difference_is_significant(values, words) -> None:
+    y, qid = np.tile([0, 0, 1], 40), np.repeat(np.arange(40), 3)
+    rng = np.random.default_rng(0)
+    systems = {
+        name: rw.evaluate(good * y + 0.1 * rng.random(120), y, qid, "AP")
+        for name, good in values.items()
+    }
+    assert words in verdict(rw.compare(systems, n_resamples=500))
 
 
 def test_a_page_replaces_an_old_one_when_it_is_whole(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 from rankwright.cli.console import note, print_json, suggest
 from rankwright.cli.demonstrations import Part, metasearch, ordinal_stream, ratings, search
 from rankwright.report.fingerprint import environment
 from rankwright.report.page import Page, Section, write_page
-from rankwright.report.sections import settings_section
+from rankwright.report.sections import by_mean, settings_section
 
 __all__ = ["demo"]
 
@@ -49,10 +50,12 @@ def demo(
         parts.append(part)
         if not json:
             print(f"\n{part.title}\n\n{part.text}\n")
-    sections = [section for part in parts for section in _numbered(part)]
+    sections = [section for part in parts for section in _named(part)]
     settings: dict[str, Any] = {"command": f"rankwright demo --seed {seed}", **environment()}
     lead = "Every family of rankers on data that were generated for this page."
-    write_page(Page("rankwright demo", lead, (*sections, settings_section(settings))), report)
+    facts = {part.short: f"best: {by_mean(part.comparison)[0]}" for part in parts}
+    page = Page("rankwright demo", lead, (*sections, settings_section(settings)), facts)
+    write_page(page, report)
     seconds = time.perf_counter() - began
     if json:
         tables = {part.title: part.comparison.to_dict() for part in parts}
@@ -62,11 +65,7 @@ def demo(
     suggest("train", "YOUR-DATA.txt", "--report", "training.html")
 
 
-def _numbered(part: Part) -> list[Section]:
+def _named(part: Part) -> list[Section]:
     """The sections of a part under its own title."""
     first, *rest = part.sections
-    named = [Section(part.short, first.body, first.charts, first.remark, first.small)]
-    for each in rest:
-        title = f"{part.short}: {each.title}"
-        named.append(Section(title, each.body, each.charts, each.remark, each.small))
-    return named
+    return [replace(first, title=part.short), *(replace(each, level=3) for each in rest)]

@@ -31,6 +31,7 @@ def recommend(
     ratings_format: str | None = None,
     duplicates: str = "error",
     seed: int = 0,
+    save: str | None = None,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
     json: bool = False,
 ) -> None:
@@ -41,13 +42,15 @@ def recommend(
     ```text
     rankwright recommend ratings.csv --user 42 -n 5
     rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
+    rankwright recommend ratings.csv --save films.rw, then: rankwright recommend films.rw --user 42
     ```
 
     Parameters
     ----------
     ratings
         A file of ratings: MovieLens, Jester, Book-Crossing, or a CSV or Parquet table with
-        columns such as user, item, rating (- is standard input).
+        columns such as user, item, rating (- is standard input). Or a recommender that --save
+        wrote (its name ends in .rw): nothing is learned anew.
     user
         The id of a user of the data; may be repeated. All users when neither this nor --new is
         given.
@@ -69,6 +72,8 @@ def recommend(
         What to do where a user rated an item twice: error, first, last, mean.
     seed
         Seeds what is random.
+    save
+        Keep what was learned in this file.
     output
         Write to this file instead of standard output.
     json
@@ -78,15 +83,17 @@ def recommend(
         raise ParameterError(f"-n {n}: it must be at least 1.")
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
     with at_hand(ratings) as local:
-        data = _read(local, ratings_format, duplicates)
+        model = _saved(local, ranker) if ratings.endswith(".rw") else None
+        data = _read(local, ratings_format, duplicates) if model is None else model.ratings_
     note(f"{ratings}: {str(data).removeprefix('Ratings(').removesuffix(')')}")
     given = _ratings_of(new, data)
     wanted = [_id(word, data.users, "user") for word in user]
-    warn_of_compiling()
-    from rankwright.recommend.recommender import Recommender
+    if model is None:
+        model = _learned(data, learner, seed)
+    if save is not None:
+        from rankwright.persist.models import save as write
 
-    with working("learning"):
-        model = Recommender(ranker=learner, random_state=seed).fit(data)
+        write(model, save)
     lists: dict[str, list[Any]] = {}
     reasons: dict[str, Any] = {}
     if new:
@@ -100,6 +107,25 @@ def recommend(
         for who, found in (lists.items() if explain else ())
     }
     write_answer([as_json(_as_dict(ratings, lists, why))] if json else _lines(lists, why), output)
+
+
+def _learned(data: Ratings, learner: Any, seed: int) -> Any:
+    from rankwright.recommend.recommender import Recommender
+
+    warn_of_compiling()
+    with working("learning"):
+        return Recommender(ranker=learner, random_state=seed).fit(data)
+
+
+def _saved(path: str, ranker: str | None) -> Any:
+    from rankwright.persist.models import load
+
+    model = load(path)
+    if not hasattr(model, "recommend"):
+        raise DataError(f"{path} holds a {type(model).__name__}, not a recommender.")
+    if ranker is not None:
+        raise ParameterError(f"--ranker {ranker}: the recommender in {path} has learned already.")
+    return model
 
 
 def _read(path: str, ratings_format: str | None, duplicates: str) -> Ratings:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rankwright.cli.choosing import Attempt
 from rankwright.cli.files.systems import Judged, System, features_for
+from rankwright.cli.preparing import last_step
 from rankwright.data.items import Items
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.scores import Scores
@@ -16,6 +17,7 @@ from rankwright.report.fingerprint import environment, file_fingerprint
 from rankwright.report.page import Page, Section, write_page
 from rankwright.report.rankings import rankings_section
 from rankwright.report.sections import (
+    by_mean,
     comparison_section,
     contributions_section,
     learning_section,
@@ -42,7 +44,8 @@ def report_on_systems(
     files = [*(system.path for system in systems.values()), judged.path]
     sections.append(settings_section(provenance(*files)))
     lead = f"{len(systems)} systems on {judged.path}."
-    write_page(Page("Comparison of rankings", lead, tuple(sections)), path)
+    facts = _facts(comparison, scores)
+    write_page(Page("Comparison of rankings", lead, tuple(sections), facts), path)
 
 
 def report_on_training(
@@ -70,8 +73,18 @@ def report_on_training(
             sections.append(rankings_section(pair, held_out.y, held_out.qid, held_out.docid))
     settings = {"ranker": repr(best.model), **about, **provenance(data)}
     sections.append(settings_section(settings))
-    lead = f"Trained on {data}; {best.name} was chosen on held-out queries."
-    write_page(Page(f"Training: {best.name}", lead, tuple(sections)), path)
+    chosen = "was chosen on queries that it had not seen" if len(tried) > 1 else "was asked for"
+    lead = f"Trained on {data}; {best.name} {chosen}."
+    facts = {} if comparison is None else _facts(comparison, scores)
+    write_page(Page(f"Training: {best.name}", lead, tuple(sections), facts), path)
+
+
+def _facts(comparison: Comparison, scores: Mapping[str, Scores]) -> dict[str, str]:
+    """The best system, its measures, and on how many queries."""
+    best = by_mean(comparison)[0]
+    row = comparison.means[comparison.systems.index(best)]
+    means = {str(m): f"{mean:.4f}" for m, mean in zip(comparison.measures, row, strict=True)}
+    return {"best": best, **means, "queries": f"{scores[best].n_queries:,}"}
 
 
 def table_sections(comparison: Comparison, scores: Mapping[str, Scores]) -> list[Section]:
@@ -121,7 +134,7 @@ def _of_model(model: Any, items: Items, name: str) -> list[Section]:
     found = contributions_section(model, items.X, items.feature_names)
     if found is not None:
         sections.append(found)
-    cuts = getattr(model, "thresholds_", None)
+    cuts = getattr(last_step(model), "thresholds_", None)
     if cuts is not None and getattr(cuts, "ndim", 0) == 1:
         scores = model.decision_function(items.X)
         sections.append(thresholds_section(scores, items.y, cuts, f"Thresholds: {name}"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from importlib.util import find_spec
 from string import Template
-from typing import Any
+from typing import Any, Literal
 
 from rankwright import __version__
 from rankwright.data.atomic import atomic_write
@@ -27,25 +27,29 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: HTML (already escaped), charts, and a remark.
+    """A part of a page: what to see in it, HTML (already escaped), charts, and a remark.
 
-    ``small`` charts stand side by side where there is room.
+    Charts stand below each other ("one"), or side by side where there is room ("two", "many").
+    A section of level 3 belongs to the section of level 2 before it.
     """
 
     title: str
     body: str = ""
     charts: tuple[Chart, ...] = ()
     remark: str = ""
-    small: bool = False
+    columns: Literal["one", "two", "many"] = "one"
+    headline: str = ""
+    level: Literal[2, 3] = 2
 
 
 @dataclass(frozen=True)
 class Page:
-    """A title, a line under it, and sections."""
+    """A title, a line under it, the facts that matter most, and sections."""
 
     title: str
     lead: str = ""
     sections: tuple[Section, ...] = field(default_factory=tuple)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_charts(self) -> int:
@@ -63,14 +67,18 @@ class Page:
         """
         script = _vega() if self.n_charts else ""
         missing = "" if script or not self.n_charts else _MISSING
-        sections = "".join(_section(each, bool(script)) for each in self.sections)
+        sections = "".join(
+            _section(place, each, bool(script)) for place, each in enumerate(self.sections, 1)
+        )
         return Template(_file("page.html")).substitute(
             title=html.escape(self.title),
             lead=html.escape(self.lead),
             missing=missing,
+            facts="".join(map(_fact, self.facts.items())),
             contents="".join(
-                f'<a href="#{_anchor(each.title)}">{html.escape(each.title)}</a> '
-                for each in self.sections
+                f'<a href="#part-{place}">{html.escape(each.title)}</a> '
+                for place, each in enumerate(self.sections, 1)
+                if each.level == 2
             ),
             sections=sections,
             version=__version__,
@@ -103,14 +111,20 @@ def key_value_table(rows: Mapping[str, Any]) -> str:
     return f'<div class="wide"><table class="settings"><tbody>{body}</tbody></table></div>'
 
 
-def _section(section: Section, drawn: bool) -> str:
-    parts = [
-        f'<section id="{_anchor(section.title)}"><h2>{html.escape(section.title)}</h2>',
-        section.body,
-    ]
+def _fact(fact: tuple[str, str]) -> str:
+    name, value = map(html.escape, fact)
+    return f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+
+
+def _section(place: int, section: Section, drawn: bool) -> str:
+    head = f"h{section.level}"
+    parts = [f'<section id="part-{place}"><{head}>{html.escape(section.title)}</{head}>']
+    if section.headline:
+        parts.append(f'<p class="headline">{html.escape(section.headline)}</p>')
+    parts.append(section.body)
     if section.charts and drawn:
         charts = "".join(_figure(chart) for chart in section.charts)
-        parts.append(f'<div class="{"grid" if section.small else "charts"}">{charts}</div>')
+        parts.append(f'<div class="charts {section.columns}">{charts}</div>')
     if section.remark:
         parts.append(f'<p class="remark">{html.escape(section.remark)}</p>')
     return "".join([*parts, "</section>\n"])
@@ -124,10 +138,6 @@ def _figure(chart: Chart) -> str:
         f'<figure><div class="chart"></div><script type="application/json">{spec}</script>'
         f"{caption}</figure>"
     )
-
-
-def _anchor(title: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in title.lower())
 
 
 def _file(name: str) -> str:

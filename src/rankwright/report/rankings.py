@@ -40,12 +40,12 @@ def rankings_section(
     parts = []
     for query in np.argsort(-moved, kind="stable")[:N_QUERIES].tolist():
         rows = np.flatnonzero(queries.codes == query)
-        title = "" if qid is None else f"<h3>query {html.escape(str(queries.ids[query]))}</h3>"
+        title = "" if qid is None else f"<h4>query {html.escape(str(queries.ids[query]))}</h4>"
         lists = [
             _list(first, rows, before, after, grades, names, None),
             _list(second, rows, after, before, grades, names, first),
         ]
-        parts.append(f'{title}<div class="lists">{"".join(lists)}</div>')
+        parts.append(f'<div class="pair">{title}<div class="lists">{"".join(lists)}</div></div>')
     remark = (
         f"The queries on which {first} and {second} differ most near the top. The grade of each "
         f"item stands in the box; arrows show how many places {second} moved it."

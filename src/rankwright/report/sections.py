@@ -20,28 +20,54 @@ from rankwright.report.figures import (
 from rankwright.report.page import Chart, Section, key_value_table
 
 __all__ = [
+    "by_mean",
     "comparison_section",
     "contributions_section",
     "learning_section",
     "queries_section",
     "settings_section",
     "thresholds_section",
+    "verdict",
     "win_loss_section",
 ]
+
+LEAST_SPAN = 0.02  # a curve with less of the span of the steepest one looks flat
 
 
 def comparison_section(comparison: Comparison, title: str = "Comparison") -> Section:
     """The table, and each measure as means with intervals."""
     charts = [Chart(means_spec(comparison, measure)) for measure in comparison.measures[:4]]
+    several = len(comparison.systems) > 1
     body = comparison.to_html(intervals=True).replace(
         "<table>", '<div class="wide"><table class="compare">', 1
     )
     return Section(
         title,
-        body.replace("</table>", "</table></div>", 1),
-        tuple(charts) if len(comparison.systems) > 1 else (),
-        "Dots are means over queries, lines their bootstrap intervals; the best mean is coloured.",
+        body.replace("</table>", "</table></div>", 1).replace("* best;", "Bold: best;", 1),
+        tuple(charts) if several else (),
+        "Dots are means over queries, lines their bootstrap intervals; the best mean is coloured. "
+        "Where intervals overlap widely, more queries are needed to tell the systems apart."
+        if several
+        else "",
+        columns="two" if several and len(charts) > 1 else "one",
+        headline=verdict(comparison),
     )
+
+
+def verdict(comparison: Comparison) -> str:
+    """What the table says about its first measure, in a sentence."""
+    measure = comparison.measures[0]
+    best, *others = by_mean(comparison)
+    value = f"{comparison.means[comparison.systems.index(best), 0]:.4f}"
+    if not others:
+        return f"{best} has {measure} {value}."
+    beaten = comparison.beaten(best, measure)
+    if len(beaten) == len(others):
+        than = "every other system" if len(others) > 1 else others[0]
+        return f"{best} has the best {measure}, {value}: significantly better than {than}."
+    close = [name for name in others if name not in beaten]
+    shown = ", ".join(close[:3]) + (f" and {len(close) - 3} more" if close[3:] else "")
+    return f"{best} has the best {measure}, {value}, not significantly better than {shown}."
 
 
 def queries_section(
@@ -49,10 +75,13 @@ def queries_section(
 ) -> Section:
     """The first measure on every query, for the best systems."""
     measure = str(comparison.measures[0])
-    best = _by_mean(comparison)[:most_systems]
+    best = by_mean(comparison)[:most_systems]
     chosen = {name: systems[name] for name in best}
     more = f" The {len(best)} best of {len(systems)} systems." if len(best) < len(systems) else ""
-    caption = f"Every query is a column of points, sorted by {best[0]}.{more}"
+    caption = (
+        f"Every query is a column of points, sorted by {best[0]}: look for queries on which all "
+        f"systems fail, and for those on which they part.{more}"
+    )
     return Section(
         f"{measure} per query", charts=(Chart(per_query_spec(chosen, measure), caption),)
     )
@@ -63,7 +92,7 @@ def win_loss_section(
 ) -> Section:
     """The best system against the others, query by query."""
     measure = str(comparison.measures[0])
-    first, *others = _by_mean(comparison)
+    first, *others = by_mean(comparison)
     charts, alike = [], []
     for other in others:
         spec, (wins, ties, losses) = win_loss_spec(systems, first, other, measure)
@@ -71,9 +100,10 @@ def win_loss_section(
             alike.append(other)
             continue
         p = comparison.p_value(first, other, measure)
+        sure = "a significant" if p <= comparison.alpha else "no significant"
         words = (
             f"{first} against {other}: better on {wins} queries, equal on {ties}, worse on "
-            f"{losses} (p = {p:.3g})."
+            f"{losses}; {sure} difference (p = {p:.2g})."
         )
         charts.append(Chart(spec, words))
     remark = f"Equal to {first} on every query: {', '.join(alike)}." if alike else ""
@@ -85,7 +115,11 @@ def learning_section(
     curves: Mapping[str, ArrayLike], measure: str, x: str = "round", step: int = 1
 ) -> Section:
     """The measure after each round (or after every ``step`` of them)."""
-    chart = Chart(specs.lines(curves, x, measure, step=step), f"{measure}, by {x}.")
+    caption = (
+        f"{measure[:1].upper()}{measure[1:]} by {x}: a curve that still moves at its end has more "
+        "to learn, one that has turned has learned too much."
+    )
+    chart = Chart(specs.lines(curves, x, measure, step=step), caption)
     return Section("Learning curves", charts=(chart,))
 
 
@@ -96,12 +130,15 @@ def contributions_section(
     found = contributions(model, X, names)
     if not found:
         return None
-    charts = tuple(Chart(spec) for spec in contribution_specs(found))
+    shown = [curve for curve in found if curve.span >= LEAST_SPAN * found[0].span]
+    charts = tuple(Chart(spec) for spec in contribution_specs(shown))
+    rest = [curve.name for curve in found[len(shown) :]]
     remark = (
         "The mean change of the score while one feature runs through its values and the others "
-        "stay as in the data; all panels share one scale."
+        "stay as in the data, most important first; all panels share one scale."
+        + (f" Hardly any effect: {', '.join(rest)}." if rest else "")
     )
-    return Section(title, charts=charts, remark=remark, small=True)
+    return Section(title, charts=charts, remark=remark, columns="many")
 
 
 def thresholds_section(
@@ -110,7 +147,8 @@ def thresholds_section(
     """Where an ordinal ranker cuts its score into grades."""
     caption = (
         "Scores of the items of each true grade. Dashed lines are the thresholds: an item is "
-        "given the grade of the interval its score falls into."
+        "given the grade of the interval its score falls into. Hills that reach over a line are "
+        "the mistakes."
     )
     return Section(title, charts=(Chart(specs.histogram(scores, y, cuts), caption),))
 
@@ -120,7 +158,7 @@ def settings_section(settings: Mapping[str, Any], title: str = "To reproduce thi
     return Section(title, key_value_table(settings))
 
 
-def _by_mean(comparison: Comparison) -> list[str]:
+def by_mean(comparison: Comparison) -> list[str]:
     """Systems by the first measure, best first."""
     sign = -1 if comparison.measures[0].higher_is_better else 1
     means = comparison.means[:, 0].tolist()

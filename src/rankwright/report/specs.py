@@ -179,7 +179,12 @@ def points(names: Sequence[str], ids: Sequence[Any], matrix: ArrayLike, measure:
                 "scale": {"nice": False, "zero": False},
                 "axis": {"tickMinStep": 1, "tickCount": 8, "format": "d"},
             },
-            "y": {"field": "value", "type": "quantitative", "title": measure},
+            "y": {
+                "field": "value",
+                "type": "quantitative",
+                "title": measure,
+                "scale": {"zero": False},
+            },
             "color": _by("system", names),
             "shape": _by("system", names),
             "tooltip": [

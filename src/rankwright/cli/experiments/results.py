@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import os
+from itertools import groupby
 from typing import Any
 
 from rankwright.cli.experiments.records import Record
@@ -48,7 +50,11 @@ def _part(record: Record) -> str:
 
 def _printed(record: Record) -> str:
     """Without the lines that say which file was written: that is of no interest here."""
-    kept = [line for line in record.output.splitlines() if not line.startswith("written:")]
+    text = record.output
+    root = os.environ.get("RANKWRIGHT_DATA")
+    if root:  # where the data lie on this machine is nobody's business
+        text = text.replace(root.rstrip("/") + "/", "").replace(root, "RANKWRIGHT_DATA")
+    kept = [line for line in text.splitlines() if not line.startswith("written:")]
     return "\n".join(line.rstrip() for line in kept).strip("\n")
 
 
@@ -61,9 +67,10 @@ def results_page(records: list[Record], path: str) -> None:
     sections = [
         Section(
             record.name,
-            f"<p>{html.escape(record.about)}</p><pre>{html.escape(_printed(record))}</pre>",
-            tuple(_charts(record.files)),
+            _as_html(_printed(record)),
+            tuple(_charts(record)),
             f"{record.words()}; {len(record.data)} data files.",
+            headline=record.about,
         )
         for record in records
     ]
@@ -71,12 +78,49 @@ def results_page(records: list[Record], path: str) -> None:
     write_page(Page("Experiments", lead, tuple(sections)), path)
 
 
-def _charts(files: dict[str, Any]) -> list[Chart]:
-    """Files that hold a list of numbers per method are curves."""
+def _as_html(text: str) -> str:
+    """What was printed; tables in Markdown as tables."""
+    parts = []
+    for is_table, group in groupby(text.splitlines(), lambda line: line.startswith("|")):
+        lines_ = list(group)
+        if is_table:
+            parts.append(_table(lines_))
+        elif any(line.strip() for line in lines_):
+            parts.append(f"<pre>{html.escape(chr(10).join(lines_).strip(chr(10)))}</pre>")
+    return "".join(parts)
+
+
+def _table(rows: list[str]) -> str:
+    cells = [[cell.strip() for cell in row.strip().strip("|").split("|")] for row in rows]
+    head, body = cells[0], [row for row in cells[1:] if not set("".join(row)) <= set(":- ")]
+
+    def line(row: list[str], tag: str) -> str:
+        shown = (
+            f"<b>{html.escape(cell[2:-2])}</b>"
+            if cell[:2] == cell[-2:] == "**"
+            else html.escape(cell)
+            for cell in row
+        )
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in shown)}</tr>"
+
+    rows_ = "".join(line(row, "td") for row in body)
+    return (
+        f'<div class="wide"><table class="compare"><thead>{line(head, "th")}</thead>'
+        f"<tbody>{rows_}</tbody></table></div>"
+    )
+
+
+def _charts(record: Record) -> list[Chart]:
+    """Files that hold a list of numbers per method are curves.
+
+    Of this paper: another experiment may have written its files while this one ran.
+    """
+    paper = record.name.partition("/")[0]
     charts = []
-    for name, content in files.items():
-        if isinstance(content, dict) and content and all(map(_is_curve, content.values())):
-            charts.append(Chart(lines(content, "point of the curve", "value"), name))
+    for name, content in record.files.items():
+        ours = name.startswith(paper) and isinstance(content, dict) and content
+        if ours and all(map(_is_curve, content.values())):
+            charts.append(Chart(lines(content, "point of the curve", "value"), f"From {name}."))
     return charts
 
 
