@@ -80,23 +80,23 @@ def add_repeat(cells: Any, group: Group, repeat: int, quick: bool) -> None:
 
 
 def show(found: dict[str, Cells], measure: str, expected: dict[str, dict[str, float]]) -> None:
-    """The paper's cells and ours, mean and deviation over the repeats."""
-    columns = [name for name in SYSTEMS if name != "kernel ridge"]
-    width = 17
-    print(f"\n{measure}, paper > ours (mean ± deviation over the repeats)")
-    print(
-        f"{'':16}" + "".join(f"{name:>{width + 6}}" for name in columns) + f"{'kernel ridge':>16}"
-    )
+    """The paper's cells and ours, mean and deviation over the repeats, and how many those are."""
+    width = {name: 15 if name == "kernel ridge" else 22 for name in SYSTEMS}
+    print(f"\n{measure}: paper > ours, mean ±deviation over n repeats")
+    print(" " * 15 + "".join(f"{name:>{width[name]}}" for name in SYSTEMS) + f"{'n':>3}")
     for group, paper in expected.items():
         if group not in found:
             continue
-        line = f"{group:16}"
-        for name in [*columns, "kernel ridge"]:
+        line = f"{group:15}"
+        for name in SYSTEMS:
             values = found[group][name][measure]
-            ours = f"{np.mean(values):.3g} ± {np.std(values):.2g}"
-            cell = f"{paper[name]:g} > {ours}" if name in paper else ours
-            line += f"{cell:>{width + 6 if name in columns else 16}}"
-        print(f"{line}  ({len(values)} repeats)")
+            cell = f"{np.mean(values):.3g}"
+            if len(values) > 1:
+                cell += f" ±{np.std(values):.2g}"
+            if name in paper:
+                cell = f"{paper[name]:g} > {cell}"
+            line += f"{cell:>{width[name]}}"
+        print(f"{line}{len(values):3}")
 
 
 if __name__ == "__main__":

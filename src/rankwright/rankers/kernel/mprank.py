@@ -20,7 +20,7 @@ from rankwright.rankers.kernel.leave_out import TRAINED_ON, LeaveOut, Training
 from rankwright.rankers.kernel.magnitude import MagnitudeRanker, Problem
 from rankwright.rankers.kernel.pair_costs import InsensitiveCost
 from rankwright.rankers.kernel.preferences import fit_pairs
-from rankwright.rankers.kernel.sample import Sample
+from rankwright.rankers.kernel.sample import FloatArray, Sample
 from rankwright.rankers.kernel.scatter import Scatter
 from rankwright.rankers.kernel.streaming import Stream, query_keys
 from rankwright.rankers.kernel.sweep import sweep_dual, sweep_linear
@@ -174,7 +174,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         scatter = Scatter(problem.X.shape[1])
         scatter.add(problem.rows, problem.sample)
         self.kappa_ = float(np.sqrt(scatter.longest))
-        self._keep_scatter(scatter)
+        self._keep_linear(self._solve(scatter))
 
     def _fit_dual(self, problem: Problem) -> None:
         alpha, mean = solve_dual(problem.matrix(), problem.sample, self.C)
@@ -208,17 +208,14 @@ class MPRank(LeaveOut, MagnitudeRanker):
         landmarks = self._landmarks(problem)
         scatter = Scatter(landmarks.shape[1])
         scatter.add(landmarks, problem.sample)
-        coef = scatter.solve(2.0 * self.C / scatter.mass)
-        self._keep_landmarks(problem, landmarks, coef)
-        self.cost_ = 2.0 * scatter.loss(coef) / scatter.mass
-        self.intercept_ = scatter.intercept(coef)
+        self._keep_landmarks(problem, landmarks, self._solve(scatter))
         return landmarks
 
-    def _keep_scatter(self, scatter: Scatter) -> None:
+    def _solve(self, scatter: Scatter) -> FloatArray:
         coef = scatter.solve(2.0 * self.C / scatter.mass)
-        self._keep_linear(coef)
         self.cost_ = 2.0 * scatter.loss(coef) / scatter.mass
         self.intercept_ = scatter.intercept(coef)
+        return coef
 
     def _keep_alpha(self, problem: Problem, alpha: Any, mean: float) -> None:
         """The dual solution; its coefficients are C' times the masses times the residuals."""
@@ -274,7 +271,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.mass_ = scatter.mass
         self.kappa_ = float(np.sqrt(stream.longest))
         scatter.mass = scatter.mass or 1.0
-        self._keep_scatter(scatter)
+        self._keep_linear(self._solve(scatter))
         return self
 
     def _stream(self) -> Stream | None:
