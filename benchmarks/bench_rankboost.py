@@ -97,9 +97,9 @@ def compare() -> None:
     exact = ours(data, 60, max_bins=None)
     ratio = _ratio(exact, binned)
     _show("RankBoost, r, every threshold", exact, f"{ratio:.2f} times the bins (wanted <= 4)")
-    z = ours(data, 12, criterion="z")
+    z = ours(data, 20, criterion="z")
     _show("RankBoost, z, 255 bins", z, f"{_ratio(z, exact):.2f} times exact r (wanted <= 8)")
-    z = ours(data, 6, criterion="z", max_bins=None)
+    z = ours(data, 20, criterion="z", max_bins=None)
     _show("RankBoost, z, every threshold", z, f"{_ratio(z, exact):.2f} times exact r")
     _show("RankBoost, trees of 8 leaves", ours(data, 12, weak=TreeRanking()))
 
