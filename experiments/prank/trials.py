@@ -67,4 +67,8 @@ def load_or_leave(load: Callable[[], Any]) -> Any:
 
 
 def n_trials(argv: Sequence[str] | None, full: int, quick: int) -> int:
+    """As many as ``--trials=N`` says, a few for ``--quick``, else all."""
+    for word in argv or ():
+        if word.startswith("--trials="):
+            return int(word.removeprefix("--trials="))
     return quick if argv and "--quick" in argv else full
