@@ -41,16 +41,16 @@ TRIED: dict[type[Expert], list[dict[str, Any]]] = {
     ],
     ItemNeighbours: [
         {},
-        *({"n_neighbours": n} for n in (50, 300)),
+        *({"n_neighbours": n} for n in (100, 1000)),
         *({"shrinkage": n} for n in (0.0, 30.0)),
-        *({"power": n, "damping": d} for n, d in ((1.5, 0.01), (3.0, 0.001))),
-        *({"damping": n} for n in (0.002, 0.02)),
+        *({"power": n, "damping": d} for n, d in ((1.0, 0.1), (1.5, 0.05), (3.0, 0.001))),
+        *({"damping": n} for n in (0.002, 0.02, 0.05)),
     ],
     Similarity: [
         {},
         *({"n_users": n} for n in (300, 3000)),
-        *({"power": n, "damping": d} for n, d in ((2.0, 0.05), (2.0, 0.02), (3.0, 0.005))),
-        *({"damping": n} for n in (0.05, 1.0)),
+        *({"power": n, "damping": d} for n, d in ((1.0, 0.05), (1.0, 0.2), (3.0, 0.005))),
+        *({"damping": n} for n in (0.05, 0.2, 0.5)),
     ],
 }
 

@@ -87,9 +87,8 @@ def _installed(name: str) -> bool:
     return importlib.util.find_spec(library[name.split()[0]]) is not None
 
 
-def one_split(title: str, quick: bool) -> dict[str, dict[str, float]]:
+def one_split(title: str, ratings: rw.Ratings) -> dict[str, dict[str, float]]:
     """Every system on one split, in one process."""
-    ratings = rw.load_dataset("movielens-100k" if quick else "movielens-1m")
     split = SPLITS[title](ratings)
     train, test = ratings.take(split.train), ratings.take(split.test)
     rw.Recommender(random_state=0).fit(train.take(slice(0, 2000)))  # compile
@@ -106,8 +105,9 @@ def one_split(title: str, quick: bool) -> dict[str, dict[str, float]]:
 
 
 def run(quick: bool) -> dict[str, Any]:
+    ratings = rw.load_dataset("movielens-100k" if quick else "movielens-1m")
     with ProcessPoolExecutor(len(SPLITS)) as pool:
-        waiting = {title: pool.submit(one_split, title, quick) for title in SPLITS}
+        waiting = {title: pool.submit(one_split, title, ratings) for title in SPLITS}
     results = {}
     heads = ("pooled", "per user", "NDCG@10", "AP(top)", "fit CPU", "score CPU")
     for title, found in waiting.items():

@@ -34,6 +34,9 @@ class Explanation:
       bob gave it 5 (weight +0.81)
     and because of what you rated:
       you gave Heat 5 (adds +0.40)
+    >>> print(Explanation("Alien", 3.9, (), ()))
+    Alien: score 3.9
+    because of what everybody thinks of it: nothing of yours tells more.
     """
 
     item: Any
@@ -42,11 +45,18 @@ class Explanation:
     ratings: tuple[Liked, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.item}: score {self.score:.4g}"]
-        if self.viewers:
-            lines.append("because these viewers, who agree with you, rated it:")
-        lines += [f"  {v.user} gave it {v.rating:g} (weight {v.weight:+.2f})" for v in self.viewers]
-        if self.ratings:
-            lines.append("and because of what you rated:")
-        lines += [f"  you gave {m.item} {m.rating:g} (adds {m.added:+.2f})" for m in self.ratings]
-        return "\n".join(lines)
+        viewers = [
+            f"  {v.user} gave it {v.rating:g} (weight {v.weight:+.2f})" for v in self.viewers
+        ]
+        own = [f"  you gave {m.item} {m.rating:g} (adds {m.added:+.2f})" for m in self.ratings]
+        reasons = {
+            "because these viewers, who agree with you, rated it:": viewers,
+            "because of what you rated:": own,
+        }
+        said = [[head, *lines] for head, lines in reasons.items() if lines]
+        for later in said[1:]:
+            later[0] = f"and {later[0]}"
+        if not said:
+            said = [["because of what everybody thinks of it: nothing of yours tells more."]]
+        head = f"{self.item}: score {self.score:.4g}"
+        return "\n".join([head, *(line for lines in said for line in lines)])

@@ -46,7 +46,7 @@ class ItemNeighbours(Expert):
 
     def __init__(
         self,
-        n_neighbours: int = 100,
+        n_neighbours: int = 300,
         shrinkage: float = 10.0,
         power: float = 2.0,
         damping: float = 0.005,

@@ -41,7 +41,7 @@ class Similarity(Expert):
         "item_bias_": floats("n_items"),
     }
 
-    def __init__(self, n_users: int = 1000, power: float = 1.0, damping: float = 0.2) -> None:
+    def __init__(self, n_users: int = 1000, power: float = 2.0, damping: float = 0.02) -> None:
         self.n_users = n_users
         self.power = power
         self.damping = damping
