@@ -67,7 +67,7 @@ class BayesianPRank(RuleRanker):
         The variance beforehand of the score of a row as long as the first one (other than zero),
         and of each threshold, in units of the noise. The default was chosen on streams of nine
         other kinds than the papers' data, by the loss of test-then-train; there 30 to 300 were
-        never more than 6 % above the best (``experiments/oap_bpm/table_prior.py``).
+        at most 6.1 % above the best (``experiments/oap_bpm/table_prior.py``).
     n_passes, shuffle, random_state : see PRank
 
     Attributes
