@@ -73,12 +73,13 @@ class Levels:
     def add_changes(self, entries: tuple[Any, ...], out: tuple[Any, ...]) -> None:
         """Add what the members of some features change, at their codes (see level_changes)."""
         from rankwright.rankers.boosting.grouped import _kernels
+        from rankwright.rankers.boosting.grouped.wide._kernels import wide_changes
 
         t = self._term
         place = self._level_of, t.level_ptr, t.query_ptr
         _kernels.level_changes(*entries, *place, *self._described, *self._sums, *out)
         for query in self._wide.tolist():
-            _kernels.wide_changes(
+            wide_changes(
                 query, *entries, *place, t.grade, t.magnitude, *self._wide_factors, *self._sums,
                 *out,
             )  # fmt: skip

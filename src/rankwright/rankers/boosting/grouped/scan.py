@@ -93,10 +93,10 @@ class GroupedScan(Scan):
         asked: Asked,
         wanted: FloatArray,
     ) -> None:
-        from rankwright.rankers.boosting.grouped import _kernels
+        from rankwright.rankers.boosting.grouped.gains._kernels import gains_of_changes
 
         room = self._rooms.pop() if self._rooms else np.empty(self._room_shape)
-        _kernels.gains_of_changes(
+        gains_of_changes(
             features, defaults, self._n_cuts, self.abstains,
             self._changes(features, defaults, pairs, room), 0.1 * self.margin * pairs.total,
             self.dust * pairs.total, *asked, wanted, *self.gains.arrays,

@@ -1,0 +1,1 @@
+"""From changes to gains."""

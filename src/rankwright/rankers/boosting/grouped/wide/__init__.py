@@ -1,0 +1,1 @@
+"""Queries with many levels."""
