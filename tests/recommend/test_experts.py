@@ -109,9 +109,10 @@ def test_one_rating_is_enough_to_be_fitted(kind) -> None:
     assert np.isfinite(scores).all()
 
 
-def test_similarity_scores_some_items_as_it_scores_all() -> None:
+@pytest.mark.parametrize("kind", [ItemMeans, ItemNeighbours, Similarity, Factors])
+def test_an_expert_scores_some_items_as_it_scores_all(kind) -> None:
     ratings = make_ratings(30, 40, random_state=0).ratings
-    expert = Similarity().fit(ratings)
+    expert = kind().fit(ratings)
     mine = ratings.item[:5], ratings.value[:5]
     few = expert.scores(*mine, np.array([30, 2]))
     np.testing.assert_allclose(few, expert.scores(*mine, np.arange(40))[[30, 2]])

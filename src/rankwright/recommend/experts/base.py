@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -56,7 +57,7 @@ class Table:
         >>> Table(np.array([0, 2, 3]), np.array([5, 6, 7]), np.ones(3)).rows_of(np.array([1, 0]))
         (array([0, 1, 1]), array([7, 5, 6]), array([1., 1., 1.]))
         """
-        counts = self.ptr[numbers + 1] - self.ptr[numbers]
+        counts = self.sizes[numbers]
         before = np.cumsum(counts) - counts
         entries = np.repeat(self.ptr[numbers] - before, counts) + np.arange(counts.sum())
         place = np.repeat(np.arange(len(numbers)), counts)
@@ -84,10 +85,10 @@ class Table:
     def n_rows(self) -> int:
         return len(self.ptr) - 1
 
-    @property
-    def rows(self) -> IntArray:
-        """The row of each entry."""
-        return np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
+    @cached_property
+    def sizes(self) -> IntArray:
+        """The number of entries of each row."""
+        return np.diff(self.ptr)
 
 
 class Expert(BaseEstimator, ABC):  # type: ignore[misc]

@@ -90,10 +90,27 @@ class ItemNeighbours(Expert):
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         generosity = value - self.mean_ - self.item_bias_[rated]
         bias = float(generosity.sum()) / (len(value) + 10.0)
-        # From the few items that were rated to those they are neighbours of, not the other way.
-        place, item, likeness = self._near.rows_of(rated)
-        n_items = len(self.item_bias_)
-        total = np.bincount(item, likeness * (generosity - bias)[place], n_items)
-        mass = np.bincount(item, likeness, n_items)
-        pull = (total / (mass + self.damping))[wanted]
+        total, mass = self._near_by(rated, generosity - bias, wanted)
+        pull = total / (mass + self.damping)
         return np.asarray(self.mean_ + bias + self.item_bias_[wanted] + pull)
+
+    def _near_by(
+        self, rated: IntArray, deviation: FloatArray, wanted: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Deviations on the neighbours of each wanted item, and how much likeness stands behind.
+
+        From the items that are wanted, or from those that were rated: whichever is less.
+        """
+        n_items = len(self.item_bias_)
+        if self.neighbour_[wanted].size < self._near.sizes[rated].sum():
+            mine, known = np.zeros(n_items), np.zeros(n_items)
+            mine[rated], known[rated] = deviation, 1.0
+            near, likeness = (
+                self.neighbour_[wanted],
+                self.similarity_[wanted],
+            )  # 0 where there is none
+            return (likeness * mine[near]).sum(axis=1), (likeness * known[near]).sum(axis=1)
+        place, item, likeness = self._near.rows_of(rated)
+        total = np.bincount(item, likeness * deviation[place], n_items)
+        mass = np.bincount(item, likeness, n_items)
+        return np.asarray(total[wanted], np.float64), np.asarray(mass[wanted], np.float64)

@@ -62,13 +62,29 @@ class Similarity(Expert):
         weight = self.agreement(rated, value) ** self.power
         heard = np.argsort(-weight, kind="stable")[: self.n_users]
         heard = heard[weight[heard] > 0]
-        place, item, deviation = self._by_user.rows_of(heard)
-        weight, n_items = weight[heard][place], len(self.item_bias_)
-        total = np.bincount(item, weight * deviation, n_items)[wanted]
-        mass = np.bincount(item, weight, n_items)[wanted]
-        pull = total / (mass + self.damping)
+        total, mass = self._heard(heard, weight, wanted)
         bias = self._generosity(rated, value)
+        pull = total / (mass + self.damping)
         return np.asarray(self.mean_ + bias + self.item_bias_[wanted] + pull)
+
+    def _heard(
+        self, heard: IntArray, weight: FloatArray, wanted: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """What those who are heard say of each item, and how much weight stands behind it.
+
+        Through who rated the items, or what the users rated: whichever is less.
+        """
+        counts: FloatArray = np.zeros(len(weight))
+        counts[heard] = weight[heard]
+        if self._by_item.sizes[wanted].sum() < self._by_user.sizes[heard].sum():
+            item, user, deviation = self._by_item.rows_of(wanted)
+            among, n_items = np.arange(len(wanted)), len(wanted)
+        else:
+            place, item, deviation = self._by_user.rows_of(heard)
+            user, among, n_items = heard[place], wanted, len(self.item_bias_)
+        total = np.bincount(item, counts[user] * deviation, n_items)
+        mass = np.bincount(item, counts[user], n_items)
+        return np.asarray(total[among], np.float64), np.asarray(mass[among], np.float64)
 
     def agreement(self, rated: IntArray, value: FloatArray) -> FloatArray:
         """The cosine between everybody and somebody with these ratings, 0 if it is negative."""
