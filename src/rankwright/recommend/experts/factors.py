@@ -143,13 +143,12 @@ class Factors(Expert):
         shapes = [self.item_.shape[1], self.moments_.shape[1], len(self.choice_)]
         if shapes != [d, d * (d + 1) // 2, about] or len(self.tastes_.vector) != ratings.n_items:
             raise DataError("the arrays of the factors do not fit together.")
-        try:  # a sum of moments and a precision must be a system that can be solved
-            np.linalg.cholesky(_unpacked(self.moments_, d) + 1e-3 * self._scale() * np.eye(d))
+        # Positive semidefinite but for rounding: then every user's system has a solution.
+        rounding = 1e-5 * max(float(np.abs(self.moments_).max(initial=0.0)), TINY)
+        try:
+            np.linalg.cholesky(_unpacked(self.moments_, d) + rounding * np.eye(d))
         except np.linalg.LinAlgError:
             raise DataError("moments_ are not second moments.") from None
-
-    def _scale(self) -> float:
-        return float(np.abs(self.moments_).max(initial=1e-30))
 
     def _sides(self, ratings: Ratings) -> tuple[_Side, _Side]:
         self.mean_ = float(ratings.value.mean())

@@ -12,7 +12,6 @@ from rankwright.recommend.experts.base import FloatArray, IntArray, Table
 
 __all__ = ["Tastes", "tastes_of"]
 
-
 # Of the randomised search for singular vectors.
 OVERSAMPLING = 20
 N_ITERATIONS = 6
