@@ -97,13 +97,18 @@ def pairs_by_query(y: Any, qid: Any) -> Any:
     return [float(rw.Grades(y[queries.codes == q]).n_pairs) for q in range(queries.n_queries)]
 
 
-def errors(parts: Iterator[tuple[Part, Part]], rounds: tuple[int, ...], default: Any) -> Any:
+def errors(
+    parts: Iterator[tuple[Part, Part]],
+    rounds: tuple[int, ...],
+    default: Any,
+    smoothing: float | None,
+) -> Any:
     """Per learner: mean training and test error after each of some numbers of rounds."""
     found: dict[str, list[Any]] = {name: [] for name in LEARNERS}
     for train, test in parts:
         for name, options in LEARNERS.items():
             model = rw.RankBoost(
-                n_rounds=rounds[-1], default=default, max_bins=None, smoothing=1e-12, **options
+                n_rounds=rounds[-1], default=default, max_bins=None, smoothing=smoothing, **options
             )
             model.fit(train[0], train[1], qid=train[2])
             curves = []
@@ -158,12 +163,13 @@ def _draw(found: dict[str, Any]) -> None:
 def run(quick: bool = False) -> dict[str, Any]:
     rounds = ROUNDS[:-2] if quick else ROUNDS
     found = {}
-    for title, parts, default in (
-        ("25 engines", engines(1 if quick else 4), 0),
-        ("25 raters", raters(1 if quick else 8), "learned"),
-        ("films", films(4 if quick else 20), "learned"),
+    for title, parts, default, smoothing in (
+        ("25 engines", engines(1 if quick else 4), 0, 1e-12),
+        ("25 raters", raters(1 if quick else 8), "learned", 1e-12),
+        ("films", films(4 if quick else 20), "learned", 1e-12),
+        ("films, smoothed", films(4 if quick else 20), "learned", None),
     ):
-        found[title] = (rounds, errors(parts, rounds, default))
+        found[title] = (rounds, errors(parts, rounds, default, smoothing))
         _show(title, *found[title])
     return found
 
