@@ -44,6 +44,20 @@ def test_every_plot_is_an_altair_chart(data) -> None:
     ]
     assert all(isinstance(chart, altair.TopLevelMixin) for chart in charts)
     assert all(chart.to_dict() for chart in charts)
+    vl_convert = pytest.importorskip("vl_convert")
+    assert all(vl_convert.vegalite_to_svg(chart.to_dict()).startswith("<svg") for chart in charts)
+
+
+def test_a_chart_in_a_notebook_says_what_the_page_says(data) -> None:
+    """Values that are null on purpose (no stacking, no title) stay null."""
+    pytest.importorskip("altair")
+    X, y, qid = data
+    model = rw.PRank().fit(X, y, qid=qid)
+    area = report.plot_thresholds(model, X, y).to_dict()["layer"][0]
+    assert area["encoding"]["y"]["stack"] is None
+    assert (
+        report.plot_contributions(model, X).to_dict()["config"]["axis"]["labelColor"] == "#808080"
+    )
 
 
 def test_thresholds_are_asked_of_ordinal_rankers_only(data) -> None:

@@ -106,11 +106,17 @@ def plot_win_loss(
 
 def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int = 8) -> Any:
     """How the score changes with the features that matter most, side by side."""
+    found = contribution_specs(contributions(model, X, names, n_features))
+    panels = [
+        {**{key: value for key, value in spec.items() if key != "config"}, "width": 200}
+        for spec in found
+    ]
+    charts = [_chart(panel) for panel in panels]
     import altair
 
-    found = contribution_specs(contributions(model, X, names, n_features))
-    plain = [{**spec, "width": 200, "config": None} for spec in found]  # one for all is allowed
-    return altair.concat(*map(_chart, plain), columns=2)
+    joined = altair.concat(*charts, columns=2)
+    joined.config = altair.Config.from_dict(_opaque(specs.CONFIG))
+    return joined
 
 
 def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
@@ -138,7 +144,7 @@ def _chart(spec: Spec) -> Any:
 def _opaque(spec: Any) -> Any:
     """Notebooks may be white or black: text takes a grey that reads on both."""
     if isinstance(spec, dict):
-        return {key: _opaque(value) for key, value in spec.items() if value is not None}
+        return {key: _opaque(value) for key, value in spec.items()}
     if isinstance(spec, list):
         return [_opaque(value) for value in spec]
     return "#808080" if spec == "currentColor" else spec

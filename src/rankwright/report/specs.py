@@ -19,7 +19,7 @@ GOOD, BAD = COLOURS[0], COLOURS[1]
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3], [10, 4], [3, 6])
 
 CONFIG: Spec = {
-    "background": None,
+    "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "range": {"category": list(COLOURS)},
