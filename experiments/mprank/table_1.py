@@ -92,7 +92,7 @@ def show(found: dict[str, Cells], measure: str, expected: dict[str, dict[str, fl
             values = found[group][name][measure]
             cell = f"{np.mean(values):.3g}"
             if len(values) > 1:
-                cell += f" ±{np.std(values):.2g}"
+                cell += f" ±{np.std(values):.1g}"
             if name in paper:
                 cell = f"{paper[name]:g} > {cell}"
             line += f"{cell:>{width[name]}}"
