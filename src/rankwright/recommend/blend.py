@@ -28,7 +28,8 @@ from rankwright.recommend.experts.base import FloatArray, IntArray
 
 __all__ = ["Blend", "predict_rows"]
 
-SHARE = 0.1  # of the ratings is held out for the ranker
+SHARE = 0.1  # of the ratings is held out at a time for the ranker
+ENOUGH = 20_000  # ratings for the ranker; where a tenth is less, other tenths follow
 EXPERTS: tuple[type[Expert], ...] = (ItemMeans, ItemNeighbours, Similarity, Factors)
 
 
@@ -38,8 +39,9 @@ class Blend(BaseEstimator):  # type: ignore[misc]
     The authors of RankBoost note that boosting can combine whole ranking algorithms. Here each
     expert is fitted without a tenth of the ratings, scores that tenth, and the ranker learns from
     it, with users as queries, how to weigh the experts against each other; then the experts are
-    fitted once more on all ratings. Where the tenth holds no preference (few ratings), the scores
-    of the last expert are used alone.
+    fitted once more on all ratings. Where a tenth is too little to learn from, the same is done
+    with other tenths, all of them if need be. Where they hold no preference (very few ratings),
+    the scores of the last expert are used alone.
 
     Parameters
     ----------
@@ -68,15 +70,15 @@ class Blend(BaseEstimator):  # type: ignore[misc]
             return self._fit(ratings)
 
     def _fit(self, ratings: Ratings) -> Self:
-        held = np.random.default_rng(self.seed).random(len(ratings)) < SHARE
-        known, asked = ratings.take(~held), ratings.take(held)
+        tenth = (np.random.default_rng(self.seed).random(len(ratings)) / SHARE).astype(np.int64)
+        n_tenths = min(round(1 / SHARE), int(np.ceil(ENOUGH / (SHARE * len(ratings)))))
         self.experts_ = [kind() for kind in EXPERTS]
         self.experts_[-1].set_params(seed=self.seed)
         self.ranker_ = None
-        if len(known) and Grades.from_ratings(asked).total_weight > 0:
-            for expert in self.experts_:
-                expert.fit(known)
-            self.ranker_ = self._weigh(known, asked)
+        asked = tenth < n_tenths
+        alone = np.bincount(tenth).max() == len(ratings)  # one tenth would leave nothing to know
+        if not alone and Grades.from_ratings(ratings.take(asked)).total_weight > 0:
+            self.ranker_ = self._weigh(ratings, tenth, n_tenths)
         for expert in self.experts_:
             expert.fit(ratings) if self.ranker_ is None else expert.refit(ratings)
         return self
@@ -114,15 +116,26 @@ class Blend(BaseEstimator):  # type: ignore[misc]
     def _opinions(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         return np.column_stack([expert.scores(rated, value, wanted) for expert in self.experts_])
 
-    def _weigh(self, known: Ratings, held: Ratings) -> Any:
+    def _weigh(self, ratings: Ratings, tenth: IntArray, n_tenths: int) -> Any:
+        """The ranker, trained on what experts say of ratings that they do not know."""
         from rankwright.rankers.kernel.mprank import MPRank
 
+        opinions = np.zeros((len(ratings), len(EXPERTS)))
+        for number in range(n_tenths):
+            held = tenth == number
+            opinions[held] = self._judged(ratings.take(~held), ratings.take(held))
+        asked = tenth < n_tenths
         ranker = MPRank(C=1e6) if self.ranker is None else clone(self.ranker)
+        return ranker.fit(opinions[asked], ratings.value[asked], qid=ratings.user[asked])
+
+    def _judged(self, known: Ratings, asked: Ratings) -> FloatArray:
+        """What experts who know some ratings say of others."""
+        for expert in self.experts_:
+            expert.fit(known)
         table = Table.by_user(known)
-        opinions = predict_rows(
-            lambda user, wanted: self._opinions(*table.row(user), wanted), held, len(self.experts_)
+        return predict_rows(
+            lambda user, wanted: self._opinions(*table.row(user), wanted), asked, len(EXPERTS)
         )
-        return ranker.fit(opinions, held.value, qid=held.user)
 
 
 def predict_rows(
