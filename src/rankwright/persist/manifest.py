@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import msgspec
@@ -29,6 +31,7 @@ __all__ = [
     "dumps",
     "parse",
     "read_manifest",
+    "refusing",
     "write_manifest",
 ]
 
@@ -89,6 +92,19 @@ class Refused(Exception):
 
     def about(self, path: Any) -> ModelFileError:
         return ModelFileError(f"{os.fspath(path)}: {self.reason}. {self.remedy}")
+
+
+@contextmanager
+def refusing(path: Any) -> Iterator[None]:
+    """Whatever a hostile file may provoke becomes one class of error, which names the file."""
+    try:
+        yield
+    except Refused as refused:
+        raise refused.about(path) from refused
+    except (ModelFileError, OSError):
+        raise
+    except Exception as error:
+        raise Refused(f"its values contradict each other ({brief(error)})").about(path) from error
 
 
 def write_manifest(manifest: Manifest) -> dict[str, str]:

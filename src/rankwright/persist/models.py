@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rankwright import __version__
-from rankwright.exceptions import DataError, ModelFileError, ParameterError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist.container import MAX_BYTES, read_file, write_file
 from rankwright.persist.kinds import build_model, build_part, pack_model, pack_node, serve
-from rankwright.persist.manifest import FORMAT, Manifest, Refused, brief
+from rankwright.persist.manifest import FORMAT, Manifest, Refused, refusing
 from rankwright.persist.scikit import entrance
 from rankwright.persist.scorer import scorer_of
 from rankwright.persist.states import build_state, pack_served
@@ -92,14 +92,8 @@ def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
     ...
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
-    try:
+    with refusing(path):
         return _put_together(*read_file(path, max_bytes))
-    except Refused as refused:
-        raise refused.about(path) from refused
-    except (ModelFileError, OSError):
-        raise
-    except Exception as error:  # whatever a hostile file may provoke: one class for the caller
-        raise Refused(f"its values contradict each other ({brief(error)})").about(path) from error
 
 
 def _take_apart(model: Any) -> tuple[Manifest, dict[str, Array]]:

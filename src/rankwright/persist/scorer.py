@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError, ModelFileError
+from rankwright.exceptions import DataError
 from rankwright.persist.container import MAX_BYTES, read_file
-from rankwright.persist.manifest import Manifest, Refused, brief
+from rankwright.persist.manifest import Manifest, Refused, brief, refusing
 from rankwright.persist.states import build_served, build_state
 from rankwright.persist.values import Array, Unpacker
 from rankwright.scoring import QueryScale, Scorer, Transform
@@ -57,15 +57,8 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     >>> scorer.rank([[0.5], [3.0]])
     array([2, 1])
     """
-    try:
-        manifest, arrays = read_file(path, max_bytes)
-        return scorer_of(manifest, arrays)
-    except Refused as refused:
-        raise refused.about(path) from refused
-    except (ModelFileError, OSError):
-        raise
-    except Exception as error:  # whatever a hostile file may provoke: one class for the caller
-        raise Refused(f"its values contradict each other ({brief(error)})").about(path) from error
+    with refusing(path):
+        return scorer_of(*read_file(path, max_bytes))
 
 
 def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:

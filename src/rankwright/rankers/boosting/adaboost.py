@@ -155,7 +155,7 @@ class _RowWeights:
     total = 1.0
 
     def __init__(self, grades: Grades, rel: float | None) -> None:
-        weight = grades.sample_weight * grades.query_weight[grades.queries.codes]
+        weight = grades.row_weight
         used = np.flatnonzero(weight > 0)
         # Sorted by grade, so that sums do not depend on the order in which rows were given.
         self.rows: IntArray = used[np.argsort(grades.y[used], kind="stable")]

@@ -231,5 +231,4 @@ class FidelityLoss:
 def _row_mass(feedback: Feedback, rows: Any) -> FloatArray:
     if not isinstance(feedback, Grades):
         return np.ones(len(rows))
-    mass = feedback.sample_weight * feedback.query_weight[feedback.queries.codes]
-    return np.asarray(mass[rows])
+    return np.asarray(feedback.row_weight[rows])

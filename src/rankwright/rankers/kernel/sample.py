@@ -54,7 +54,7 @@ class Sample:
     @classmethod
     def of(cls, grades: Grades) -> Sample:
         queries = grades.queries
-        mass = grades.sample_weight * grades.query_weight[queries.codes]
+        mass = grades.row_weight
         y = grades.y
         if not mass.any():  # nothing to learn from: any rows with nothing to tell will do
             mass, y = np.ones(len(mass)), np.zeros(len(mass))

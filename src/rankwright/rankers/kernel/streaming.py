@@ -46,7 +46,7 @@ class Stream:
 
     def add(self, X: Any, grades: Grades, keys: IntArray) -> None:
         """Add rows; ``keys`` are the numbers of the queries of the grades."""
-        if not (grades.sample_weight * grades.query_weight[grades.queries.codes]).any():
+        if not grades.row_weight.any():
             return
         sample = Sample.of(grades)
         rows = sample.select(X)

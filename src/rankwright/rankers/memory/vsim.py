@@ -96,7 +96,7 @@ class VSIM(Ranker):
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        weight = feedback.sample_weight * feedback.query_weight[feedback.queries.codes]
+        weight = feedback.row_weight
         product, norm, mean = similarities(X, feedback.y, weight, self.absent == "abstain")
         self.mean_ = per_feature(self, "feature_mean", X.shape[1], mean)
         norm = per_feature(self, "feature_norm", X.shape[1], norm)

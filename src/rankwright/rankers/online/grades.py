@@ -41,7 +41,7 @@ def refuse_grade(classes: FloatArray, value: float) -> NoReturn:
 
 def visits(grades: Grades) -> IntArray:
     """Each row as often as its weight says (once without weights), in order."""
-    times = grades.sample_weight * grades.query_weight[grades.queries.codes]
+    times = grades.row_weight
     if not np.array_equal(times, np.round(times)):
         odd = int(np.flatnonzero(times != np.round(times))[0])
         raise DataError(
