@@ -13,7 +13,7 @@ import rankwright as rw
 
 def test_train_without_options_gives_a_model_and_the_next_command(shell, tmp_path):
     done = shell("train", "$F/train.txt")
-    assert "validation on a fifth of the queries" in done.stdout
+    assert "validation on each fifth of the queries, held out in turn" in done.stdout
     assert "RankBoost trees" in done.stdout
     assert "next: rankwright evaluate model.rw" in done.stdout
     assert "28 queries" in done.stderr

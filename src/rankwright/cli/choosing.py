@@ -12,20 +12,23 @@ from numpy.typing import NDArray
 from rankwright.cli.preparing import fit
 from rankwright.cli.settings import make_ranker
 from rankwright.data.items import Items
-from rankwright.data.splits import split_queries
+from rankwright.data.splits import fold_queries, split_queries
 from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scores import Scores
 
-__all__ = ["Attempt", "attempt", "candidates", "default_measure", "hold_out"]
+__all__ = ["Attempt", "Folds", "attempt", "candidates", "default_measure", "hold_out"]
 
+Folds = list[tuple[Items, Items]]  # to train on, to judge by
+
+FEW = 500  # queries; a fifth of fewer says too little about which ranker is best
 MOST_ROUNDS = 500
 PATIENCE = 30
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A ranker fitted to the training part and judged on the held-out part."""
+    """A ranker, judged on what was held out from it; model and curve are of the first fold."""
 
     name: str
     model: Any
@@ -35,15 +38,19 @@ class Attempt:
     again: Callable[[Items], Any]  # fits the same to other items
 
 
-def hold_out(items: Items, seed: int) -> tuple[Items, Items | None]:
-    """A fifth of the queries for validation; of the rows where there is one single list."""
+def hold_out(items: Items, seed: int) -> Folds:
+    """What to train on and what to judge by: a fifth of the queries is held out.
+
+    Of few queries each fifth in its turn, of one single list a fifth of the rows; of less, nothing.
+    """
     if items.qid is not None and items.n_queries >= 5:
-        split = split_queries(items.qid, test_size=0.2, random_state=seed)
+        splits = fold_queries(items.qid, 5, random_state=seed)
+        splits = splits if items.n_queries < FEW else splits[:1]
     elif items.n_queries == 1 and items.n_items >= 20:
-        split = split_queries(np.arange(items.n_items), test_size=0.2, random_state=seed)
+        splits = [split_queries(np.arange(items.n_items), test_size=0.2, random_state=seed)]
     else:
-        return items, None
-    return items.take(split.train), items.take(split.test)
+        splits = []
+    return [(items.take(split.train), items.take(split.test)) for split in splits]
 
 
 def default_measure(y: NDArray[np.float64]) -> str:
@@ -71,29 +78,46 @@ def candidates(items: Items, *, judged: bool) -> dict[str, dict[str, Any]]:
 
 
 def attempt(
-    name: str, settings: dict[str, Any], train: Items, valid: Items | None, measures: list[str]
+    name: str, settings: dict[str, Any], items: Items, folds: Folds, measures: list[str]
 ) -> Attempt:
-    """Fit one ranker; RankBoost stops by itself where there is something to stop by."""
+    """Fit one ranker on each fold; RankBoost stops by itself where there is something to stop by.
+
+    Without folds it is fitted to all items, and not judged.
+    """
     settings = dict(settings)
     kind = settings.pop("ranker")
+    if not folds:
+        model = fit(make_ranker(kind, settings), items)
+        return Attempt(name, model, None, None, None, lambda _: model)
     stops = kind.lower() == "rankboost" and "early_stopping" not in settings
-    if stops and valid is not None and train.qid is not None:
-        model = _boost(settings, train, valid, measures[0])
-    else:
-        model = fit(make_ranker(kind, settings), train)
-    scores = held_out = None
-    if valid is not None:
-        held_out = model.decision_function(valid.X, **_queries(model, valid))
-        predictions = None
-        if any(Measure.parse(m).definition.reads == "predictions" for m in measures):
-            predictions = model.predict(valid.X, **_queries(model, valid))
-        scores = evaluate(held_out, valid.y, valid.qid, measures, predictions=predictions)
-    rounds = {"n_rounds": model.n_rounds} if stops and valid is not None else {}
+    models = [
+        _boost(settings, train, valid, measures[0])
+        if stops and train.qid is not None
+        else fit(make_ranker(kind, settings), train)
+        for train, valid in folds
+    ]
+    asked = Items.concat([valid for _, valid in folds])
+    held_out, predictions = _asked(models, folds, "decision_function"), None
+    if any(Measure.parse(m).definition.reads == "predictions" for m in measures):
+        predictions = _asked(models, folds, "predict")
+    scores = evaluate(held_out, asked.y, asked.qid, measures, predictions=predictions)
+    rounds = {"n_rounds": round(np.median([each.n_rounds for each in models]))} if stops else {}
 
     def again(items: Items) -> Any:
         return fit(make_ranker(kind, settings | rounds), items)
 
-    return Attempt(name, model, scores, held_out, getattr(model, "validation_", None), again)
+    curve = getattr(models[0], "validation_", None)
+    return Attempt(name, models[0], scores, held_out, curve, again)
+
+
+def _asked(models: list[Any], folds: Folds, method: str) -> NDArray[np.float64]:
+    """What each model says of the items that were held out from it."""
+    return np.concatenate(
+        [
+            getattr(model, method)(valid.X, **_queries(model, valid))
+            for model, (_, valid) in zip(models, folds, strict=True)
+        ]
+    )
 
 
 def _boost(settings: dict[str, Any], train: Items, valid: Items, measure: str) -> Any:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from rankwright.cli.choosing import (
     Attempt,
+    Folds,
     attempt,
     candidates,
     default_measure,
@@ -44,7 +45,8 @@ def train(
     """Learn a model from graded items.
 
     Without further options, a few rankers learn from four fifths of the queries, the others
-    choose the best of them (and when to stop), and the best is trained again on all queries.
+    choose the best of them (and when to stop), and the best is trained again on all queries. Of
+    fewer than 500 queries each fifth is held out in its turn.
 
     ```text
     rankwright train train.txt
@@ -85,16 +87,16 @@ def train(
         other = None if valid is None else read_items(valid, table, n_features=items.n_features)
     describe(items, data)
     _same_features(items, other, valid)
-    part, held_out = (items, other) if other is not None else hold_out(items, seed)
-    if held_out is None:
+    folds = hold_out(items, seed) if other is None else [(items, other)]
+    if not folds:
         note("too few queries to hold some out: the model is trained on all, and not judged")
     warn_of_compiling()
     names = named(measures) or [default_measure(items.y), "AP"]
-    wanted = _wanted(ranker, settings, items, judged=held_out is not None)
-    tried = [_try(name, each, part, held_out, names) for name, each in wanted.items()]
+    wanted = _wanted(ranker, settings, items, judged=bool(folds))
+    tried = [_try(name, each, items, folds, names) for name, each in wanted.items()]
     best = _best(tried)
     model = best.model
-    if held_out is not None and other is None:
+    if folds and other is None:
         words = f"training {best.name} on all {items.n_queries} queries"
         with working(words, spins="RankBoost" not in best.name):
             model = best.again(items)
@@ -105,6 +107,7 @@ def train(
     if report is not None:
         from rankwright.cli.reporting import report_on_training
 
+        held_out = Items.concat([valid for _, valid in folds]) if folds else None
         report_on_training(report, tried, best, held_out, comparison, data, {"seed": seed})
     if json:
         print_json(
@@ -120,7 +123,8 @@ def train(
         )
         return
     if comparison is not None:
-        where = valid or "a fifth of the queries, held out"
+        one = "a fifth of the queries, held out"
+        where = valid or (one if len(folds) == 1 else "each fifth of the queries, held out in turn")
         print(f"validation on {where}:\n\n{comparison if len(tried) > 1 else best.scores}\n")
     print(f"model: {output} ({best.name})")
     if report is not None:
@@ -145,10 +149,10 @@ def _wanted(
 
 
 def _try(
-    name: str, settings: dict[str, Any], train: Items, valid: Items | None, measures: list[str]
+    name: str, settings: dict[str, Any], items: Items, folds: Folds, measures: list[str]
 ) -> Attempt:
     with working(f"training {name}", spins="RankBoost" not in name):
-        return attempt(name, settings, train, valid, measures)
+        return attempt(name, settings, items, folds, measures)
 
 
 def _best(tried: list[Attempt]) -> Attempt:
