@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -30,9 +31,12 @@ def modules_after(*words: str) -> set[str]:
     return set(done.stdout.split("MODULES")[1].split())
 
 
-@pytest.mark.parametrize("word", ["--help", "--version"])
-def test_help_and_version_load_next_to_nothing(word: str) -> None:
-    assert not {"numpy", "scipy", "sklearn", "numba", "vl_convert", "altair"} & modules_after(word)
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)], ids=" ".join
+)
+def test_help_and_version_load_next_to_nothing(words: list[str]) -> None:
+    heavy = {"numpy", "scipy", "sklearn", "numba", "vl_convert", "altair", "msgspec"}
+    assert not heavy & modules_after(*words)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +151,12 @@ def test_printed_options_are_a_config_file(shell, tmp_path):
 HEARS_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 SLOW = """
 import sys, time
-from rankwright.cli import {module}
+import {module}
 def slowly(*args, **kwargs):
     'Something that takes its time.'
     print("ready", file=sys.stderr, flush=True)
     time.sleep(60)
-{module}.{name} = slowly
+{slow} = slowly
 sys.argv = ["rankwright", *{words!r}]
 from rankwright.cli.app import main
 main()
@@ -160,22 +164,35 @@ main()
 
 
 @pytest.mark.parametrize(
-    "verb, name, words",
+    "verb, slow, words",
     [
-        ("train", "attempt", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
-        ("train", "read_items", ["$F/train.txt", "-o", "out.rw"]),
-        ("train", "save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
-        ("predict", "features_for", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
-        ("rank", "features_for", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
-        ("compare", "compare_scores", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
-        ("convert", "read_items", ["$F/test.txt", "out.csv"]),
-        ("demo", "PARTS", ["--report", "out.html"]),
+        (
+            "train",
+            "rankwright.cli.choosing.attempt",
+            ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"],
+        ),
+        ("train", "rankwright.cli.train.read_items", ["$F/train.txt", "-o", "out.rw"]),
+        ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
+        (
+            "predict",
+            "rankwright.cli.predict.features_for",
+            ["$F/model.rw", "$F/test.txt", "-o", "out.txt"],
+        ),
+        (
+            "rank",
+            "rankwright.cli.rank.features_for",
+            ["$F/model.rw", "$F/test.txt", "-o", "out.txt"],
+        ),
+        ("compare", "rankwright.compare", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
+        ("convert", "rankwright.cli.convert.read_items", ["$F/test.txt", "out.csv"]),
+        ("demo", "rankwright.cli.demonstrations.PARTS", ["--report", "out.html"]),
     ],
 )
-def test_an_interrupt_ends_with_130_and_leaves_no_file(verb, name, words, files, tmp_path):
+def test_an_interrupt_ends_with_130_and_leaves_no_file(verb, slow, words, files, tmp_path):
     words = [verb, *(word.replace("$F", str(files)) for word in words)]
-    code = HEARS_INTERRUPTS + SLOW.format(module=verb, name=name, words=words)
-    code = code.replace("demo.PARTS = slowly", "demo.PARTS = (slowly,)")
+    module = slow.rpartition(".")[0]
+    code = HEARS_INTERRUPTS + SLOW.format(module=module, slow=slow, words=words)
+    code = code.replace("PARTS = slowly", "PARTS = (slowly,)")
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -215,3 +232,13 @@ def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_pat
         process.wait(60)
     assert os.listdir(tmp_path) == ["out.txt"]
     assert (tmp_path / "out.txt").read_text() == "old\n"
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("data", "experiment")])
+def test_examples_in_the_help_keep_their_lines(inside, verb):
+    """A command that the terminal wrapped could not be copied."""
+    page = inside(verb, "--help").stdout.splitlines()
+    text = inspect.getdoc(app[verb].default_command)
+    examples = [line for line in text.splitlines() if line.startswith("rankwright ")]
+    assert examples
+    assert all(f"  {example}" in page for example in examples)

@@ -10,6 +10,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__
+from rankwright.cli.helping import Pages
 from rankwright.exceptions import (
     DataError,
     DatasetError,
@@ -64,6 +65,7 @@ app = App(
     version=__version__,
     help=HELP,
     help_format="plaintext",
+    help_formatter=Pages(),
     suppress_keyboard_interrupt=False,
     result_action="return_value",
     default_parameter=Parameter(negative="", show_default=_shown),
@@ -121,8 +123,7 @@ def _options_of(config: str) -> tuple[Any, ...]:
 
 
 def _explain(verb: App) -> None:
-    """Let a verb that is asked for speak for itself: its docstring, with examples, as Markdown."""
-    verb.help_format = "markdown"
+    """Let a verb that is asked for speak for itself: its docstring, with examples."""
     if verb.default_command is not None:
         verb.help = None
 

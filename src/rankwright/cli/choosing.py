@@ -17,7 +17,7 @@ from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scores import Scores
 
-__all__ = ["Attempt", "Folds", "attempt", "candidates", "default_measure", "hold_out"]
+__all__ = ["Attempt", "Folds", "attempt", "best_of", "default_measure", "hold_out", "wanted"]
 
 Folds = list[tuple[Items, Items]]  # to train on, to judge by
 
@@ -58,7 +58,16 @@ def default_measure(y: NDArray[np.float64]) -> str:
     return "NDCG@10" if y.min() >= 0 and y.max() <= 30 else "Disagreement"
 
 
-def candidates(items: Items, *, judged: bool) -> dict[str, dict[str, Any]]:
+def wanted(
+    ranker: str, settings: dict[str, Any], items: Items, *, judged: bool
+) -> dict[str, dict[str, Any]]:
+    """What to try, by name: the ranker that was asked for, or several for ``auto``."""
+    if ranker == "auto":
+        return _candidates(items, judged=judged)
+    return {type(make_ranker(ranker, settings)).__name__: {"ranker": ranker, **settings}}
+
+
+def _candidates(items: Items, *, judged: bool) -> dict[str, dict[str, Any]]:
     """What to try: linear and boosted rankers, of these what can learn from such data.
 
     Where there is nothing to judge them by, the first that is safe.
@@ -108,6 +117,18 @@ def attempt(
 
     curve = getattr(models[0], "validation_", None)
     return Attempt(name, models[0], scores, held_out, curve, again)
+
+
+def best_of(tried: list[Attempt]) -> Attempt:
+    """The attempt with the best mean of the first measure; the first where none was judged."""
+    judged = [each for each in tried if each.scores is not None]
+    if not judged:
+        return tried[0]
+    measure = judged[0].scores.measures[0]  # type: ignore[union-attr]
+    sign = 1 if measure.higher_is_better else -1
+    means = [each.scores.to_dict()[str(measure)] for each in judged]  # type: ignore[union-attr]
+    known = [-float("inf") if mean is None else sign * mean for mean in means]
+    return judged[known.index(max(known))]
 
 
 def _asked(models: list[Any], folds: Folds, method: str) -> NDArray[np.float64]:

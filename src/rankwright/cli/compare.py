@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+import rankwright as rw
 from rankwright.cli.console import note
 from rankwright.cli.evaluate import Like, named
 from rankwright.cli.files import TableOptions, write_answer
 from rankwright.cli.files.systems import Judged, System, read_judged, read_system
 from rankwright.exceptions import ParameterError
-from rankwright.metrics.comparison import Comparison
-from rankwright.metrics.comparison import compare as compare_scores
-from rankwright.metrics.scores import Scores
+
+if TYPE_CHECKING:
+    from rankwright.metrics.comparison import Comparison
+    from rankwright.metrics.scores import Scores
 
 __all__ = ["compare"]
 
@@ -80,7 +82,7 @@ def compare(
         name: system.judge(judged, named(measures), like)
         for name, system in zip(called, systems, strict=True)
     }
-    comparison = compare_scores(scores, test=test, alpha=alpha, baseline=baseline)
+    comparison = rw.compare(scores, test=test, alpha=alpha, baseline=baseline)
     write_answer([_printed(comparison, "json" if json else table, intervals) + "\n"], output)
     if report is not None:
         _write_report(report, dict(zip(called, systems, strict=True)), judged, comparison, scores)

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import rankwright as rw
 from rankwright.cli.console import note, print_json
 from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format, write_text
 from rankwright.cli.files.formats import by_ending
-from rankwright.data.items import Items
 from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["convert", "write_items"]
@@ -69,11 +69,9 @@ def convert(
 
 
 def _convert_judged(source: str, found: str, target: str, kind: str) -> int:
-    from rankwright.data.trec import read_qrels, read_run, write_qrels, write_run
-
-    data: Any = read_run(source) if found == "run" else read_qrels(source)
+    data: Any = rw.read_run(source) if found == "run" else rw.read_qrels(source)
     if kind == found:
-        (write_run if found == "run" else write_qrels)(data, target)
+        (rw.write_run if found == "run" else rw.write_qrels)(data, target)
         return len(data)
     value = "score" if found == "run" else "grade"
     order = data.order if found == "run" else range(len(data))
@@ -83,7 +81,7 @@ def _convert_judged(source: str, found: str, target: str, kind: str) -> int:
     return len(data)
 
 
-def write_items(items: Items, target: str, kind: str | None = None) -> None:
+def write_items(items: rw.Items, target: str, kind: str | None = None) -> None:
     """Write items in the format that is named, or that the ending tells."""
     kind = kind or by_ending(target) or "letor"
     if kind == "letor":
@@ -98,23 +96,21 @@ def write_items(items: Items, target: str, kind: str | None = None) -> None:
         _write_rows(head, _rows(items), target, kind)
 
 
-def _write_letor(items: Items, target: str) -> None:
-    from rankwright.data.letor import write_letor
-
+def _write_letor(items: rw.Items, target: str) -> None:
     if target not in ("-", "<stdin>"):
-        write_letor(items, target)
+        rw.write_letor(items, target)
         return
     import os
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "items.letor")
-        write_letor(items, path)
+        rw.write_letor(items, path)
         with open(path, encoding="utf-8") as file:
             write_text(file, None)
 
 
-def _rows(items: Items) -> Rows:
+def _rows(items: rw.Items) -> Rows:
     for row in range(items.n_items):
         values = items.X[[row]].toarray()[0] if items.is_sparse else items.X[row]
         cells = [] if items.qid is None else [items.qid[row]]
@@ -155,7 +151,7 @@ def _json(value: Any) -> Any:
     return value
 
 
-def _write_parquet(items: Items, names: tuple[str, ...], target: str) -> None:
+def _write_parquet(items: rw.Items, names: tuple[str, ...], target: str) -> None:
     try:
         from pyarrow import parquet, table
     except ImportError:

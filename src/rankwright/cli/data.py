@@ -6,10 +6,8 @@ from typing import Any
 
 from cyclopts import App
 
+import rankwright as rw
 from rankwright.cli.console import note, print_json
-from rankwright.data.datasets import list_datasets, load_dataset
-from rankwright.data.items import Items
-from rankwright.data.ratings import Ratings
 from rankwright.exceptions import ParameterError
 
 __all__ = ["app"]
@@ -26,7 +24,7 @@ def list_(*, json: bool = False) -> None:
     json
         JSON instead of lines.
     """
-    sets = list_datasets()
+    sets = rw.list_datasets()
     if json:
         print_json(sets)
         return
@@ -54,9 +52,9 @@ def show(
     json
         JSON instead of a line.
     """
-    found = load_dataset(name, **({} if fold is None else {"fold": fold}))
+    found = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     if json:
-        print_json({"name": name, "about": list_datasets()[name], "content": str(found)})
+        print_json({"name": name, "about": rw.list_datasets()[name], "content": str(found)})
     else:
         print(found)
 
@@ -87,14 +85,14 @@ def write(
     json
         JSON instead of a remark.
     """
-    found: Any = load_dataset(name, **({} if fold is None else {"fold": fold}))
+    found: Any = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     if fold is not None:
         found = getattr(found, part, None)
-    if isinstance(found, Items):
+    if isinstance(found, rw.Items):
         from rankwright.cli.convert import write_items
 
         write_items(found, target)
-    elif isinstance(found, Ratings):
+    elif isinstance(found, rw.Ratings):
         _write_ratings(found, target)
     else:
         raise ParameterError(f"{name}: only graded items and ratings can be written as a file.")
@@ -104,7 +102,7 @@ def write(
         note(f"{target}: {len(found):,} rows")
 
 
-def _write_ratings(ratings: Ratings, target: str) -> None:
+def _write_ratings(ratings: rw.Ratings, target: str) -> None:
     from rankwright.cli.files import write_text
 
     users, items = ratings.users[ratings.user].tolist(), ratings.items[ratings.item].tolist()

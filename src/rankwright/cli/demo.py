@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankwright.cli.console import note, print_json, suggest
-from rankwright.cli.demonstrations import Part, metasearch, ordinal_stream, ratings, search
-from rankwright.report.fingerprint import environment
-from rankwright.report.page import Page, Section, write_page
-from rankwright.report.sections import by_mean, settings_section
+
+if TYPE_CHECKING:
+    from rankwright.cli.demonstrations import Part
+    from rankwright.report.page import Section
 
 __all__ = ["demo"]
-
-PARTS = (ordinal_stream, search, metasearch, ratings)
 
 
 def demo(
@@ -42,6 +40,11 @@ def demo(
     json
         JSON instead of tables.
     """
+    from rankwright.cli.demonstrations import PARTS
+    from rankwright.report.fingerprint import environment
+    from rankwright.report.page import Page, write_page
+    from rankwright.report.sections import by_mean, settings_section
+
     began = time.perf_counter()
     parts: list[Part] = []
     for number, make in enumerate(PARTS, 1):

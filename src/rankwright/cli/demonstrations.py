@@ -23,7 +23,7 @@ from rankwright.report.sections import (
     win_loss_section,
 )
 
-__all__ = ["Part", "metasearch", "ordinal_stream", "ratings", "search"]
+__all__ = ["PARTS", "Part", "metasearch", "ordinal_stream", "ratings", "search"]
 
 
 @dataclass(frozen=True)
@@ -207,3 +207,6 @@ def _for_somebody_new(model: Any, data: Any) -> list[str]:
     found = model.recommend_new(likes, n=5)
     listed = ", ".join(f"item {each.item} ({each.score:.2f})" for each in found)
     return [f"somebody new rated {given}", f"and should like: {listed}"]
+
+
+PARTS = (ordinal_stream, search, metasearch, ratings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -11,7 +11,9 @@ from rankwright.cli.console import note, print_json
 from rankwright.cli.files import TableOptions
 from rankwright.cli.files.systems import read_judged, read_system
 from rankwright.exceptions import ParameterError
-from rankwright.metrics.scores import Scores
+
+if TYPE_CHECKING:
+    from rankwright.metrics.scores import Scores
 
 __all__ = ["Like", "evaluate", "named"]
 

@@ -10,7 +10,6 @@ from cyclopts import App, Parameter
 
 from rankwright.cli.console import note, print_json
 from rankwright.cli.experiments.records import Record, find_folder, known, newest, record_path
-from rankwright.cli.experiments.results import results_page, results_text
 from rankwright.cli.files import write_text
 from rankwright.exceptions import ParameterError, RankwrightError
 
@@ -107,6 +106,8 @@ def report_(
     json
         The results themselves.
     """
+    from rankwright.cli.experiments.results import results_page, results_text
+
     folder = find_folder()
     records = [found for name in known(folder) if (found := newest(folder, name)) is not None]
     if json:
@@ -143,6 +144,8 @@ def _run(names: list[str], *, quick: bool, again: bool, report: str | None, json
             raise KeyboardInterrupt
         (failed if code else done).append(name)
     if report is not None:
+        from rankwright.cli.experiments.results import results_page
+
         results_page([r for n in known(folder) if (r := newest(folder, n)) is not None], report)
         note(f"report: {report}")
     if json:

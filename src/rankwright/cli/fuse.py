@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+import rankwright as rw
 from rankwright.cli.console import as_json
 from rankwright.cli.files import at_hand, write_answer
-from rankwright.data.runs import Run
-from rankwright.data.trec import read_qrels, read_run
 from rankwright.exceptions import ParameterError
 
 __all__ = ["fuse"]
@@ -36,7 +35,7 @@ def fuse(
 
     ```text
     rankwright fuse bm25.run dense.run -o fused.run
-    rankwright fuse bm25.run dense.run --method learned --qrels judged.qrels -o learned.run
+    rankwright fuse bm25.run dense.run --method learned --qrels judged.qrels
     ```
 
     Parameters
@@ -73,21 +72,19 @@ def fuse(
     if method == "learned":
         fused = _learned(lists, qrels, ranker, set, name)
     else:
-        from rankwright.fusion import fuse as fuse_runs
-
-        fused = fuse_runs(lists, method, norm=norm, weights=weights or None, k=k, name=name)
+        fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
     if cutoff is not None:
         fused = fused.top(cutoff)
     found = {"name": name, "method": method, "queries": _nested(fused)} if json else None
     write_answer(_lines(fused) if found is None else [as_json(found)], output)
 
 
-def _read(paths: tuple[str, ...]) -> dict[str, Run]:
+def _read(paths: tuple[str, ...]) -> dict[str, rw.Run]:
     """Runs by name; where names clash, by file."""
-    found: dict[str, Run] = {}
+    found: dict[str, rw.Run] = {}
     for path in paths:
         with at_hand(path) as local:
-            run = read_run(local)
+            run = rw.read_run(local)
         key = run.name if run.name not in found else os.path.basename(path)
         if key in found:
             raise ParameterError(f"fuse: two runs are called {key!r}. Rename one of them.")
@@ -96,22 +93,21 @@ def _read(paths: tuple[str, ...]) -> dict[str, Run]:
 
 
 def _learned(
-    runs: dict[str, Run], qrels: str | None, ranker: str, settings: list[str], name: str
-) -> Run:
+    runs: dict[str, rw.Run], qrels: str | None, ranker: str, settings: list[str], name: str
+) -> rw.Run:
     if qrels is None:
         raise ParameterError("--method learned: give the judged queries with --qrels.")
     from rankwright.cli.preparing import warn_of_compiling
     from rankwright.cli.settings import make_ranker, parse_settings
-    from rankwright.fusion import LearnedFusion
 
     warn_of_compiling()
     given: dict[str, Any] = dict(parse_settings(settings))
     usual = {"default": 0, "cumulative": True} if ranker.lower() == "rankboost" else {}
-    fusion = LearnedFusion(make_ranker(ranker, usual | given))
-    return fusion.fit(runs, read_qrels(qrels)).fuse(runs, name=name)
+    fusion = rw.LearnedFusion(make_ranker(ranker, usual | given))
+    return fusion.fit(runs, rw.read_qrels(qrels)).fuse(runs, name=name)
 
 
-def _lines(run: Run) -> Any:
+def _lines(run: rw.Run) -> Any:
     rows = run.order
     for query, doc, rank, score in zip(
         run.queries[run.query[rows]].tolist(),
@@ -123,7 +119,7 @@ def _lines(run: Run) -> Any:
         yield f"{query} Q0 {doc} {rank} {score!r} {run.name}\n"
 
 
-def _nested(run: Run) -> dict[str, list[dict[str, Any]]]:
+def _nested(run: rw.Run) -> dict[str, list[dict[str, Any]]]:
     lists: dict[str, list[dict[str, Any]]] = {}
     for row in run.order.tolist():
         entry = {

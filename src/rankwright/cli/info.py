@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+import rankwright as rw
 from rankwright.cli.console import print_json
 from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format
-from rankwright.data.items import Items
-from rankwright.persist.container import MAX_BYTES, read_file
-from rankwright.persist.manifest import Refused
-from rankwright.persist.scorer import load_scorer
 
 __all__ = ["info"]
 
@@ -58,7 +53,10 @@ def info(
 
 
 def _model(path: str) -> dict[str, Any]:
-    scorer = load_scorer(path)  # says what is wrong with a damaged file
+    from rankwright.persist.container import MAX_BYTES, read_file
+    from rankwright.persist.manifest import Refused
+
+    scorer = rw.load_scorer(path)  # says what is wrong with a damaged file
     try:
         manifest, arrays = read_file(path, MAX_BYTES)
     except Refused as refused:
@@ -77,9 +75,7 @@ def _model(path: str) -> dict[str, Any]:
 
 
 def _judged(path: str, kind: str) -> dict[str, Any]:
-    from rankwright.data.trec import read_qrels, read_run
-
-    found: Any = read_run(path) if kind == "run" else read_qrels(path)
+    found: Any = rw.read_run(path) if kind == "run" else rw.read_qrels(path)
     sizes = found.by_query.sizes
     about: dict[str, Any] = {"n_rows": len(found), "n_queries": found.n_queries}
     if kind == "run":
@@ -89,10 +85,10 @@ def _judged(path: str, kind: str) -> dict[str, Any]:
     return about | {"rows_per_query": f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}"}
 
 
-def _items(items: Items) -> dict[str, Any]:
+def _items(items: rw.Items) -> dict[str, Any]:
     sizes = items.queries.sizes
     values = items.X.data if items.is_sparse else items.X
-    n_gaps = int(np.isnan(values).sum())
+    n_gaps = int((values != values).sum())
     return {
         "n_items": items.n_items,
         "n_features": items.n_features,
@@ -107,6 +103,8 @@ def _items(items: Items) -> dict[str, Any]:
 
 
 def _counts(grades: Any) -> Any:
+    import numpy as np
+
     values, counts = np.unique(grades, return_counts=True)
     if len(values) > 12:
         return f"{values.min():g} to {values.max():g}, {len(values)} values"

@@ -10,11 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.cli.files import TableOptions, read_items
 from rankwright.data.items import Items
+from rankwright.data.letor import read_letor
+from rankwright.data.trec import read_qrels, read_run
+from rankwright.exceptions import DataError, FileFormatError
 
-__all__ = ["Finding", "check_against", "check_items", "line_numbers"]
+__all__ = ["Finding", "check_file"]
 
 Status = Literal["PASS", "WARN", "FAIL"]
+MOST_BAD_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,50 @@ class Finding:
     fix: str = ""
 
 
-def line_numbers(path: str, kind: str, n_items: int) -> NDArray[np.int64]:
+def check_file(path: str, kind: str, table: TableOptions, against: str | None) -> list[Finding]:
+    """Every rule on a file of this kind; ``against`` is a second file of items."""
+    if kind in ("run", "qrels"):
+        return _judged(path, kind)
+    return _items(path, kind, table, against)
+
+
+def _items(path: str, kind: str, table: TableOptions, against: str | None) -> list[Finding]:
+    try:
+        items = _tolerantly(path, kind, table)
+    except FileFormatError as error:
+        return [Finding("readable", "FAIL", error.reason, error.line, error.fix)]
+    except DataError as error:
+        return [Finding("readable", "FAIL", str(error))]
+    findings = [
+        Finding("readable", "FAIL", bad.reason, bad.line, "mend the line or leave it out")
+        for bad in items.bad_lines[:MOST_BAD_LINES]
+    ]
+    if not findings:
+        findings = [Finding("readable", "PASS", str(items))]
+    lines = _line_numbers(path, kind, items.n_items)
+    findings += _check_items(items, lines)
+    if against is not None:
+        other = read_items(against, table)
+        findings.append(_check_against(items, other, against, lines))
+    return findings
+
+
+def _tolerantly(path: str, kind: str, table: TableOptions) -> Items:
+    """All bad lines of a LETOR file at once, not the first alone."""
+    if kind != "letor":
+        return read_items(path, table)
+    return read_letor(path, on_bad_line="skip", max_bad=10**9)
+
+
+def _judged(path: str, kind: str) -> list[Finding]:
+    try:
+        found = read_run(path) if kind == "run" else read_qrels(path)
+    except FileFormatError as error:
+        return [Finding("readable", "FAIL", error.reason, error.line, error.fix)]
+    return [Finding("readable", "PASS", str(found))]
+
+
+def _line_numbers(path: str, kind: str, n_items: int) -> NDArray[np.int64]:
     """The line of each item in a text file, where that is certain; else the row, from 1."""
     rows = np.arange(1, n_items + 1)
     if kind == "parquet":
@@ -47,7 +95,7 @@ def _is_zipped(path: str) -> bool:
         return file.read(2) == b"\x1f\x8b"
 
 
-def check_items(items: Items, lines: NDArray[np.int64]) -> Iterator[Finding]:
+def _check_items(items: Items, lines: NDArray[np.int64]) -> Iterator[Finding]:
     """Every rule on one file of items."""
     for rule, check in _RULES.items():
         found = check(items, lines)
@@ -182,7 +230,7 @@ _PASSED = {
 }
 
 
-def check_against(items: Items, other: Items, path: str, lines: NDArray[np.int64]) -> Finding:
+def _check_against(items: Items, other: Items, path: str, lines: NDArray[np.int64]) -> Finding:
     """Whether queries or rows of one file stand in the other, which must not know them."""
     rule = f"nothing shared with {path}"
     if items.qid is not None and other.qid is not None:

@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+import rankwright as rw
 from rankwright.cli.console import note
-from rankwright.data.items import Items
 
 __all__ = ["fit", "last_step", "name_features", "prepare", "warn_of_compiling"]
 
@@ -18,7 +16,7 @@ __all__ = ["fit", "last_step", "name_features", "prepare", "warn_of_compiling"]
 SCALED = ("RankSVM", "LargeMarginOrdinal")
 
 
-def prepare(ranker: Any, items: Items) -> Any:
+def prepare(ranker: Any, items: rw.Items) -> Any:
     """The ranker itself, or a pipeline that scales the features for it."""
     if type(ranker).__name__ not in SCALED or ranker.normalize is not None:
         return ranker
@@ -29,7 +27,7 @@ def prepare(ranker: Any, items: Items) -> Any:
     return Pipeline([("scale", scaler), ("rank", ranker)])
 
 
-def fit(ranker: Any, items: Items) -> Any:
+def fit(ranker: Any, items: rw.Items) -> Any:
     """Prepare a ranker and train it on items."""
     model = prepare(ranker, items)
     name = "qid" if model is ranker else "rank__qid"
@@ -41,10 +39,12 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
-def name_features(model: Any, items: Items) -> None:
+def name_features(model: Any, items: rw.Items) -> None:
     """Let the model file know the names of its features, so that columns are found by name."""
     if items.feature_names is None:
         return
+    import numpy as np
+
     first = model.steps[0][1] if hasattr(model, "steps") else model
     first.feature_names_in_ = np.array(items.feature_names, dtype=object)
 

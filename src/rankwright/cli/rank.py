@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import numpy as np
 from cyclopts import Parameter
 
+import rankwright as rw
 from rankwright.cli.console import as_json
 from rankwright.cli.files import TableOptions, remark_on_queries, write_answer
 from rankwright.cli.files.systems import features_for, read_for, read_model
-from rankwright.data.items import Items
 from rankwright.exceptions import ParameterError
 
 __all__ = ["rank"]
@@ -82,8 +81,10 @@ def _nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:
     return lists
 
 
-def _ordered(items: Items, scores: Any, cutoff: int | None) -> Iterator[Row]:
+def _ordered(items: rw.Items, scores: Any, cutoff: int | None) -> Iterator[Row]:
     """Query by query in order of appearance; equal scores keep the order of the data."""
+    import numpy as np
+
     queries = items.queries
     places = queries.places(scores)
     for row in np.lexsort((places, queries.codes)).tolist():

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+import rankwright as rw
 from rankwright.cli.console import as_json, note, working
 from rankwright.cli.files import at_hand, write_answer
 from rankwright.cli.preparing import warn_of_compiling
 from rankwright.cli.settings import make_ranker, parse_settings, parse_value
-from rankwright.data.ratings import Ratings
-from rankwright.data.ratings_files import read_ratings
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 __all__ = ["recommend"]
@@ -42,7 +41,8 @@ def recommend(
     ```text
     rankwright recommend ratings.csv --user 42 -n 5
     rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
-    rankwright recommend ratings.csv --save films.rw, then: rankwright recommend films.rw --user 42
+    rankwright recommend ratings.csv --save films.rw --user 42
+    rankwright recommend films.rw --user 43
     ```
 
     Parameters
@@ -91,9 +91,7 @@ def recommend(
     if model is None:
         model = _learned(data, learner, seed)
     if save is not None:
-        from rankwright.persist.models import save as write
-
-        write(model, save)
+        rw.save(model, save)
     lists: dict[str, list[Any]] = {}
     reasons: dict[str, Any] = {}
     if new:
@@ -109,18 +107,14 @@ def recommend(
     write_answer([as_json(_as_dict(ratings, lists, why))] if json else _lines(lists, why), output)
 
 
-def _learned(data: Ratings, learner: Any, seed: int) -> Any:
-    from rankwright.recommend.recommender import Recommender
-
+def _learned(data: rw.Ratings, learner: Any, seed: int) -> Any:
     warn_of_compiling()
     with working("learning"):
-        return Recommender(ranker=learner, random_state=seed).fit(data)
+        return rw.Recommender(ranker=learner, random_state=seed).fit(data)
 
 
 def _saved(path: str, ranker: str | None) -> Any:
-    from rankwright.persist.models import load
-
-    model = load(path)
+    model = rw.load(path)
     if not hasattr(model, "recommend"):
         raise DataError(f"{path} holds a {type(model).__name__}, not a recommender.")
     if ranker is not None:
@@ -128,10 +122,10 @@ def _saved(path: str, ranker: str | None) -> Any:
     return model
 
 
-def _read(path: str, ratings_format: str | None, duplicates: str) -> Ratings:
+def _read(path: str, ratings_format: str | None, duplicates: str) -> rw.Ratings:
     """Ratings; advice that names arguments of a Python function is said with options instead."""
     try:
-        return read_ratings(path, ratings_format, duplicates=duplicates)
+        return rw.read_ratings(path, ratings_format, duplicates=duplicates)
     except FileFormatError as error:
         if "separator=" not in error.fix:
             raise
@@ -160,7 +154,7 @@ def _as_dict(path: str, lists: dict[str, list[Any]], why: dict[str, list[str]]) 
     return {"ratings": path, "users": users}
 
 
-def _ratings_of(words: list[str], data: Ratings) -> dict[Any, float]:
+def _ratings_of(words: list[str], data: rw.Ratings) -> dict[Any, float]:
     given = {}
     for word in words:
         item, equals, text = word.rpartition("=")

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from rankwright.exceptions import ParameterError
-from rankwright.rankers.registry import ranker
 
 __all__ = ["make_ranker", "parse_settings", "parse_value"]
 
@@ -46,7 +45,7 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     >>> make_ranker("rankboost", {"n_rounds": 5})
     RankBoost(n_rounds=5)
     """
-    from rankwright.rankers.registry import RANKERS
+    from rankwright.rankers.registry import RANKERS, ranker
 
     names = {known.lower(): known for known in RANKERS}
     plain = name.lower().replace("-", "").replace("_", "")

@@ -7,23 +7,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from rankwright.cli.choosing import (
-    Attempt,
-    Folds,
-    attempt,
-    candidates,
-    default_measure,
-    hold_out,
-)
+import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
 from rankwright.cli.files import TableOptions, describe, read_items
 from rankwright.cli.preparing import last_step, name_features, warn_of_compiling
 from rankwright.cli.settings import make_ranker, parse_settings
-from rankwright.data.items import Items
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.metrics.comparison import compare
-from rankwright.persist.models import save
 
 __all__ = ["train"]
 
@@ -51,7 +41,7 @@ def train(
     ```text
     rankwright train train.txt
     rankwright train train.csv --y judgement --qid search -o shop.rw
-    rankwright train train.txt --valid valid.txt --ranker RankBoost --set n_rounds=200
+    rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
     rankwright train train.txt --report page.html
     ```
 
@@ -76,6 +66,8 @@ def train(
     json
         JSON instead of text.
     """
+    from rankwright.cli.choosing import attempt, best_of, default_measure, hold_out, wanted
+
     began = time.perf_counter()
     settings: dict[str, Any] = parse_settings(set)
     if ranker != "auto":
@@ -92,22 +84,24 @@ def train(
         note("too few queries to hold some out: the model is trained on all, and not judged")
     warn_of_compiling()
     names = named(measures) or [default_measure(items.y), "AP"]
-    wanted = _wanted(ranker, settings, items, judged=bool(folds))
-    tried = [_try(name, each, items, folds, names) for name, each in wanted.items()]
-    best = _best(tried)
+    tried = []
+    for name, each in wanted(ranker, settings, items, judged=bool(folds)).items():
+        with working(f"training {name}", spins="RankBoost" not in name):
+            tried.append(attempt(name, each, items, folds, names))
+    best = best_of(tried)
     model = best.model
     if folds and other is None:
         words = f"training {best.name} on all {items.n_queries} queries"
         with working(words, spins="RankBoost" not in best.name):
             model = best.again(items)
     name_features(model, items)
-    save(model, output)
+    rw.save(model, output)
     judged = {each.name: each.scores for each in tried if each.scores is not None}
-    comparison = compare(judged) if judged else None
+    comparison = rw.compare(judged) if judged else None
     if report is not None:
         from rankwright.cli.reporting import report_on_training
 
-        held_out = Items.concat([valid for _, valid in folds]) if folds else None
+        held_out = rw.Items.concat([valid for _, valid in folds]) if folds else None
         report_on_training(report, tried, best, held_out, comparison, data, {"seed": seed})
     if json:
         print_json(
@@ -140,33 +134,7 @@ def _check(ranker: str, settings: dict[str, Any], seed: int) -> None:
     made._check_parameters()
 
 
-def _wanted(
-    ranker: str, settings: dict[str, Any], items: Items, *, judged: bool
-) -> dict[str, dict[str, Any]]:
-    if ranker == "auto":
-        return candidates(items, judged=judged)
-    return {type(make_ranker(ranker, settings)).__name__: {"ranker": ranker, **settings}}
-
-
-def _try(
-    name: str, settings: dict[str, Any], items: Items, folds: Folds, measures: list[str]
-) -> Attempt:
-    with working(f"training {name}", spins="RankBoost" not in name):
-        return attempt(name, settings, items, folds, measures)
-
-
-def _best(tried: list[Attempt]) -> Attempt:
-    judged = [each for each in tried if each.scores is not None]
-    if not judged:
-        return tried[0]
-    measure = judged[0].scores.measures[0]  # type: ignore[union-attr]
-    sign = 1 if measure.higher_is_better else -1
-    means = [each.scores.to_dict()[str(measure)] for each in judged]  # type: ignore[union-attr]
-    known = [-float("inf") if mean is None else sign * mean for mean in means]
-    return judged[known.index(max(known))]
-
-
-def _same_features(items: Items, other: Items | None, path: str | None) -> None:
+def _same_features(items: rw.Items, other: rw.Items | None, path: str | None) -> None:
     if other is not None and (
         other.n_features != items.n_features or other.feature_names != items.feature_names
     ):

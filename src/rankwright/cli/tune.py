@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from rankwright.cli.choosing import default_measure
+import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
 from rankwright.cli.files import TableOptions, describe, read_items
 from rankwright.cli.preparing import name_features, prepare, warn_of_compiling
 from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.persist.models import save
-from rankwright.selection.trials import Trial
+
+if TYPE_CHECKING:
+    from rankwright.selection.trials import Trial
 
 __all__ = ["tune"]
 
@@ -52,7 +53,7 @@ def tune(
 
     ```text
     rankwright tune train.txt --ranker RankSVM
-    rankwright tune train.txt --ranker RankBoost --grid n_rounds=50,200 --grid weak=threshold,tree:8
+    rankwright tune train.txt --grid n_rounds=50,200 --grid weak=threshold,tree:8
     rankwright tune train.txt --valid valid.txt --search random --trials 30
     ```
 
@@ -84,6 +85,8 @@ def tune(
     json
         JSON instead of a table.
     """
+    from rankwright.cli.choosing import default_measure
+
     began = time.perf_counter()
     made = make_ranker(ranker, dict(parse_settings(set)))
     if "random_state" in made.get_params(deep=False) and made.random_state is None:
@@ -102,24 +105,20 @@ def tune(
         "search": search, "n_trials": trials, "random_state": seed, "progress": _show,
     }  # fmt: skip
     if other is not None:
-        from rankwright.selection import tune as tune_on
-
-        found = tune_on(model, space, items, other, chosen, **options)
+        found = rw.tune(model, space, items, other, chosen, **options)
         model, tried = found.model, found.trials
     else:
-        from rankwright.selection import RankSearchCV
-
         if items.qid is None or items.n_queries < folds:
             raise DataError(
                 f"{data}: {items.n_queries} queries cannot be cut into {folds} folds. Give "
                 "--folds, or --valid with items to choose by."
             )
-        cv = RankSearchCV(model, space, measure=chosen, n_folds=folds, **options)
+        cv = rw.RankSearchCV(model, space, measure=chosen, n_folds=folds, **options)
         cv.fit(items.X, items.y, qid=items.qid)
         model, tried = cv.best_estimator_, cv.trials_
     tried = replace(tried, trials=tuple(map(_own_names, tried.trials)))
     name_features(model, items)
-    save(model, output)
+    rw.save(model, output)
     if json:
         rows = [{"params": plain_values(t.params), "value": t.value} for t in tried.trials]
         best = {"params": plain_values(tried.best.params), "value": tried.best.value}

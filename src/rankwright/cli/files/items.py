@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from cyclopts import Group, Parameter
 
+import rankwright as rw
 from rankwright.cli.console import note
 from rankwright.cli.files.formats import tell_format
 from rankwright.cli.files.pipes import at_hand
-from rankwright.data.items import Items
 from rankwright.exceptions import DataError, FileFormatError
 
 __all__ = ["TableOptions", "describe", "read_items", "remark_on_queries"]
@@ -78,7 +78,7 @@ def read_items(
     graded: bool = True,
     n_features: int | None = None,
     names: Sequence[str] | None = None,
-) -> Items:
+) -> rw.Items:
     """Read items; ``graded=False`` does not ask for grades, which then may all be 0.
 
     ``n_features`` and ``names`` are what a model wants. LETOR files get so many columns, and a line
@@ -87,16 +87,12 @@ def read_items(
     with at_hand(path) as local:
         kind = tell_format(local, options.read_as)
         if kind == "letor":
-            from rankwright.data.letor import read_letor
-
-            return read_letor(local, n_features=n_features, on_bad_line=options.on_bad_line)
+            return rw.read_letor(local, n_features=n_features, on_bad_line=options.on_bad_line)
         if kind in ("csv", "tsv"):
-            from rankwright.data.tables import read_table
-
             separator = "\t" if kind == "tsv" else None
             roles = _roles(_first_line(local, separator), options, path, graded, names)
             with _in_words_of_the_shell():
-                return read_table(local, separator=separator, **roles)
+                return rw.read_table(local, separator=separator, **roles)
         if kind in ("jsonl", "parquet"):
             from rankwright.data.frames import read_parquet
             from rankwright.data.jsonl import read_jsonl
@@ -110,7 +106,7 @@ def read_items(
     )
 
 
-def describe(items: Items, path: str) -> None:
+def describe(items: rw.Items, path: str) -> None:
     """Say on standard error what was read; refuse to learn from a single grade."""
     note(f"{path}: {str(items).removeprefix('Items(').removesuffix(')')}")
     if items.bad_lines:
@@ -124,7 +120,7 @@ def describe(items: Items, path: str) -> None:
         )
 
 
-def remark_on_queries(items: Items, path: str) -> None:
+def remark_on_queries(items: rw.Items, path: str) -> None:
     """Nobody should find out late that a table was taken for one long list."""
     if items.qid is None and items.feature_names is not None:
         note(

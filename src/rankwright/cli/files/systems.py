@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+import rankwright as rw
 from rankwright.cli.console import note
 from rankwright.cli.files.formats import tell_format
 from rankwright.cli.files.items import TableOptions, read_items, remark_on_queries
 from rankwright.cli.files.pipes import at_hand
-from rankwright.data.align import align
-from rankwright.data.items import Items
-from rankwright.data.runs import Qrels
-from rankwright.data.trec import read_qrels, read_run
 from rankwright.exceptions import DataError, ModelFileError
-from rankwright.metrics.evaluate import evaluate
-from rankwright.metrics.measure import Measure
-from rankwright.metrics.scores import Scores
-from rankwright.persist.scorer import SavedScorer, load_scorer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rankwright.metrics.scores import Scores
+    from rankwright.persist.scorer import SavedScorer
 
 __all__ = [
     "Judged",
@@ -33,7 +30,6 @@ __all__ = [
     "read_system",
 ]
 
-FloatArray = NDArray[np.float64]
 MANY = 50  # items: a few may well have zeros alone in the last features
 
 
@@ -42,10 +38,10 @@ class Judged:
     """What judges said: items with grades, or qrels."""
 
     path: str
-    items: Items | None = None
-    qrels: Qrels | None = None
+    items: rw.Items | None = None
+    qrels: rw.Qrels | None = None
 
-    def as_qrels(self) -> Qrels:
+    def as_qrels(self) -> rw.Qrels:
         """Qrels, made of the items' ids where need be."""
         if self.qrels is not None:
             return self.qrels
@@ -55,7 +51,7 @@ class Judged:
                 f"{self.path} names no documents, so a run cannot be put beside it. "
                 "Give qrels, or data with a qid and a docid in every line."
             )
-        return Qrels.from_arrays(items.qid.astype(str), items.docid, items.y)
+        return rw.Qrels.from_arrays(items.qid.astype(str), items.docid, items.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +61,17 @@ class System:
     path: str
     model: SavedScorer | None = None
     run: Any = None
-    scores: FloatArray | None = None
+    scores: NDArray[np.float64] | None = None
 
     def judge(
         self, judged: Judged, measures: Sequence[str], like: str | None, **options: Any
     ) -> Scores:
         """The measures of this system; on qrels by trec_eval's conventions by default."""
         if self.run is not None:
-            beside = align(self.run, judged.as_qrels())
+            beside = rw.align(self.run, judged.as_qrels())
             columns: dict[str, Any] = {"docid": beside.docid, "qid": beside.qid}
             like = like or (None if judged.qrels is None else "trec_eval")
-            return evaluate(
+            return rw.evaluate(
                 beside.scores, beside.y, measures=measures, like=like, **columns, **options
             )
         if judged.items is None:
@@ -85,7 +81,7 @@ class System:
             )
         items = judged.items
         scores, predictions = self.on(items, measures)
-        return evaluate(
+        return rw.evaluate(
             scores,
             items.y,
             None if items.qid is None else items.qid.astype(str),  # as runs name their queries
@@ -97,8 +93,8 @@ class System:
         )
 
     def on(
-        self, items: Items, measures: Sequence[str] = ()
-    ) -> tuple[FloatArray, FloatArray | None]:
+        self, items: rw.Items, measures: Sequence[str] = ()
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Scores of items, and predicted grades where a measure reads them."""
         if self.scores is not None:
             if len(self.scores) != items.n_items:
@@ -111,11 +107,11 @@ class System:
             raise DataError(f"{self.path} is a run: it scores no new items.")
         X = features_for(self.model, items, self.path)
         scores = self.model.decision_function(X, items.qid)
-        reads = any(Measure.parse(name).definition.reads == "predictions" for name in measures)
+        reads = any(rw.Measure.parse(name).definition.reads == "predictions" for name in measures)
         return scores, self.model.predict(X, items.qid) if reads else None
 
 
-def features_for(model: SavedScorer, items: Items, path: str) -> Any:
+def features_for(model: SavedScorer, items: rw.Items, path: str) -> Any:
     """The columns that a model wants, by name where both sides know names."""
     if model.feature_names is not None and items.feature_names is not None:
         place = {name: k for k, name in enumerate(items.feature_names)}
@@ -137,11 +133,11 @@ def features_for(model: SavedScorer, items: Items, path: str) -> Any:
     return items.X
 
 
-def _remark_on_width(items: Items, path: str) -> None:
+def _remark_on_width(items: rw.Items, path: str) -> None:
     """LETOR files leave out zeros, so data of another kind can look like narrow data."""
     if items.n_items < MANY:
         return
-    used = items.X.indices if items.is_sparse else np.flatnonzero(items.X.any(axis=0))
+    used = items.X.indices if items.is_sparse else items.X.any(axis=0).nonzero()[0]
     width = int(used.max()) + 1 if len(used) else 0
     if width < items.n_features:
         note(
@@ -157,7 +153,7 @@ def read_judged(
     with at_hand(path) as local:
         kind = tell_format(local, options.read_as)
         if kind == "qrels":
-            return Judged(path, qrels=read_qrels(local))
+            return Judged(path, qrels=rw.read_qrels(local))
         items = read_for([model for model in models if model is not None], local, options)
     remark_on_queries(items, path)
     return Judged(path, items=items)
@@ -165,7 +161,7 @@ def read_judged(
 
 def read_for(
     models: Sequence[SavedScorer], path: str, options: TableOptions, *, graded: bool = True
-) -> Items:
+) -> rw.Items:
     """Items with the features that models want, by name where the models know names."""
     width = max((model.n_features for model in models), default=None)
     known = [model.feature_names for model in models if model.feature_names is not None]
@@ -176,7 +172,7 @@ def read_for(
 def read_model(path: str) -> SavedScorer:
     """A model file, also from a pipe."""
     with at_hand(path) as local:
-        return load_scorer(local)
+        return rw.load_scorer(local)
 
 
 def read_system(path: str, name: str | None = None) -> System:
@@ -184,7 +180,7 @@ def read_system(path: str, name: str | None = None) -> System:
     with at_hand(path) as local:
         kind = tell_format(local)
         if kind == "run":
-            return System(name or path, run=read_run(local))
+            return System(name or path, run=rw.read_run(local))
         if kind == "scores":
             return System(name or path, scores=_read_scores(local))
         if kind in ("qrels", "csv", "tsv", "jsonl", "parquet"):
@@ -192,10 +188,10 @@ def read_system(path: str, name: str | None = None) -> System:
                 f"{path} is no model, run or file of scores; it looks like {kind}. The systems "
                 "come first, the data last."
             )
-        return System(name or path, model=load_scorer(local))
+        return System(name or path, model=rw.load_scorer(local))
 
 
-def _read_scores(path: str) -> FloatArray:
+def _read_scores(path: str) -> NDArray[np.float64]:
     from rankwright.data.fields import split_fields
     from rankwright.data.text import read_text
 
