@@ -267,15 +267,16 @@ def test_experiments_are_recorded_and_reported(shell, tmp_path):
     assert "Known: toy/table_1" in shell("experiment", "run", "else", code=2).stderr
 
 
-def test_a_record_says_when_a_run_went_on_from_kept_results(shell, tmp_path):
+@pytest.mark.parametrize("kept", ["toy.json", "toy/part_1.npz"])
+def test_a_record_says_when_a_run_went_on_from_kept_results(kept, shell, tmp_path):
     folder = tmp_path / "experiments"
     (folder / "toy").mkdir(parents=True)
     (folder / "__main__.py").write_text("")
     (folder / "toy" / "table_1.py").write_text(
         "from pathlib import Path\n"
-        "KEPT = Path(__file__).parents[1] / '_results' / 'toy.json'\n"
+        f"KEPT = Path(__file__).parents[1] / '_results' / {kept!r}\n"
         "def main(argv=None):\n"
-        "    KEPT.parent.mkdir(exist_ok=True)\n"
+        "    KEPT.parent.mkdir(exist_ok=True, parents=True)\n"
         "    known = KEPT.exists() and KEPT.read_text()\n"
         "    KEPT.write_text('[1, 2]'), KEPT.read_text(), print('kept' if known else 'new')\n"
     )
@@ -283,7 +284,7 @@ def test_a_record_says_when_a_run_went_on_from_kept_results(shell, tmp_path):
     assert shell("experiment", "run", "toy").stdout == "new\n"
     assert json.loads(record.read_text())["resumed"] == {}
     assert shell("experiment", "run", "toy").stdout == "kept\n"
-    assert list(json.loads(record.read_text())["resumed"]) == ["toy.json"]
+    assert list(json.loads(record.read_text())["resumed"]) == [kept.partition("/")[0]]
     assert "after results kept from" in shell("experiment", "list").stdout
     shell("experiment", "report")
     assert "after results kept from" in (folder / "RESULTS.md").read_text()

@@ -58,6 +58,7 @@ def main(argv: list[str]) -> None:
     after = _written(results)
     kept = {path: when for path, when in before.items() if os.path.realpath(path) in reread}
     fresh = [path for path, when in after.items() if before.get(path) != when]
+    tables = [path for path in dict.fromkeys([*fresh, *kept]) if path.parent == results]
     record = Record(
         name=name,
         about=(module.__doc__ or "").strip().splitlines()[0] if module.__doc__ else "",
@@ -67,10 +68,10 @@ def main(argv: list[str]) -> None:
         version=__version__,
         seed="fixed in the script: trial k draws with seed k",
         environment=environment(),
-        resumed={path.name: _date(when / 1e9) for path, when in kept.items()},
+        resumed=_oldest({path.relative_to(results): when for path, when in kept.items()}),
         data={_shown(path): _sha256(path) for path in sorted(opened)},
         output=tee.text.getvalue(),
-        files={p.name: json.loads(p.read_text("utf-8")) for p in dict.fromkeys([*fresh, *kept])},
+        files={p.name: json.loads(p.read_text("utf-8")) for p in tables if p.suffix == ".json"},
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(target, mode=0o666) as file:
@@ -111,7 +112,17 @@ def _sha256(path: str) -> str:
 
 
 def _written(folder: Path) -> dict[Path, float]:
-    return {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+    """When each result was written: tables, and parts of them in folders of their own."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path: path.stat().st_mtime for path in found if path.parent.name != "records"}
+
+
+def _oldest(kept: dict[Path, float]) -> dict[str, str]:
+    """The first date of each table that was there already; parts count for the whole."""
+    dates: dict[str, str] = {}
+    for path, when in sorted(kept.items(), key=lambda entry: entry[1]):
+        dates.setdefault(path.parts[0], _date(when))
+    return dates
 
 
 if __name__ == "__main__":
