@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -213,6 +214,34 @@ def test_check_lists_every_bad_line(inside, tmp_path):
     done = inside("check", "bad.txt", code=3)
     assert "bad.txt:1:" in done.stdout
     assert "bad.txt:3:" in done.stdout
+
+
+TABLE = "qid,grade,a,b\n1,0,1,2\n1,x,2,3\n1,1,3\n2,0,4,red\n2,1,5,6\n2,,7,8\n1,1,9,2\n"
+
+
+@pytest.mark.parametrize("name", ["bad.csv", "bad.csv.gz"])
+def test_check_lists_every_bad_line_of_a_table_and_judges_the_rest(name, inside, tmp_path):
+    text = TABLE.encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    found = json.loads(inside("check", name, "--json", code=3).stdout)["findings"]
+    assert [each["line"] for each in found if each["rule"] == "readable"] == [3, 4, 5, 7]
+    lonely = next(each for each in found if each["rule"] == "queries")
+    assert (lonely["status"], lonely["line"]) == ("WARN", 6)  # lines keep their numbers
+
+
+def test_check_of_a_column_of_words_ends_soon(inside, tmp_path):
+    rows = "".join(f"{k // 5},{k % 3},word {k}\n" for k in range(100))
+    (tmp_path / "words.csv").write_text("qid,grade,title\n" + rows)
+    done = inside("check", "words.csv", code=3)
+    assert done.stdout.count("words.csv:") == 5 + 1  # and the last line, which sums up
+    assert "more bad lines" in done.stdout
+
+
+def test_check_lists_every_bad_line_of_a_run(inside, tmp_path):
+    (tmp_path / "bad.run").write_text("1 Q0 d1 1 3 a\n1 Q0 d2 x 2 a\n1 Q0 d3 3 z a\n")
+    done = inside("check", "bad.run", code=3)
+    assert "bad.run:2: rank" in done.stdout
+    assert "bad.run:3: score" in done.stdout
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet", "csv.gz", "svm.gz"])

@@ -57,8 +57,8 @@ def check(
     else:
         for finding in findings:
             print(_line(finding, data))
-        word = "passed" if not failed else f"{len(failed)} of {len(findings)} rules failed"
-        print(f"{data}: {word}")
+        n_failed, n_rules = (len({f.rule for f in each}) for each in (failed, findings))
+        print(f"{data}: {f'{n_failed} of {n_rules} rules failed' if failed else 'passed'}")
     if any(finding.rule == "readable" and finding.status == "FAIL" for finding in findings):
         sys.exit(EXIT_DATA)
     if failed:

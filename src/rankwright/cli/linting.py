@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +23,8 @@ from rankwright.exceptions import DataError, FileFormatError
 __all__ = ["Finding", "check_file"]
 
 Status = Literal["PASS", "WARN", "FAIL"]
-MOST_BAD_LINES = 20
+Reader = Callable[[str], Any]
+MOST_BAD_LINES, MOST_ALIKE = 20, 5
 
 
 @dataclass(frozen=True)
@@ -41,19 +46,15 @@ def check_file(path: str, kind: str, table: TableOptions, against: str | None) -
 
 
 def _items(path: str, kind: str, table: TableOptions, against: str | None) -> list[Finding]:
-    try:
-        items = _tolerantly(path, kind, table)
-    except FileFormatError as error:
-        return [Finding("readable", "FAIL", error.reason, error.line, error.fix)]
-    except DataError as error:
-        return [Finding("readable", "FAIL", str(error))]
-    findings = [
-        Finding("readable", "FAIL", bad.reason, bad.line, "mend the line or leave it out")
-        for bad in items.bad_lines[:MOST_BAD_LINES]
-    ]
-    if not findings:
-        findings = [Finding("readable", "PASS", str(items))]
-    lines = _line_numbers(path, kind, items.n_items)
+    with TemporaryDirectory() as folder:
+        if kind == "letor":
+            read: Reader = partial(read_letor, on_bad_line="skip", max_bad=10**9)
+        else:
+            read = partial(read_items, options=replace(table, read_as=kind))
+        items, local, findings = _readable(path, kind, read, folder)
+        if items is None:
+            return findings
+        lines = _line_numbers(local, kind, items.n_items)
     findings += _check_items(items, lines)
     if against is not None:
         other = read_items(against, table)
@@ -61,19 +62,63 @@ def _items(path: str, kind: str, table: TableOptions, against: str | None) -> li
     return findings
 
 
-def _tolerantly(path: str, kind: str, table: TableOptions) -> Items:
-    """All bad lines of a LETOR file at once, not the first alone."""
-    if kind != "letor":
-        return read_items(path, table)
-    return read_letor(path, on_bad_line="skip", max_bad=10**9)
-
-
 def _judged(path: str, kind: str) -> list[Finding]:
-    try:
-        found = read_run(path) if kind == "run" else read_qrels(path)
-    except FileFormatError as error:
-        return [Finding("readable", "FAIL", error.reason, error.line, error.fix)]
-    return [Finding("readable", "PASS", str(found))]
+    with TemporaryDirectory() as folder:
+        return _readable(path, kind, read_run if kind == "run" else read_qrels, folder)[2]
+
+
+def _readable(path: str, kind: str, read: Reader, folder: str) -> tuple[Any, str, list[Finding]]:
+    """What can be read (None: nothing), the file it came from, and a finding for each bad line.
+
+    A bad line is blanked in a copy and the reading goes on, so that one look shows them all.
+    """
+    bad: dict[int | None, Finding] = {}
+    found, local, more = None, path, ""
+    while not _enough(bad.values()):
+        try:
+            found = read(local)
+            break
+        except FileFormatError as error:
+            if error.line in bad:  # nothing is left of the file
+                break
+            bad[error.line] = Finding("readable", "FAIL", error.reason, error.line, error.fix)
+            head = kind in ("csv", "tsv") and error.line == 1
+            if error.line is None or head or kind == "parquet":
+                break
+            local = _without_line(local, error.line, folder)
+        except DataError as error:
+            bad[None] = Finding("readable", "FAIL", str(error))
+            break
+    else:
+        more = "there may be more bad lines than these"
+    skipped = getattr(found, "bad_lines", [])
+    for line in skipped[:MOST_BAD_LINES]:
+        fix = "mend the line or leave it out"
+        bad[line.line] = Finding("readable", "FAIL", line.reason, line.line, fix)
+    if len(skipped) > MOST_BAD_LINES:
+        more = f"{len(skipped) - MOST_BAD_LINES} more lines are bad"
+    findings = sorted(bad.values(), key=lambda finding: finding.line or 0)
+    if more:
+        findings.append(Finding("readable", "FAIL", more))
+    return found, local, findings or [Finding("readable", "PASS", str(found))]
+
+
+def _enough(findings: Iterable[Finding]) -> bool:
+    """Whether more of the same would help nobody: a column of words is bad in every line."""
+    fixes = Counter(finding.fix for finding in findings)
+    return fixes.total() >= MOST_BAD_LINES or max(fixes.values(), default=0) >= MOST_ALIKE
+
+
+def _without_line(path: str, number: int, folder: str) -> str:
+    """A copy in which one line is blank, so that the others keep their numbers."""
+    with gzip.open(path, "rb") if _is_zipped(path) else open(path, "rb") as file:
+        lines = file.read().split(b"\n")
+    if number <= len(lines):
+        lines[number - 1] = b""
+    copy = os.path.join(folder, "copy")
+    with open(copy, "wb") as file:
+        file.write(b"\n".join(lines))
+    return copy
 
 
 def _line_numbers(path: str, kind: str, n_items: int) -> NDArray[np.int64]:
