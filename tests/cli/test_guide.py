@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import shutil
@@ -115,6 +116,13 @@ def test_the_python_of_the_report_page_runs(tmp_path: Path, monkeypatch) -> None
 
 
 README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_of_the_readme_runs_as_printed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert (found.failed, found.attempted) == (0, 9)
+    assert (tmp_path / "model.rw").exists()
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:
