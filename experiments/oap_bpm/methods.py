@@ -77,14 +77,14 @@ class LateVotes:
     """PRank-VP if each count were stored with the rule that came after, not with its own."""
 
     def partial_fit(self, X: Any, y: Any, grades: Any) -> Any:
-        model = VotedPRank(count="survived").partial_fit(X, y, grades)
+        model = VotedPRank().partial_fit(X, y, grades)
         counts = model.rules_votes_
         model.rules_votes_, model.n_votes_ = np.append(1, counts[:-1]), int(counts[-1]) - 1
         return model
 
 
 PRANK = Method("PRank", lambda seed: PRank())
-VOTED = Method("PRank-VP", lambda seed: VotedPRank(count="survived"), votes=True)
+VOTED = Method("PRank-VP", lambda seed: VotedPRank(), votes=True)
 TABLE_2 = [
     *map(widrow_hoff, (0.2, 0.05, 0.01, 0.001)),
     PRANK,
@@ -92,7 +92,7 @@ TABLE_2 = [
     *ensembles((0.1, 0.2, 0.3)),
 ]
 NEW = [
-    Method("PRank-VP, right rounds", lambda seed: VotedPRank(), votes=True),
+    Method("PRank-VP, right rounds", lambda seed: VotedPRank(count="right"), votes=True),
     Method("averaged PRank", lambda seed: PRank(average=True)),
     Method("PRank, ROMMA", lambda seed: PRank(update="romma")),
     Method(

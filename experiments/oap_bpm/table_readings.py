@@ -16,7 +16,7 @@ from experiments.prank.trials import interval, n_trials, save
 from rankwright import PolynomialMap, VotedPRank
 
 TRIALS = 40
-RIGHT = Method("PRank-VP", lambda seed: VotedPRank(), votes=True)
+RIGHT = Method("PRank-VP", lambda seed: VotedPRank(count="right"), votes=True)
 LATE = Method("PRank-VP", lambda seed: LateVotes(), votes=True)
 AS_IN_THE_TABLE = Reading()
 

@@ -45,6 +45,13 @@ def test_positions_decide_who_stood_above() -> None:
     assert pairs.upper.tolist() == [5, 5]
 
 
+def test_of_two_items_at_one_position_neither_stood_above() -> None:
+    for rows, clicked in (([5, 6, 7], [0, 1, 0]), ([6, 5, 7], [1, 0, 0])):
+        assert skip_above(rows, clicked, position=[1, 1, 2]).n_pairs == 0
+    pairs = skip_above([4, 5, 6], [0, 0, 1], position=[1, 2, 2])
+    assert (pairs.lower.tolist(), pairs.upper.tolist()) == ([4], [6])
+
+
 def test_time_decides_which_click_was_the_last() -> None:
     pairs = last_click([0, 1, 2, 3], [0, 1, 0, 1], time=[0, 9.0, 0, 2.0])
     assert (pairs.lower.tolist(), pairs.upper.tolist()) == ([0], [1])

@@ -17,6 +17,7 @@ from rankwright.rankers import rules
         (rules.number(), [-2.5, 0], [np.nan, np.inf, "0"], "a finite number"),
         (rules.number(0.0), [0, 2.5], [-1e-9, np.nan], "a number >= 0"),
         (rules.between(0, 1), [0, 0.5, 1], [-0.1, 1.1, np.nan], "a number from 0 to 1"),
+        (rules.above_0_up_to(0.5), [1e-300, 0.5], [0, 0.6, np.nan], "a number > 0 and <= 0.5"),
         (rules.one_of("a", "b", 1), ["a", 1], ["c", True, 1.0], "'a', 'b' or 1"),
         (rules.a_flag(), [True, np.False_], [1, "yes"], "True or False"),
         (rules.a_seed(), [None, 0, np.random.RandomState(1)], [-1, 1.5, "s"], "None, an integer"),

@@ -188,15 +188,6 @@ def scatter_add(values, rows, out):
 
 
 @njit(cache=True, nogil=True)
-def largest_exponent(scores, lower, upper):
-    """The largest score difference (lower minus upper) of a list of pairs."""
-    largest = -np.inf
-    for p in range(len(lower)):
-        largest = max(largest, scores[lower[p]] - scores[upper[p]])
-    return largest
-
-
-@njit(cache=True, nogil=True)
 def pair_potentials(scores, lower, upper, weight, shift, pair_weight, potential, mass):
     """The same for a list of pairs; adds to potential and mass, returns the weight of all pairs."""
     total = 0.0

@@ -120,14 +120,18 @@ class _Shown:
             if n and (not np.isfinite(place).all() or place.min() < 1):
                 raise FeedbackError("position must be finite and >= 1: 1 is the top of the list.")
         self.position = place
+        # Items at one position stand side by side: where they begin, what stood above them ends.
+        new = np.ones(n, dtype=bool)
+        new[1:] = (self.session[1:] != self.session[:-1]) | (place[1:] != place[:-1])
+        self._level = np.maximum.accumulate(np.where(new, np.arange(n), 0))
 
     def preferences(self, chosen: Any, propensity: ArrayLike | None, max_weight: float) -> Pairs:
-        """The chosen items, each above the unclicked items before it in its session."""
+        """The chosen items, each above the unclicked items above it in its session."""
         skipped = ~self.clicked
         before = np.concatenate([[0], np.cumsum(skipped)])  # skipped items before each place
         skipped_at = np.flatnonzero(skipped)
         winner = np.flatnonzero(chosen)
-        first, stop = before[self.start[self.session[winner]]], before[winner]
+        first, stop = before[self.start[self.session[winner]]], before[self._level[winner]]
         counts = stop - first
         repeated = np.repeat(np.arange(len(winner)), counts)
         offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -37,16 +37,24 @@ def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray | None = None) 
     """
     if not isinstance(gamma, str):
         return float(gamma)
-    spread = 1.0
-    if gamma == "scale":
-        share = np.ones(X.shape[0]) if weight is None or not weight.any() else weight
-        share = share / (share.sum() * X.shape[1])
-        if sparse.issparse(X):
-            squares = float(np.sum(share @ X.multiply(X)))
-        else:
-            squares = float(np.einsum("i,ij,ij->", share, X, X))
-        spread = max(squares - float(np.sum(share @ X)) ** 2, 0.0) or 1.0
+    spread = _variance(X, weight) if gamma == "scale" else 1.0
     return 1.0 / (int(X.shape[1]) * spread)
+
+
+def _variance(X: Any, weight: FloatArray | None) -> float:
+    """The variance of all entries; 1 where they are all the same."""
+    share = np.ones(X.shape[0]) if weight is None or not weight.any() else weight
+    share = share / (share.sum() * X.shape[1])
+    mean = float(np.sum(share @ X))
+    # Squares around the mean: those around zero would lose all digits far from it.
+    if sparse.issparse(X):
+        stored = np.diff(X.indptr)
+        spread = float(np.repeat(share, stored) @ np.square(X.data - mean))
+        spread += float(share @ (X.shape[1] - stored)) * mean * mean
+    else:
+        spread = float(np.einsum("i,ij,ij->", share, X - mean, X - mean))
+    # One value everywhere leaves the rounding error of the mean, no scale.
+    return spread if spread > (1e-12 * mean) ** 2 else 1.0
 
 
 def dense(X: Any) -> FloatArray:

@@ -20,7 +20,7 @@ from rankwright.exceptions import DataError
 from rankwright.feedback import Grades
 from rankwright.parallel import map_blocks
 
-__all__ = ["LOSSES", "PairLoss", "QueryPairs", "cross_entropy", "fidelity"]
+__all__ = ["LOSSES", "PairLoss", "QueryPairs", "cross_entropy", "fidelity", "ndcg_gains"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -136,7 +136,7 @@ class QueryPairs:
         from rankwright.rankers import _kernels
 
         slope, code = np.zeros(len(scores)), LOSSES[loss][1]
-        gain = self._gain() if weighting == "ndcg" else np.zeros(0)
+        gain = ndcg_gains(self.grade) if weighting == "ndcg" else np.zeros(0)
         cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)
 
         def work(block: tuple[int, int]) -> tuple[float, float]:
@@ -183,10 +183,16 @@ class QueryPairs:
         mass = np.bincount(group, each, self.n_queries)
         return replace(self, query_weight=self.query_weight / np.where(mass > 0, mass, 1.0))
 
-    def _gain(self) -> FloatArray:
-        if len(self.grade) and (self.grade.min() < 0 or self.grade.max() > MAX_GRADE):
-            raise DataError(
-                "weighting='ndcg' counts a grade y as a gain of 2 ** y - 1 and found grades from "
-                f"{self.grade.min():g} to {self.grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
-            )
-        return np.asarray(np.exp2(self.grade) - 1.0)
+
+def ndcg_gains(grade: FloatArray) -> FloatArray:
+    """2 ** grade - 1, what a grade is worth to NDCG.
+
+    >>> ndcg_gains(np.array([0.0, 1.0, 3.0]))
+    array([0., 1., 7.])
+    """
+    if len(grade) and (grade.min() < 0 or grade.max() > MAX_GRADE):
+        raise DataError(
+            "weighting='ndcg' counts a grade y as a gain of 2 ** y - 1 and found grades from "
+            f"{grade.min():g} to {grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
+        )
+    return np.asarray(np.exp2(grade) - 1.0)

@@ -23,6 +23,7 @@ __all__ = [
     "a_flag",
     "a_function",
     "a_seed",
+    "above_0_up_to",
     "an_instance",
     "at_least",
     "between",
@@ -71,6 +72,12 @@ def number(low: float = -math.inf) -> Rule:
 def between(low: float, high: float) -> Rule:
     return Rule(
         f"a number from {low:g} to {high:g}", lambda value: _is_real(value) and low <= value <= high
+    )
+
+
+def above_0_up_to(high: float) -> Rule:
+    return Rule(
+        f"a number > 0 and <= {high:g}", lambda value: positive().test(value) and value <= high
     )
 
 

@@ -45,11 +45,12 @@ def test_each_rule_votes_with_the_rounds_that_it_was_right_or_survived(count: st
         assert model.rules_votes_.sum() + model.n_votes_ == model.n_seen_ - model.n_mistakes_
 
 
-def test_the_rules_with_the_fewest_votes_go_first() -> None:
+@pytest.mark.parametrize("count", ["right", "survived"])
+def test_the_rules_with_the_fewest_votes_go_first(count: str) -> None:
     X, y = stream()
-    _, votes = rules_and_votes(X, y)
+    votes = [vote + (count == "survived") for vote in rules_and_votes(X, y)[1]]
     past = sorted((v for v in votes[:-1] if v), reverse=True)
-    model = VotedPRank(max_rules=5).fit(X, y)
+    model = VotedPRank(max_rules=5, count=count).fit(X, y)
     assert sorted(model.rules_votes_.tolist(), reverse=True) == past[:5]
     assert model.n_dropped_ == len(past) - 5
 

@@ -225,6 +225,16 @@ def test_undeclared_grades_are_refused() -> None:
         stream.partial_fit([[1.0]], [1], classes=[0, 1, 2])
 
 
+def test_a_refused_first_call_begins_nothing() -> None:
+    stream = OnlineKeepRank()
+    with pytest.raises(DataError, match="grade 2 was not declared"):
+        stream.partial_fit([[0.0], [1.0]], [0, 2], classes=[0, 1])
+    stream.partial_fit([[0.0, 1.0], [1.0, 0.0]], [0, 2], classes=[0, 1, 2])
+    assert stream.classes_.tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(DataError, match="finite numbers"):
+        OnlineKeepRank().partial_fit([[0.0]], [0], classes=[0, np.nan])
+
+
 @pytest.mark.parametrize("make", [KeepRank, OnlineKeepRank])
 @pytest.mark.parametrize("kernel, sigma2", [("rbf", 0.05), ("rbf", 50.0), ("poly", 1.0)])
 def test_thresholds_do_not_drift_away(make: Any, kernel: str, sigma2: float) -> None:

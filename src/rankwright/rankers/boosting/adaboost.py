@@ -8,15 +8,14 @@ import numpy as np
 
 from rankwright.feedback import Feedback, Grades
 from rankwright.feedback.base import FloatArray, IntArray
-from rankwright.parallel import Team
 from rankwright.rankers import rules
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting import alpha as methods
 from rankwright.rankers.boosting.binned import BinnedScan
 from rankwright.rankers.boosting.choice import DEFAULTS
-from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.columns import MAX_BINS, Columns
 from rankwright.rankers.boosting.ordered import SortedScan
-from rankwright.rankers.boosting.scans import Scan
+from rankwright.rankers.boosting.scans import Scan, team_for
 from rankwright.rankers.learned import floats, integers, real
 from rankwright.scoring import Additive, Scorer
 
@@ -42,7 +41,7 @@ class AdaBoostRanker(Ranker):
     max_bins : int from 2 to 255, or None for every threshold, default 255
     absent : "zero" or "abstain", default "zero"
         What it means when a CSR matrix does not store an entry.
-    smoothing : float from 0 to 0.25, or None
+    smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect weak classifier finite; None is 1 / (2 rows).
 
     Attributes
@@ -70,12 +69,9 @@ class AdaBoostRanker(Ranker):
         "n_rounds": rules.at_least(1),
         "rel": rules.either(rules.nothing(), rules.number()),
         "default": rules.one_of("learned", 0, 1),
-        "max_bins": rules.Rule(
-            "an integer from 2 to 255 or None",
-            lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
-        ),
+        "max_bins": MAX_BINS,
         "absent": rules.one_of("zero", "abstain"),
-        "smoothing": rules.either(rules.nothing(), rules.between(1e-300, 0.25)),
+        "smoothing": rules.either(rules.nothing(), rules.above_0_up_to(0.25)),
     }
     _learned: ClassVar = {
         "feature_": integers("n_rounds", low=0, high="n_features"),
@@ -110,7 +106,7 @@ class AdaBoostRanker(Ranker):
         smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))
         found: list[tuple[int, float, int, float]] = []
         self.intercept_ = 0.0
-        with Team(1 if X.size < 200_000 else None) as team:
+        with team_for(X) as team:
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)

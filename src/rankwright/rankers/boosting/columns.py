@@ -12,10 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.feedback.base import FloatArray, IntArray
+from rankwright.rankers import rules
 
-__all__ = ["Column", "Columns"]
+__all__ = ["MAX_BINS", "Column", "Columns"]
 
 BoolArray = NDArray[np.bool_]
+
+MAX_BINS = rules.Rule(
+    "an integer from 2 to 255 or None",
+    lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
+)
 
 
 @dataclass(frozen=True)

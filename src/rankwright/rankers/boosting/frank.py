@@ -9,23 +9,21 @@ import numpy as np
 
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback import Feedback, Grades, Pairs
-from rankwright.parallel import Team, n_threads
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray, Ranker
 from rankwright.rankers.batches import Batch, all_batches
 from rankwright.rankers.boosting.alpha import from_split
 from rankwright.rankers.boosting.binned import BinnedScan
 from rankwright.rankers.boosting.choice import Directions
-from rankwright.rankers.boosting.columns import Columns
+from rankwright.rankers.boosting.columns import MAX_BINS, Columns
 from rankwright.rankers.boosting.ordered import SortedScan
-from rankwright.rankers.boosting.scans import Scan
+from rankwright.rankers.boosting.scans import Scan, team_for
 from rankwright.rankers.boosting.weak import WeakRanking
 from rankwright.rankers.learned import floats, integers
 from rankwright.scoring import Additive, Scorer
 
 __all__ = ["FRank"]
 
-SMALL = 200_000  # cells of X below which threads cost more than they save
 HALVINGS = 30
 
 
@@ -54,7 +52,7 @@ class FRank(Ranker):
     max_bins : int from 2 to 255, or None, default 255
         At most this many groups of values are told apart in each feature; None tries every
         threshold.
-    smoothing : float from 0 to 0.25, or None
+    smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect ranking finite; None is 1 / (2 pairs).
     normalize : None or "query", default None
         ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
@@ -83,11 +81,8 @@ class FRank(Ranker):
     _rules: ClassVar = {
         "n_rounds": rules.at_least(1),
         "cumulative": rules.one_of("signed", True, False),
-        "max_bins": rules.Rule(
-            "an integer from 2 to 255 or None",
-            lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
-        ),
-        "smoothing": rules.either(rules.nothing(), rules.between(1e-300, 0.25)),
+        "max_bins": MAX_BINS,
+        "smoothing": rules.either(rules.nothing(), rules.above_0_up_to(0.25)),
         "normalize": rules.either(rules.nothing(), rules.one_of("query")),
     }
     _learned: ClassVar = {
@@ -120,8 +115,7 @@ class FRank(Ranker):
         loss = FidelityLoss(all_batches(feedback, None, by_query=True), feedback)
         rounds: list[WeakRanking] = []
         losses = [loss.value]
-        small = X.shape[0] * X.shape[1] < SMALL
-        with Team(1 if small else n_threads()) as team:
+        with team_for(X) as team:
             if len(loss.rows):
                 columns = Columns(X, loss.rows, loss.row_mass, self.max_bins)
                 exact = self.max_bins is None or columns.is_sparse

@@ -13,6 +13,7 @@ from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray, Ranker
+from rankwright.rankers.boosting.columns import MAX_BINS
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
 from rankwright.rankers.boosting.explain import (
     Curve,
@@ -63,12 +64,13 @@ class RankBoost(Ranker):
         ``criterion`` and ``cumulative`` say nothing about trees.
     absent : "zero" or "abstain", default "zero"
         What it means when a CSR matrix does not store an entry.
-    smoothing : float from 0 to 0.25, or None
+    smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect weak ranking finite: alpha is computed as if this share of
         the pairs were in wrong order. None is 1 / (2 pairs); 1e-12 follows the paper to the letter.
     weighting : None or "ndcg", default None
         With ``"ndcg"`` each pair also counts by what exchanging its rows would change NDCG by, in
         the order of the moment: for the top of the list (grades only, criterion ``r`` or trees).
+        Grades below 0 are counted from the lowest of them, those above 60 as 60.
     early_stopping : EarlyStopping or None
         Keep the rounds up to the best one on held-out queries.
     callbacks : list of functions, optional
@@ -117,15 +119,12 @@ class RankBoost(Ranker):
         "criterion": rules.one_of("r", "z", "newton"),
         "cumulative": rules.one_of("signed", True, False),
         "default": rules.one_of("learned", 0, 1),
-        "max_bins": rules.Rule(
-            "an integer from 2 to 255 or None",
-            lambda value: value is None or (rules.at_least(2).test(value) and value <= 255),
-        ),
+        "max_bins": MAX_BINS,
         "weak": rules.either(
             rules.one_of("threshold", "value"), rules.an_instance("a TreeRanking", TreeRanking)
         ),
         "absent": rules.one_of("zero", "abstain"),
-        "smoothing": rules.either(rules.nothing(), rules.between(1e-300, 0.25)),
+        "smoothing": rules.either(rules.nothing(), rules.above_0_up_to(0.25)),
         "weighting": rules.either(rules.nothing(), rules.one_of("ndcg")),
         "early_stopping": rules.either(
             rules.nothing(), rules.an_instance("an EarlyStopping", EarlyStopping)

@@ -22,8 +22,9 @@ from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.levels import Flags, pointers
 
-__all__ = ["Asked", "Gains", "Parts", "Scan", "Weighted", "take_all"]
+__all__ = ["Asked", "Gains", "Parts", "Scan", "Weighted", "take_all", "team_for"]
 
+SMALL = 200_000  # cells of X below which threads cost more than they save
 Asked = tuple[IntArray, IntArray, IntArray]  # features, cuts, defaults
 Parts = list[tuple[int, int]]  # ranges of rows
 
@@ -98,6 +99,11 @@ class Scan(ABC):
                 function(feature)
 
         self._team.map(block, self.blocks)
+
+
+def team_for(X: Any) -> Team:
+    """One thread or all of them, whichever is faster on so many cells."""
+    return Team(1 if X.shape[0] * X.shape[1] < SMALL else None)
 
 
 def take_all(pieces: list[Any]) -> tuple[IntArray, Any]:

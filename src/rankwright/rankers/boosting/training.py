@@ -9,20 +9,19 @@ import numpy as np
 
 from rankwright.feedback import Feedback
 from rankwright.feedback.base import FloatArray
-from rankwright.parallel import Team, n_threads
+from rankwright.parallel import Team
 from rankwright.rankers.boosting.columns import Columns
 from rankwright.rankers.boosting.compact import boost_compactly, is_compact
 from rankwright.rankers.boosting.distribution import PairDistribution
 from rankwright.rankers.boosting.ensemble import Ensemble, one_round
 from rankwright.rankers.boosting.progress import progress_bar
+from rankwright.rankers.boosting.scans import team_for
 from rankwright.rankers.boosting.stopping import HeldOut
 from rankwright.rankers.boosting.trees import TreeRanking
 from rankwright.rankers.boosting.trees.growth import TreeLearner
 from rankwright.rankers.boosting.weak import Round, ThresholdLearner, ValueLearner, WeakLearner
 
 __all__ = ["Trained", "boost"]
-
-SMALL = 200_000  # cells of X below which threads cost more than they save
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,7 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
     held_out = None
     if model.early_stopping is not None:
         feedback, held_out = model.early_stopping.hold_out(X, feedback, type(model).__name__)
-    small = X.shape[0] * X.shape[1] < SMALL
-    with Team(1 if small else n_threads()) as team:
+    with team_for(X) as team:
         grows = isinstance(model.weak, TreeRanking)
         pairs = PairDistribution(
             feedback, X.shape[0], team, want_mass=True, weighting=model.weighting

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.exceptions import DataError
 from rankwright.feedback import Bipartite, Grades
+from rankwright.rankers.losses import ndcg_gains
 
 __all__ = ["GradedPairs", "from_bipartite", "from_grades", "level_discounts"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Factors = list[tuple[FloatArray, FloatArray]]  # (as the upper of a pair, as the lower)
-
-MAX_GRADE = 50  # 2 ** y - 1 stays exact in float64
 
 
 @dataclass(frozen=True)
@@ -115,12 +113,7 @@ def _ndcg_factors(mass: FloatArray, query: IntArray, grade: FloatArray, level: I
 
     (gain_i - gain_j) * (discount_i - discount_j) / ideal DCG, as a sum of four products.
     """
-    if len(grade) and (grade.min() < 0 or grade.max() > MAX_GRADE):
-        raise DataError(
-            f"weighting='ndcg' counts a grade y as a gain of 2 ** y - 1 and found grades from "
-            f"{grade.min():g} to {grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
-        )
-    gain, discount = np.exp2(grade) - 1.0, level_discounts(mass, query)
+    gain, discount = ndcg_gains(grade), level_discounts(mass, query)
     ideal = np.bincount(query, mass * gain * discount)[query] if len(query) else gain
     gain = gain / np.where(ideal > 0, ideal, 1.0)
     g, d, one = gain[level], discount[level], np.ones(len(level))

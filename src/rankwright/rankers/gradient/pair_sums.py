@@ -2,7 +2,7 @@
 
 No pair of grades is ever written out. With margin M the loss of a pair is (M - d)^2 where its
 difference of scores d is below M; the plain hinge smoothed over a width is a difference of two of
-these (see ``newton.py``).
+these (see ``hinge_newton.py``).
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,7 +14,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback import Feedback
 from rankwright.rankers import rules
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.gram import KERNEL_RULES, Gram, dense
+from rankwright.rankers.gram import KERNEL_RULES, Gram, dense, resolve_gamma
 from rankwright.rankers.kernel.sample import FloatArray, Sample
 from rankwright.rankers.kernel.scatter import too_large
 from rankwright.rankers.kernel.stability import StabilityBound
@@ -62,21 +61,11 @@ def problem_of(
 ) -> Problem:
     """Put the kernel together and check that the rows suit it."""
     if gamma == "scale" and kernel in ("rbf", "poly"):
-        gamma = _scale(sample.select(X), sample)
+        gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
     gram = Gram.of(kernel, X, gamma=gamma, degree=degree, coef0=coef0)
     if gram.is_precomputed:
         gram.square(X)
     return Problem(gram, X, sample)
-
-
-def _scale(rows: Any, sample: Sample) -> float:
-    """1 / (n_features * variance of the entries), a row of mass k counting as k rows."""
-    share, d = sample.mass / sample.total, int(rows.shape[1])
-    squares = rows.multiply(rows) if sparse.issparse(rows) else np.square(rows)
-    mean = float(np.sum(share @ rows)) / d
-    spread = float(np.sum(share @ squares)) / d - mean * mean
-    # One value everywhere leaves a rounding error's worth of spread, no scale.
-    return 1.0 / (d * spread) if spread > 1e-12 * mean * mean else 1.0 / d
 
 
 class MagnitudeRanker(Ranker):
@@ -154,6 +143,12 @@ class MagnitudeRanker(Ranker):
             raise ParameterError(
                 f"{type(self).__name__}.stability_bound: the theorem is about one list of rows "
                 f"drawn independently, and this model learned from {self.n_queries_in_} queries."
+            )
+        if round(self.mass_) < 1:
+            raise ParameterError(
+                f"{type(self).__name__}.stability_bound: the theorem is about m graded rows, and "
+                f"the weights of those that this model learned from add up to {self.mass_:g} "
+                "(Pairs are no graded rows). Fit grades, with weights of 1 on average."
             )
         return StabilityBound(
             n_items=round(self.mass_),

@@ -83,7 +83,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         Makes predictions and grades agree in the mean over the training rows.
     cost_ : float
         Mean cost of the training pairs.
-    mass_, kappa_, n_iter_ : weight of all rows, root of the largest K(x, x), rounds or steps
+    mass_, kappa_, n_iter_ : weight of all graded rows, root of the largest K(x, x), rounds or steps
     objective_, gap_ : float or None
         With the absolute loss, the objective and a bound on how far it is above its minimum.
 

@@ -29,7 +29,7 @@ def fit_pairs(ranker: Any, X: Any, pairs: Pairs) -> None:
     problem = ranker._problem(X, everything)
     solver = ranker._choose_solver(problem)
     ranker.n_iter_, ranker.intercept_ = 1, 0.0
-    ranker.mass_, ranker.kappa_ = float(m), problem.kappa
+    ranker.mass_, ranker.kappa_ = 0.0, problem.kappa
     factor = ranker.C / (pairs.total_weight or 1.0)
     if solver == "dual":
         alpha, left = _solve_laplacian(problem.matrix(), pairs, factor)

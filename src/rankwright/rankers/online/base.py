@@ -21,9 +21,10 @@ from rankwright.exceptions import (
 )
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers.base import FloatArray, Ranker
+from rankwright.rankers.declared import as_classes, check_declared_again, codes_of, refuse_grade
 from rankwright.rankers.learned import Learned, floats, integer
-from rankwright.rankers.online.grades import as_classes, codes_of, refuse_grade, visits
 from rankwright.rankers.online.rows import IntArray, Rows, rows_of
+from rankwright.rankers.online.visits import visits
 from rankwright.scoring import Polynomial
 
 __all__ = ["STREAM", "OnlineRanker", "kernels"]
@@ -123,7 +124,7 @@ class OnlineRanker(Ranker):
         self._check_parameters()
         self.n_features_in_, self.n_queries_in_ = int(n_features), 1
         self.__dict__.pop("feature_names_in_", None)
-        self._begin_with(np.unique(as_classes(classes)))
+        self._begin_with(as_classes(classes))
         return self
 
     def predict_expected(self, X: Any) -> FloatArray:
@@ -175,14 +176,10 @@ class OnlineRanker(Ranker):
         values = np.asarray(values, dtype=np.float64)
         if first:
             self.n_queries_in_ = 1
-            declared = np.unique(values if classes is None else as_classes(classes))
+            declared = np.unique(values) if classes is None else as_classes(classes)
             codes_of(declared, values)  # refuse before anything begins
             self._begin_with(declared)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise DataError(
-                f"classes={np.unique(classes).tolist()} differ from those of the first call, "
-                f"{self.classes_.tolist()}. Grades are declared once; fit() begins anew."
-            )
+        check_declared_again(self.classes_, classes)
         codes, order = codes_of(self.classes_, values), np.arange(len(values))
         return self._show_all(X, codes, order, asked, self.n_seen_)
 

@@ -23,7 +23,7 @@ TABLE = ("rules_coef_", "rules_thresholds_", "rules_votes_")
 
 
 class VotedPRank(OnlineRanker):
-    """PRank whose successive rules vote, each as often as it was right before it was changed.
+    """PRank whose successive rules vote, each with the rounds that it survived.
 
     Steadier than the last rule, at the price of keeping them all: prediction costs one product per
     rule. ``max_rules`` bounds that, and the memory, on an endless stream: when all places are taken
@@ -35,10 +35,10 @@ class VotedPRank(OnlineRanker):
     ----------
     max_rules : int or None, default None
         How many past rules are kept; None keeps all that have a vote.
-    count : "right" or "survived", default "right"
-        "right" counts the rounds at which a rule was right; "survived" also the round that it was
-        made for (Freund and Schapire's count, nearer to the figures of the OAP-BPM paper, but
-        with more weight on rules that failed at once).
+    count : "survived" or "right", default "survived"
+        "survived" counts the rounds at which a rule was right and the one that it was made for
+        (Freund and Schapire's count, under which the OAP-BPM paper's figures come out). "right"
+        leaves the latter out, so rules that failed at once have no say and are not kept.
     n_passes, shuffle, random_state : see PRank
 
     Attributes
@@ -68,7 +68,7 @@ class VotedPRank(OnlineRanker):
     """
 
     _rules: ClassVar = {
-        "count": rules.one_of("right", "survived"),
+        "count": rules.one_of("survived", "right"),
         "max_rules": rules.either(rules.nothing(), rules.at_least(1)),
         **PASSES_RULES,
     }
@@ -87,7 +87,7 @@ class VotedPRank(OnlineRanker):
         self,
         *,
         max_rules: int | None = None,
-        count: str = "right",
+        count: str = "survived",
         n_passes: int = 1,
         shuffle: bool = False,
         random_state: Any = None,

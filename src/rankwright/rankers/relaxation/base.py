@@ -14,7 +14,7 @@ from rankwright.feedback import Feedback, Grades, Pairs
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray, Ranker
 from rankwright.rankers.learned import Learned, floats, real
-from rankwright.rankers.relaxation.visits import Visits, grades_of
+from rankwright.rankers.relaxation.visits import Visits
 from rankwright.scoring import Kernel, KernelExpansion, Ordinal, Scorer
 
 __all__ = ["LEARNED", "RULES", "RelaxationRanker"]
@@ -26,7 +26,7 @@ RULES: dict[str, rules.Rule] = {
     "sigma2": rules.positive(),
     "degree": rules.at_least(1),
     "margin": rules.positive(),
-    "step": rules.Rule("a number > 0 and <= 1", rules.between(1e-300, 1.0).test),
+    "step": rules.above_0_up_to(1),
     "n_passes": rules.at_least(1),
     "levels": rules.one_of("binary", "ordinal"),
     "average": rules.a_flag(),
@@ -103,6 +103,3 @@ class RelaxationRanker(Ranker):
         rng = check_random_state(self.random_state) if self.shuffle else None
         for _ in range(self.n_passes):
             yield visits if rng is None else visits.take(rng.permutation(len(visits)))
-
-    def _grades_of(self, feedback: Feedback) -> FloatArray:
-        return grades_of(feedback)

@@ -13,7 +13,7 @@ from rankwright.rankers.gram import dense
 from rankwright.rankers.learned import integer
 from rankwright.rankers.relaxation.base import LEARNED, RULES, RelaxationRanker
 from rankwright.rankers.relaxation.evaluation import Support
-from rankwright.rankers.relaxation.visits import Visits
+from rankwright.rankers.relaxation.visits import Visits, grades_of
 from rankwright.rankers.relaxation.walk import Walk
 
 __all__ = ["KeepRank"]
@@ -120,7 +120,7 @@ class KeepRank(RelaxationRanker):
         rows = dense(X)
         copies = _copies(feedback, len(rows))
         support = Support.of(self._kernel(), rows, len(rows))
-        walk = Walk(self._begin_with(self._grades_of(feedback)), self.margin, self.step)
+        walk = Walk(self._begin_with(grades_of(feedback)), self.margin, self.step)
         dual, drift = np.zeros(len(rows)), np.zeros(len(rows))
         self.n_iter_ = 0
         for visits in self._passes(feedback):

@@ -10,15 +10,16 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError, DegenerateDataWarning
+from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
+from rankwright.rankers.declared import as_classes, check_declared_again, codes_of
 from rankwright.rankers.gram import dense
 from rankwright.rankers.learned import floats, integer, real
 from rankwright.rankers.relaxation.base import LEARNED, RULES, RelaxationRanker
 from rankwright.rankers.relaxation.expansion import Expansion
-from rankwright.rankers.relaxation.visits import Visits
+from rankwright.rankers.relaxation.visits import Visits, grades_of
 from rankwright.rankers.relaxation.walk import Walk
 
 __all__ = ["OnlineKeepRank"]
@@ -135,8 +136,9 @@ class OnlineKeepRank(RelaxationRanker):
         values = np.asarray(y, dtype=np.float64)
         if first:
             self.n_queries_in_ = 1
-            declared = values if classes is None else np.asarray(classes, dtype=np.float64)
-            self._forget(np.unique(declared))
+            declared = np.unique(values) if classes is None else as_classes(classes)
+            codes_of(declared, values)  # refuse before anything begins
+            self._forget(declared)
             if len(self.classes_) < 2:
                 warnings.warn(
                     f"{type(self).__name__}: there is one single grade, hence no order to learn. "
@@ -144,13 +146,14 @@ class OnlineKeepRank(RelaxationRanker):
                     DegenerateDataWarning,
                     stacklevel=2,
                 )
-        self._check_grades(values, classes)
+        check_declared_again(self.classes_, classes)
+        codes_of(self.classes_, values)
         X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
         self._show(dense(X), [Visits.of(Grades(values), self.classes_)])
         return self
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
-        self._forget(self._grades_of(feedback))
+        self._forget(grades_of(feedback))
         self._show(dense(X), self._passes(feedback))
 
     def _forget(self, classes: FloatArray) -> None:
@@ -159,19 +162,6 @@ class OnlineKeepRank(RelaxationRanker):
         self.support_ = np.zeros((0, self.n_features_in_))
         self.last_dual_coef_, self.drift_ = np.zeros(0), np.zeros(0)
         self.n_seen_, self.n_violations_, self.error_, self.unit_ = 0.0, 0, 0.0, 0.0
-
-    def _check_grades(self, values: FloatArray, classes: Any) -> None:
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise DataError(
-                f"classes={np.unique(classes).tolist()} differ from those of the first call, "
-                f"{self.classes_.tolist()}. Grades are declared once; fit() begins anew."
-            )
-        odd = np.flatnonzero(~np.isin(values, self.classes_))
-        if len(odd):
-            raise DataError(
-                f"grade {values[odd[0]]:g} was not declared; known are {self.classes_.tolist()}. "
-                "Declare every grade of the stream: partial_fit(X, y, classes=[...])."
-            )
 
     def _show(self, rows: FloatArray, passes: Any) -> None:
         walk = Walk(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwright.feedback import Feedback, Grades, Pairs
 
-__all__ = ["Visits"]
+__all__ = ["Visits", "grades_of"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -69,6 +69,6 @@ class Visits:
 def grades_of(feedback: Feedback) -> FloatArray:
     """All grades that occur with a weight above zero, ascending; none in a list of pairs."""
     found = [
-        term.y[term.row_weight > 0] for factor, term in feedback.terms() if isinstance(term, Grades)
+        term.y[term.row_weight > 0] for _, term in feedback.terms() if isinstance(term, Grades)
     ]
     return np.unique(np.concatenate([np.zeros(0), *found]))

@@ -40,10 +40,7 @@ class Ensemble(SupportedRanker):
     _rules: ClassVar = {
         "base": rules.either(rules.nothing(), rules.an_instance("an online ranker", RuleRanker)),
         "n_members": rules.at_least(1),
-        "tau": rules.Rule(
-            "a number > 0 and <= 1",
-            lambda value: rules.between(0, 1).test(value) and value > 0,
-        ),
+        "tau": rules.above_0_up_to(1),
         "sampling": rules.one_of("bernoulli", "poisson"),
         "random_state": rules.a_seed(),
     }

@@ -1,0 +1,48 @@
+"""The grades of a stream: declared once, at the first call, then looked up."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.exceptions import DataError
+
+__all__ = ["as_classes", "check_declared_again", "codes_of", "refuse_grade"]
+
+FloatArray = NDArray[np.float64]
+
+
+def as_classes(classes: Any) -> FloatArray:
+    """Declared grades, checked: ascending, each once."""
+    values = np.asarray(list(classes), dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise DataError(f"classes={classes!r}: give the grades of the stream, finite numbers.")
+    return np.unique(values)
+
+
+def check_declared_again(known: FloatArray, classes: Any) -> None:
+    """Refuse other grades than those of the first call; None declares nothing."""
+    if classes is not None and not np.array_equal(np.unique(classes), known):
+        raise DataError(
+            f"classes={np.unique(classes).tolist()} differ from those of the first call, "
+            f"{known.tolist()}. Grades are declared once; fit() begins anew."
+        )
+
+
+def codes_of(classes: FloatArray, values: FloatArray) -> NDArray[np.int64]:
+    """The place of each grade among the declared ones."""
+    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    odd = np.flatnonzero(classes[codes] != values)
+    if len(odd):
+        refuse_grade(classes, values[odd[0]])
+    return codes.astype(np.int64)
+
+
+def refuse_grade(classes: FloatArray, value: float) -> NoReturn:
+    """Say which grade was not declared, and how to declare it."""
+    raise DataError(
+        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare every grade of "
+        "the stream at the first call: partial_fit(X, y, classes=[...])."
+    )
