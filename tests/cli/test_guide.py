@@ -87,7 +87,10 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
     return {"rw": rw, **names, "model": model, "other": other}
 
 
-PAGES = ["feedback.md", "fusion.md", "magnitude.md", "metrics.md", "model_files.md", "rankers.md"]
+PAGES = [
+    *("feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
+    *("model_files.md", "rankers.md", "recommend.md"),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

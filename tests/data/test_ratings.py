@@ -80,6 +80,28 @@ def test_a_frame_without_the_column_says_which_it_has():
         Ratings.from_frame(pd.DataFrame(ROWS), value="stars")
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_frame_are_found_by_their_usual_names(make) -> None:
+    frame = make({"userId": ["u", "v"], "movie_id": [7, 8], "rating": [5.0, 3.0], "other": [1, 2]})
+    assert as_dict(Ratings.from_frame(frame)) == {("u", 7): 5.0, ("v", 8): 3.0}
+
+
+def test_a_frame_without_a_usual_name_says_what_to_give() -> None:
+    with pytest.raises(DataError, match=r"no column for the user; it has .*Give user=name"):
+        Ratings.from_frame(pd.DataFrame({"who": [1], "item": [2], "value": [3]}))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.uint32, np.uint64])
+def test_whole_number_ids_are_int64_whatever_their_width(dtype) -> None:
+    ratings = Ratings.from_arrays(np.array([1, 2], dtype), np.array([3, 4], dtype), [5, 4])
+    assert ratings.users.dtype == ratings.items.dtype == np.int64
+
+
+def test_ids_beyond_int64_stay_as_they_are() -> None:
+    ratings = Ratings.from_arrays(np.array([1, 2**63 + 1], np.uint64), [3, 4], [5, 4])
+    assert ratings.users.tolist() == [1, 2**63 + 1]
+
+
 @pytest.mark.parametrize(
     "rule, expected", [("first", [1, 2]), ("last", [2, 5]), ("mean", [2, 3]), ("keep", [1, 2, 5])]
 )
@@ -104,7 +126,7 @@ def test_arrays_cannot_be_written_and_the_callers_own_still_can():
 @pytest.mark.parametrize(
     "user, item, value, message",
     [
-        ([1, 2], [1], [1, 2], "item must hold one whole number for each of 2"),
+        ([1, 2], [1], [1, 2], "user has 2 entries and item 1: give one of each"),
         ([1], [1], [float("nan")], "value is nan in row 0"),
         ([1], [1], [float("inf")], "value is inf in row 0"),
         ([1], [1], ["five"], "not a number"),

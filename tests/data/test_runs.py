@@ -89,6 +89,20 @@ def test_ids_are_compared_as_text_whatever_their_type():
     assert aligned.y.tolist() == [2.0]
 
 
+def test_a_run_and_qrels_may_be_dictionaries_as_pytrec_eval_has_them():
+    run, qrels = {"q": {"a": 0.5, "b": 0.9}}, {"q": {"a": 1, "c": 2}}
+    plain = align(run, qrels)
+    made = align(Run.from_dict(run), Qrels.from_dict(qrels))
+    assert [each.tolist() for each in plain] == [each.tolist() for each in made]
+
+
+@pytest.mark.parametrize("nested", [[1, 2], 7, None, {"q": ["a", "b"]}, {"q": None}, {"a": 0.5}])
+@pytest.mark.parametrize("make", [Run.from_dict, Qrels.from_dict])
+def test_what_is_no_dictionary_of_dictionaries_is_refused(make, nested):
+    with pytest.raises(DataError, match=r"is not \{query: \{document: number\}\}"):
+        make(nested)
+
+
 def test_single_precision_makes_the_ties_that_trec_eval_sees():
     run = Run.from_dict({"q": {"a": 1.0 + 1e-12, "b": 1.0}})
     assert run.docs[run.doc[run.order]].tolist() == ["a", "b"]

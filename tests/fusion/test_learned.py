@@ -152,12 +152,22 @@ def test_bad_input_is_refused_by_name() -> None:
         rw.LearnedFusion(features="place").fit(runs, {"q": {"a": 1}})
     with pytest.raises(ParameterError, match="a rankwright ranker"):
         rw.LearnedFusion(ranker="RankBoost").fit(runs, {"q": {"a": 1}})
+    with pytest.raises(ParameterError, match="a rankwright ranker"):
+        rw.LearnedFusion(ranker=rw.RankBoost).fit(runs, {"q": {"a": 1}})
+    for qrels in ([1, 2], {"q": 1}, rw.Pairs([0], [1])):
+        with pytest.raises(DataError, match=r"is not \{query: \{document: number\}\}"):
+            rw.LearnedFusion().fit(runs, qrels)
     with pytest.raises(DataError, match="no query of the runs was judged"):
         rw.LearnedFusion().fit(runs, {"other": {"a": 1}})
     with pytest.raises(DataError, match="none of the 1 preferences"):
         rw.LearnedFusion().fit_preferences(runs, [("other", "a", "b")])
     with pytest.raises(DataError, match="better doc, worse doc"):
         rw.LearnedFusion().fit_preferences(runs, [("q", "a")])
+    for preference in ("qab", 7, ("q", "a", "b", "much")):
+        with pytest.raises(DataError, match="better doc, worse doc"):
+            rw.LearnedFusion().fit_preferences(runs, [preference])
+    with pytest.raises(DataError, match="got Pairs: give a list"):
+        rw.LearnedFusion().fit_preferences(runs, rw.Pairs([0], [1]))
     ranker = rw.Regression().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(ParameterError, match="1 features and 2 engines"):
         rw.LearnedFusion.from_ranker(ranker, ["one", "two"])

@@ -229,6 +229,33 @@ def test_bad_input_is_refused_by_name() -> None:
     with pytest.raises(DataError, match="'other' is not in both"):
         rw.fuse([run], weights={"same": 1, "other": 2})
 
+    with pytest.raises(ParameterError, match="one finite number"):
+        rw.fuse([run], weights="much")
+    with pytest.raises(ParameterError, match="norm='softmax'"):
+        rw.fuse([run], "rrf", norm="softmax")
+    with pytest.raises(DataError, match=r"\('a', 3.0\) in a list .* \{query: \{doc: score\}\}"):
+        rw.fuse([{"q": [("a", 3.0), ("b", 1.0)]}])
+    with pytest.raises(DataError, match=r"around several stands \[run, run\]"):
+        rw.fuse(ONE)
+
+
+def test_a_run_given_in_the_wrong_place_is_not_printed_whole() -> None:
+    run = {"q": {f"doc-{i}": float(i) for i in range(10_000)}}
+    with pytest.raises(ParameterError, match="use one of sum, mnz") as caught:
+        rw.fuse(run, run)
+    assert len(str(caught.value)) < 300
+
+
+def test_runs_that_were_given_no_name_are_named_by_place() -> None:
+    runs = [rw.Run.from_dict(ONE), rw.Run.from_dict(TWO)]
+    assert [run.name for run in as_runs(runs)] == ["run-0", "run-1"]
+    assert rw.fuse(runs).to_dict() == rw.fuse([ONE, TWO]).to_dict()
+
+
+def test_names_of_runs_and_weights_are_compared_as_text() -> None:
+    by_name = rw.fuse({1: ONE, 2: TWO}, "sum", weights={2: 3.0, 1: 0.5})
+    assert by_name.to_dict() == rw.fuse([ONE, TWO], "sum", weights=[0.5, 3.0]).to_dict()
+
 
 def _order(run: rw.Run) -> list:
     return run.docs[run.doc[run.order]].tolist()

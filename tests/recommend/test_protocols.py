@@ -10,6 +10,7 @@ from rankwright.data.splits import halve_users
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend.problem import ReferenceUsers
 from rankwright.recommend.protocols import (
+    assess,
     compare_rankers,
     density_bins,
     split_by_time,
@@ -85,3 +86,22 @@ def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
         missing={"normalised regression": "standard"},
     )
     assert all(scores["Disagreement"] < 0.47 for scores in found.values())
+
+
+@pytest.mark.parametrize("targets", [[], [150], [-1], ["u1"], [[0]]])
+def test_targets_must_be_numbers_of_users(sample, targets) -> None:
+    halves = halve_users(sample.ratings.user, random_state=0)
+    with pytest.raises(DataError, match=r"targets=.*places in ratings.users \(0 \.\. 149\)"):
+        compare_rankers(sample.ratings, halves, {"guess": None}, targets, [1, 2])
+
+
+def test_targets_may_be_a_list(sample) -> None:
+    halves = halve_users(sample.ratings.user, random_state=0)
+    found = compare_rankers(sample.ratings, halves, {"guess": None}, [3, 4], [1, 2])
+    assert found["guess"]["Disagreement"] == 0.5
+
+
+def test_one_measure_may_be_given_by_its_name(sample, split) -> None:
+    model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0)
+    found = assess(model, sample.ratings, split, "NDCG@10")
+    assert 0 < found["NDCG@10"] <= 1

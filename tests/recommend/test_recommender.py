@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
 
 import rankwright as rw
@@ -62,6 +63,7 @@ def test_somebody_new_with_the_ratings_of_a_user_gets_the_same_list(model, sampl
         )
     )
     assert model.recommend_new(mine) == model.recommend(7)
+    np.testing.assert_array_equal(model.scores(mine, [3, 4]), model.scores(7, [3, 4]))
 
 
 def test_all_users_at_once_get_what_each_gets_alone(model, sample) -> None:
@@ -100,7 +102,17 @@ def test_reasons_name_viewers_who_rated_the_item_and_own_ratings(model, sample) 
         given = dict(zip(sample.ratings.item[rows], sample.ratings.value[rows], strict=True))
         assert given[item] == viewer.rating
     assert reasons.ratings
-    assert "because these viewers" in str(reasons)
+    assert "because these viewers, who agree with you" in str(reasons)
+
+
+def test_what_a_rating_adds_is_how_far_the_score_falls_without_it(model, sample) -> None:
+    rows = sample.ratings.rows_of(5)
+    mine = dict(zip(sample.ratings.item[rows], sample.ratings.value[rows], strict=True))
+    item = model.recommend(5)[0].item
+    for reason in model.explain(5, item).ratings:
+        rest = {film: value for film, value in mine.items() if film != reason.item}
+        fallen = model.explain(5, item).score - model.explain(rest, item).score
+        assert reason.added == pytest.approx(fallen)
 
 
 def test_reasons_of_a_ranker_say_by_how_much_each_viewer_moves_the_score(sample) -> None:
@@ -111,14 +123,123 @@ def test_reasons_of_a_ranker_say_by_how_much_each_viewer_moves_the_score(sample)
     assert moved == pytest.approx(reasons.score - mean)
 
 
+def test_viewers_of_a_ranker_are_not_said_to_agree_and_all_of_them_count(sample) -> None:
+    ranker = rw.RankBoost(n_rounds=5)
+    model = rw.Recommender(ranker=ranker, n_reference=150, random_state=0).fit(sample.ratings)
+    reasons = model.explain(5, model.recommend(5)[0].item, n=1000)
+    assert reasons.viewers
+    assert all(viewer.weight != 0 for viewer in reasons.viewers)
+    assert "agree" not in str(reasons)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5])
+def test_no_reason_at_all_is_refused(model, n) -> None:
+    with pytest.raises(ParameterError, match=r"explain\(n=.*n must be an integer >= 1"):
+        model.explain(5, 3, n=n)
+
+
+def test_of_equal_scores_comes_first_what_everybody_likes() -> None:
+    users, items, values = zip(
+        *[("ann", "A", 5), ("ann", "B", 1), ("bob", "A", 5), ("bob", "B", 1)],
+        *[("cat", "dull", 1), ("cat", "fine", 5), ("dan", "dull", 1), ("dan", "fine", 5)],
+        strict=True,
+    )
+    ratings = rw.Ratings.from_arrays(users, items, values)
+    model = rw.Recommender(ranker=rw.RankBoost(n_rounds=3), random_state=0).fit(ratings)
+    best = model.recommend_new({"A": 5, "B": 1})
+    assert best[0].score == best[1].score
+    assert [each.item for each in best] == ["fine", "dull"]
+
+
+def test_where_nobody_prefers_anything_the_most_rated_items_come_first() -> None:
+    ratings = rw.Ratings.from_arrays([1, 1, 2, 2, 3, 4], list("ABACCA"), [1.0] * 6)
+    with pytest.warns(DegenerateDataWarning, match="what most people rated comes first"):
+        model = rw.Recommender(ranker=rw.VSIM(), random_state=0).fit(ratings)
+    with pytest.warns(DegenerateDataWarning):
+        assert [each.item for each in model.recommend_new({})] == ["A", "C", "B"]
+
+
+def test_the_seed_of_the_recommender_seeds_a_ranker_that_draws_at_random(sample) -> None:
+    ranker = rw.OAPBPM()
+    model = rw.Recommender(ranker=ranker, n_reference=20, random_state=0).fit(sample.ratings)
+    again = rw.Recommender(ranker=ranker, n_reference=20, random_state=0).fit(sample.ratings)
+    assert model.recommend(5) == model.recommend(5) == again.recommend(5)
+
+
+def test_a_seed_of_the_rankers_own_stays(sample) -> None:
+    one, two = (
+        rw.Recommender(ranker=rw.OAPBPM(random_state=7), n_reference=150, random_state=seed)
+        for seed in (0, 1)
+    )
+    assert one.fit(sample.ratings).recommend(5) == two.fit(sample.ratings).recommend(5)
+
+
 def test_an_unknown_user_is_refused_with_advice(model) -> None:
     with pytest.raises(DataError, match=r"'zoe' is not one of the 150 users.*recommend_new"):
         model.recommend("zoe")
 
 
-def test_an_unknown_item_is_refused_by_name(model) -> None:
-    with pytest.raises(DataError, match="item 'Solaris' is not one of the 80 known"):
-        model.recommend_new({"Solaris": 5})
+def test_what_cannot_be_a_user_is_refused_as_unknown(model) -> None:
+    with pytest.raises(DataError, match=r"user \[3\] is not one of the 150 users"):
+        model.recommend([3])
+
+
+@pytest.mark.parametrize("users", [["zoe"], [3.5], [10**9], 3])
+def test_all_users_at_once_are_those_of_the_data(model, users) -> None:
+    with pytest.raises(DataError, match=r"is not one of the 150 users|give one id per row"):
+        model.recommend_all(n=1, users=users)
+
+
+def test_a_longer_name_is_another_user() -> None:
+    ratings = rw.Ratings.from_arrays(["u1", "u2", "u2"], list("AAB"), [5, 4, 3])
+    model = rw.Recommender(random_state=0).fit(ratings)
+    with pytest.raises(DataError, match="user 'u1x' is not one of"):
+        model.recommend_all(users=["u1x"])
+
+
+def test_users_may_come_from_a_generator(model) -> None:
+    assert list(model.recommend_all(n=1, users=(user for user in [3, 4]))) == [3, 4]
+
+
+def test_an_unknown_item_is_refused_by_name_with_an_example_of_a_known_one(model) -> None:
+    message = r"item 'Solaris' is not one of the 80 items of the data, such as 0\. Leave it out"
+    for ask in (
+        lambda: model.recommend_new({"Solaris": 5}),
+        lambda: model.explain(3, "Solaris"),
+        lambda: model.scores(3, ["Solaris"]),
+    ):
+        with pytest.raises(DataError, match=message):
+            ask()
+
+
+def test_a_rating_far_from_the_scale_of_the_data_is_taken_with_a_warning(model) -> None:
+    with pytest.warns(rw.exceptions.RankwrightWarning, match=r"rated 90, .* lie in 1 \.\. 5"):
+        assert len(model.recommend_new({3: 90, 4: 2}, n=2)) == 2
+
+
+def test_a_rating_a_little_beyond_those_of_the_data_is_taken_as_it_is(model) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.recommend_new({3: 5.5, 4: 0}, n=2)
+
+
+def test_a_class_is_not_a_ranker(sample) -> None:
+    with pytest.raises(ParameterError, match="ranker must be None or a ranker"):
+        rw.Recommender(ranker=rw.RankBoost).fit(sample.ratings)
+
+
+def test_a_classifier_with_a_score_for_each_class_is_refused(sample) -> None:
+    model = rw.Recommender(ranker=LinearDiscriminantAnalysis(), n_reference=5, random_state=0)
+    with pytest.raises(ParameterError, match="gives one score each"):
+        model.fit(sample.ratings).recommend(3)
+
+
+def test_warnings_point_at_the_line_that_asked(sample) -> None:
+    model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0).fit(sample.ratings)
+    for ask in (model.recommend_new, model.scores, lambda mine: model.explain(mine, 3)):
+        with pytest.warns(rw.exceptions.RankwrightWarning) as caught:
+            ask({3: 100})  # which is beyond the scale, and no preference
+        assert [each.filename for each in caught] == [__file__] * 2
 
 
 @pytest.mark.parametrize("rating", [float("nan"), float("inf"), "good", None, [5]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,10 @@ class Aligned(NamedTuple):
     docid: NDArray[Any]
 
 
-def align(run: Run, qrels: Qrels, *, queries: str = "qrels") -> Aligned:
+Nested = Mapping[Any, Mapping[Any, Any]]
+
+
+def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -> Aligned:
     """Put a run and its qrels side by side, one row for each document retrieved or judged.
 
     Inside a query the retrieved documents come first, in trec_eval's order (so that the stable
@@ -37,22 +40,22 @@ def align(run: Run, qrels: Qrels, *, queries: str = "qrels") -> Aligned:
 
     Parameters
     ----------
-    run : Run
-    qrels : Qrels
+    run : Run, or {query: {doc: score}}
+    qrels : Qrels, or {query: {doc: grade}}
     queries : {"qrels", "both"}, default="qrels"
         Every query that was judged (one missing from the run found nothing), or, as trec_eval
         does without ``-c``, only those in both.
 
     Examples
     --------
-    >>> run = Run.from_dict({"q1": {"d1": 0.5, "d2": 0.9}})
-    >>> qrels = Qrels.from_dict({"q1": {"d1": 1, "d7": 2}})
-    >>> aligned = align(run, qrels)
+    >>> aligned = align({"q1": {"d1": 0.5, "d2": 0.9}}, {"q1": {"d1": 1, "d7": 2}})
     >>> aligned.docid.tolist(), aligned.scores.tolist(), aligned.y.tolist()
     (['d2', 'd1', 'd7'], [0.9, 0.5, -inf], [0.0, 1.0, 2.0])
     """
     if queries not in ("qrels", "both"):
         raise ParameterError(f'align(queries={queries!r}): use "qrels" or "both".')
+    run = run if isinstance(run, Run) else Run.from_dict(run)
+    qrels = qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)
     pairs = _Pairs(qrels, [run])
     rows = run.order[pairs.known(run)[run.order]]
     found = pairs.keys(run)[rows]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwright.data.arrays import as_column, first_repeat, read_only, row_numbers
 from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
+from rankwright.data.ratings_columns import column_of
 from rankwright.data.vocabulary import Vocabulary, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
@@ -79,8 +80,13 @@ class Ratings:
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
             What to do where a user rated an item more than once.
         """
-        user_number, users = encode(as_ids(user, "user"), "user")
-        item_number, items = encode(as_ids(item, "item"), "item")
+        user_number, users = encode(_in_int64(as_ids(user, "user")), "user")
+        item_number, items = encode(_in_int64(as_ids(item, "item")), "item")
+        if len(user_number) != len(item_number):
+            raise DataError(
+                f"user has {len(user_number)} entries and item {len(item_number)}: give one of "
+                "each per rating."
+            )
         value = as_column(value, "value", len(user_number))
         ratings = cls(users, items, user_number, item_number, value, time)
         return settle_duplicates(ratings, duplicates)
@@ -90,25 +96,39 @@ class Ratings:
         cls,
         frame: Any,
         *,
-        user: str = "user",
-        item: str = "item",
-        value: str = "value",
+        user: str | None = None,
+        item: str | None = None,
+        value: str | None = None,
         time: str | None = None,
         duplicates: str = "error",
     ) -> Ratings:
         """Three or four columns of a pandas, polars, pyarrow or any other data frame.
 
+        Parameters
+        ----------
+        frame : data frame
+        user, item, value : str or None
+            Names of columns; None looks for the usual ones (``userId``, ``movie_id``, ``rating``
+            and so on).
+        time : str or None
+            The column of times, numbers; None: there is none.
+        duplicates : as for :meth:`from_arrays`
+
+        Examples
+        --------
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"who": [1, 2], "film": [7, 7], "stars": [4.5, 3.0]})
-        >>> Ratings.from_frame(frame, user="who", item="film", value="stars").value
+        >>> Ratings.from_frame(frame, user="who").value
         array([4.5, 3. ])
         """
         table = columns_of(frame)
-        names = [name for name in (user, item, value, time) if name is not None]
-        missing = [name for name in names if name not in table]
-        if missing:
-            raise DataError(f"the frame has no column {missing[0]!r}; it has {list(table)}.")
-        return cls.from_arrays(*(table[name] for name in names), duplicates=duplicates)
+        names = {"user": user, "item": item, "value": value, "time": time}
+        columns = {
+            role: column_of(table, role, name)
+            for role, name in names.items()
+            if role != "time" or name is not None
+        }
+        return cls.from_arrays(**columns, duplicates=duplicates)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -210,6 +230,12 @@ class Ratings:
         if len(self):
             words.append(f"values {self.value.min():g} to {self.value.max():g}")
         return f"Ratings({', '.join(words)})"
+
+
+def _in_int64(ids: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers in the one width that model files hold, where they fit; other ids as given."""
+    fits = ids.dtype.kind in "iu" and int(ids.max(initial=0)) <= np.iinfo(np.int64).max
+    return ids.astype(np.int64, copy=False) if fits else ids
 
 
 def _as_numbers(values: Any, name: str, n_rows: int, n_ids: int) -> IntArray:

@@ -18,6 +18,7 @@ from rankwright.data.fields import (
 from rankwright.data.frames import read_parquet
 from rankwright.data.numeric import parse_numeric
 from rankwright.data.ratings import Ratings, first_twice, settle_duplicates
+from rankwright.data.ratings_columns import usual_place
 from rankwright.data.text import Text
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, ParameterError
@@ -25,17 +26,6 @@ from rankwright.exceptions import DataError, ParameterError
 __all__ = ["read_csv_ratings", "read_parquet_ratings", "settle_in_file"]
 
 Column = str | int | None
-
-# Names as they are commonly written, in lower case and without signs between the words.
-_USUAL_NAMES = {
-    "user": ("user", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid"),
-    "item": (
-        *("item", "itemid", "iid", "movie", "movieid", "film", "filmid", "product", "productid"),
-        *("book", "bookid", "isbn", "asin", "joke", "jokeid"),
-    ),
-    "value": ("value", "rating", "score", "stars", "points", "bookrating", "overall"),
-    "time": ("time", "timestamp", "unixreviewtime"),
-}
 
 
 def read_csv_ratings(
@@ -158,7 +148,7 @@ def _header(first: list[str], chosen: dict[str, Column]) -> list[str] | None:
     """The names in the first row, or None where that is a rating already."""
     if any(isinstance(column, str) for column in chosen.values()):
         return first
-    if _usual_place("value", first) is not None:
+    if usual_place("value", first) is not None:
         return first
     place = chosen["value"] if isinstance(chosen["value"], int) else 2
     return None if place < len(first) and is_number(first[place]) else first
@@ -188,10 +178,5 @@ def _place(role: str, column: Column, names: list[str], at: int, n_columns: int)
     if column is not None:
         return column if 0 <= column < n_columns else None
     if names:
-        return _usual_place(role, names)
+        return usual_place(role, names)
     return at if at < n_columns else None
-
-
-def _usual_place(role: str, names: Sequence[str]) -> int | None:
-    plain = [re.sub(r"[^a-z]", "", name.lower()) for name in names]
-    return next((plain.index(name) for name in _USUAL_NAMES[role] if name in plain), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from reprlib import repr as short
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -222,6 +223,9 @@ def _encoded(qid: Any, docid: Any) -> tuple[NDArray[Any], NDArray[Any], IntArray
 
 
 def _flattened(nested: Mapping[Any, Mapping[Any, Any]]) -> tuple[list[Any], list[Any], list[Any]]:
+    inner = nested.values() if isinstance(nested, Mapping) else [nested]
+    if not all(isinstance(listed, Mapping) for listed in inner):
+        raise DataError(f"{short(nested)} is not {{query: {{document: number}}}}: write it so.")
     rows = [(q, d, value) for q, listed in nested.items() for d, value in listed.items()]
     qid, docid, values = zip(*rows, strict=True) if rows else ((), (), ())
     return list(qid), list(docid), list(values)

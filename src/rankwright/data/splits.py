@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from rankwright.data.arrays import as_column
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
 
-__all__ = ["Split", "fold_queries", "halve_users", "leave_out", "split_queries"]
+__all__ = ["Split", "fold_queries", "halve_users", "leave_out", "need_a_share", "split_queries"]
 
 IntArray = NDArray[np.int64]
 Seed = int | np.random.Generator | None
@@ -42,8 +43,7 @@ def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None
     (array([1, 3]), array([0, 2]))
     """
     queries = Queries.from_ids(qid)
-    if not 0 < test_size < 1:
-        raise ParameterError(f"test_size={test_size}: test_size must lie between 0 and 1.")
+    need_a_share(test_size)
     _need_queries(queries, 2)
     n_test = min(max(round(test_size * queries.n_queries), 1), queries.n_queries - 1)
     shuffled = np.random.default_rng(random_state).permutation(queries.n_queries)
@@ -66,8 +66,7 @@ def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> li
     [[3], [0, 1], [2]]
     """
     queries = Queries.from_ids(qid)
-    if n_folds < 2:
-        raise ParameterError(f"n_folds={n_folds}: n_folds must be an integer >= 2.")
+    _need_at_least(2, "n_folds", n_folds)
     _need_queries(queries, n_folds)
     fold = np.empty(queries.n_queries, dtype=np.int64)
     shuffled = np.random.default_rng(random_state).permutation(queries.n_queries)
@@ -114,8 +113,7 @@ def leave_out(
     >>> leave_out([7, 7, 7, 8], time=[30, 10, 20, 10]).test
     array([0])
     """
-    if n_left_out < 1:
-        raise ParameterError(f"n_left_out={n_left_out}: n_left_out must be an integer >= 1.")
+    _need_at_least(1, "n_left_out", n_left_out)
     users = Queries.from_ids(user)
     if time is None:
         key = np.random.default_rng(random_state).uniform(size=users.n_items)
@@ -143,3 +141,14 @@ def _need_queries(queries: Queries, least: int) -> None:
         raise ParameterError(
             f"{queries.n_queries} queries cannot be cut into {least} parts: give more queries."
         )
+
+
+def _need_at_least(low: int, name: str, given: Any) -> None:
+    if not isinstance(given, Integral) or given < low:
+        raise ParameterError(f"{name}={given!r}: {name} must be an integer >= {low}.")
+
+
+def need_a_share(test_size: Any) -> None:
+    """Refuse a share of the rows that leaves nothing on one side."""
+    if not isinstance(test_size, float | np.floating) or not 0 < test_size < 1:
+        raise ParameterError(f"test_size={test_size!r}: test_size must lie between 0 and 1.")

@@ -19,6 +19,7 @@ from rankwright.fusion.lists import as_runs
 from rankwright.fusion.normalize import NORMS, normalized
 from rankwright.fusion.pool import Pool
 from rankwright.rankers.boosting.rankboost import RankBoost
+from rankwright.rankers.rules import number
 
 __all__ = ["LearnedFusion"]
 
@@ -175,7 +176,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
                 f"LearnedFusion(features={self.features!r}): features must be one of "
                 f"{', '.join(FEATURES)}."
             )
-        if self.ranker is not None and not hasattr(self.ranker, "fit_feedback"):
+        unfit = isinstance(self.ranker, type) or not hasattr(self.ranker, "fit_feedback")
+        if self.ranker is not None and unfit:
             raise ParameterError(
                 f"LearnedFusion(ranker={self.ranker!r}): ranker must be a rankwright ranker, such "
                 "as RankBoost(default=0)."
@@ -230,13 +232,29 @@ def _rows(pool: Pool, query: IntArray, doc: IntArray) -> IntArray:
     return np.where(found, place, -1)
 
 
-def _pairs(pool: Pool, preferences: Iterable[Any]) -> Pairs:
-    rows = [(*row, 1.0) if len(row) == 3 else tuple(row) for row in map(tuple, preferences)]
-    bad = next((row for row in rows if len(row) != 4), None)
-    if bad is not None:
+def _listed(preferences: Any) -> list[Any]:
+    if not isinstance(preferences, Iterable):
         raise DataError(
-            f"preference {bad!r}: write (query, better doc, worse doc) or (..., weight)."
+            f"LearnedFusion.fit_preferences got {type(preferences).__name__}: give a list of "
+            "(query, better doc, worse doc)."
         )
+    return list(preferences)
+
+
+def _preference(row: Any) -> tuple[Any, ...]:
+    """(query, better doc, worse doc, weight)."""
+    parts = () if isinstance(row, str) or not isinstance(row, Iterable) else tuple(row)
+    if len(parts) == 3:
+        return (*parts, 1.0)
+    if len(parts) != 4 or not number().test(parts[3]):
+        raise DataError(
+            f"preference {row!r}: write (query, better doc, worse doc) or (..., weight)."
+        )
+    return parts
+
+
+def _pairs(pool: Pool, preferences: Iterable[Any]) -> Pairs:
+    rows = [_preference(row) for row in _listed(preferences)]
     query, doc = _numbers(pool.queries), _numbers(pool.docs)
     of_query = np.array([query.get(str(row[0]), -1) for row in rows], np.int64)
     upper, lower = (

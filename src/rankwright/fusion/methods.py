@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from rankwright.data.runs import Run
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.fusion import by_rank, by_score
 from rankwright.fusion.lists import as_runs
-from rankwright.fusion.normalize import normalized
+from rankwright.fusion.normalize import NORMS, normalized
 from rankwright.fusion.pool import Pool
 from rankwright.rankers import rules
 
@@ -80,8 +81,9 @@ def fuse(
     >>> fuse(lists, "borda").to_dict()
     {0: {'a': 8.5, 'b': 11.0, 'c': 5.0, 'd': 5.5}}
     """
-    if method not in METHODS:
-        raise ParameterError(f"fuse(method={method!r}): use one of {', '.join(METHODS)}.")
+    for option, value, known in (("method", method, METHODS), ("norm", norm, tuple(NORMS))):
+        if value not in known:  # a tuple: what cannot be hashed, such as a run, is no error in it
+            raise ParameterError(f"fuse({option}={short(value)}): use one of {', '.join(known)}.")
     rules.number(low=0).check("fuse", "k", k)
     checked = as_runs(runs)
     weight = _weights(weights, [run.name for run in checked], method)
@@ -104,14 +106,19 @@ def _weights(given: Any, names: list[str], method: str) -> FloatArray:
             f"{', '.join(m for m in METHODS if m not in UNWEIGHTED)}."
         )
     if isinstance(given, Mapping):
-        odd = sorted(set(names).symmetric_difference(map(str, given)))
+        named = {str(name): weight for name, weight in given.items()}
+        odd = sorted(set(names).symmetric_difference(named))
         if odd:
             raise DataError(f"weights: {odd[0]!r} is not in both the weights and the runs.")
-        given = [given[name] for name in names]
-    weights = np.asarray(given, dtype=np.float64)
+        given = [named[name] for name in names]
+    try:
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):  # not numbers: refused below
+        weights = np.full(len(names), np.nan)
     if weights.shape != (len(names),) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ParameterError(
-            f"fuse(weights={given!r}): give one finite number >= 0 for each of {len(names)} runs."
+            f"fuse(weights={short(given)}): give one finite number >= 0 for each of {len(names)} "
+            "runs."
         )
     if not weights.any():
         raise ParameterError("fuse(weights=...): all weights are 0. Give at least one above 0.")

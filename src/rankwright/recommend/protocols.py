@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright.data.ratings import Ratings
-from rankwright.data.splits import Seed, Split
+from rankwright.data.splits import Seed, Split, need_a_share
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.metrics.evaluate import evaluate
 from rankwright.parallel import map_blocks, n_threads
@@ -86,7 +87,10 @@ def density_bins(
 
 
 def assess(
-    recommender: Any, ratings: Ratings, split: Split, measures: Iterable[Any] = ("Disagreement",)
+    recommender: Any,
+    ratings: Ratings,
+    split: Split,
+    measures: str | Iterable[Any] = ("Disagreement",),
 ) -> Any:
     """Fit on the training rows, score the test rows, measure inside each user.
 
@@ -96,16 +100,16 @@ def assess(
     """
     fitted = recommender.fit(ratings.take(split.train))
     asked = ratings.take(split.test)
-    return evaluate(fitted.predict_ratings(asked), asked.value, asked.user, list(measures))
+    return evaluate(fitted.predict_ratings(asked), asked.value, asked.user, measures)
 
 
 def compare_rankers(
     ratings: Ratings,
     split: Split,
     rankers: Mapping[str, Any],
-    targets: IntArray,
-    reference: IntArray,
-    measures: Iterable[Any] = PAPER_MEASURES,
+    targets: ArrayLike,
+    reference: ArrayLike,
+    measures: str | Iterable[Any] = PAPER_MEASURES,
     missing: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The paper's protocol: for each target user, each ranker learns and is tested.
@@ -128,7 +132,9 @@ def compare_rankers(
     -------
     results : name -> scores of :func:`rankwright.evaluate`, target users as queries
     """
-    table = ReferenceUsers(ratings, np.asarray(reference))
+    measures = [measures] if isinstance(measures, str) else list(measures)  # read once
+    targets = _user_numbers(ratings, targets, "targets")
+    table = ReferenceUsers(ratings, _user_numbers(ratings, reference, "reference"))
     train, test = Table.by_user(ratings.take(split.train)), Table.by_user(ratings.take(split.test))
     fill = {name: _fill(ranker, (missing or {}).get(name)) for name, ranker in rankers.items()}
 
@@ -157,10 +163,21 @@ def compare_rankers(
             np.concatenate([each for part in parts for each in part[name]]),
             grades,
             qid,
-            list(measures),
+            measures,
         )
         for name in rankers
     }
+
+
+def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
+    numbers = np.asarray(users)
+    whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"
+    if not whole or numbers.min() < 0 or numbers.max() >= ratings.n_users:
+        raise DataError(
+            f"compare_rankers({name}=...): give one or more numbers of users, places in "
+            f"ratings.users (0 .. {ratings.n_users - 1}), such as density_bins gives."
+        )
+    return numbers.astype(np.int64)
 
 
 def _ranked(
@@ -182,8 +199,7 @@ def _fill(ranker: Any, wish: str | None) -> str:
 
 
 def _n_test(ratings: Ratings, test_size: float) -> int:
-    if not 0 < test_size < 1:
-        raise ParameterError(f"test_size={test_size}: test_size must lie between 0 and 1.")
+    need_a_share(test_size)
     if len(ratings) < 2:
         raise DataError(f"{len(ratings)} ratings cannot be split: give two or more.")
     return min(max(round(test_size * len(ratings)), 1), len(ratings) - 1)

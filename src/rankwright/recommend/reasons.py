@@ -9,7 +9,7 @@ __all__ = ["Explanation", "Liked", "Viewer"]
 
 
 class Viewer(NamedTuple):
-    """Somebody who rated the item: the rating, and how much it counts."""
+    """Somebody who rated the item: the rating, and the agreement with you or what it adds."""
 
     user: Any
     rating: float
@@ -31,9 +31,13 @@ class Explanation:
     >>> print(Explanation("Alien", 4.25, (Viewer("bob", 5.0, 0.81),), (Liked("Heat", 5.0, 0.4),)))
     Alien: score 4.25
     because these viewers, who agree with you, rated it:
-      bob gave it 5 (weight +0.81)
+      bob gave it 5 (agreement 0.81)
     and because of what you rated:
-      you gave Heat 5 (adds +0.40)
+      you gave Heat 5 (adds +0.4)
+    >>> print(Explanation("Alien", 1.2, (Viewer("eve", 1.0, 0.5),), (), by_agreement=False))
+    Alien: score 1.2
+    because of what these viewers gave it:
+      eve gave it 1 (adds +0.5)
     >>> print(Explanation("Alien", 3.9, (), ()))
     Alien: score 3.9
     because of what everybody thinks of it: nothing of yours tells more.
@@ -43,15 +47,23 @@ class Explanation:
     score: float
     viewers: tuple[Viewer, ...]
     ratings: tuple[Liked, ...]
+    by_agreement: bool = True  # what a viewer's weight is; else what the rating adds to the score
 
     def __str__(self) -> str:
-        viewers = [
-            f"  {v.user} gave it {v.rating:g} (weight {v.weight:+.2f})" for v in self.viewers
-        ]
-        own = [f"  you gave {m.item} {m.rating:g} (adds {m.added:+.2f})" for m in self.ratings]
+        if self.by_agreement:
+            because = "because these viewers, who agree with you, rated it:"
+            weights = [f"agreement {v.weight:.2g}" for v in self.viewers]
+        else:  # somebody of opposite taste counts too: who dislikes it, speaks for it
+            because = "because of what these viewers gave it:"
+            weights = [f"adds {v.weight:+.2g}" for v in self.viewers]
         reasons = {
-            "because these viewers, who agree with you, rated it:": viewers,
-            "because of what you rated:": own,
+            because: [
+                f"  {v.user} gave it {v.rating:g} ({weight})"
+                for v, weight in zip(self.viewers, weights, strict=True)
+            ],
+            "because of what you rated:": [
+                f"  you gave {m.item} {m.rating:g} (adds {m.added:+.2g})" for m in self.ratings
+            ],
         }
         said = [[head, *lines] for head, lines in reasons.items() if lines]
         for later in said[1:]:

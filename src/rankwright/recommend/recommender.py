@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright.data.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
@@ -17,8 +18,9 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterErr
 from rankwright.parallel import map_blocks, n_threads
 from rankwright.rankers import rules
 from rankwright.rankers.learned import Holds
+from rankwright.recommend.asked import how_many, items_of, ratings_of, user_of
 from rankwright.recommend.blend import Blend, predict_rows
-from rankwright.recommend.experts import Factors, Similarity, Table
+from rankwright.recommend.experts import Factors, ItemMeans, Similarity, Table
 from rankwright.recommend.experts.base import FloatArray, IntArray
 from rankwright.recommend.problem import check_ratings
 from rankwright.recommend.reasons import Explanation, Liked, Viewer
@@ -45,11 +47,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     Somebody without a preference (no rating, one rating, all ratings equal) gets the items that
     everybody likes: from a ``ranker`` with a DegenerateDataWarning, from the default as a matter of
-    course. Items that nobody rated are never recommended.
+    course. Items that nobody rated are never recommended. Of equal scores the item that everybody
+    likes better comes first, then the one with more ratings.
 
     Parameters
     ----------
     ranker : a ranker, a pipeline that ends in one, or None, default None
+        Where its own ``random_state`` is None, that of the recommender seeds it.
     n_reference : int >= 1, default 1000
         How many reference users (with ``ranker``); all, if there are fewer.
     reference : "random", "dense" or "similar", default "random"
@@ -100,7 +104,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if np.ptp(ratings.value) == 0:
             warnings.warn(
                 "Recommender: all ratings are equal, nobody prefers anything: every item gets the "
-                "same score.",
+                "same score, and what most people rated comes first.",
                 DegenerateDataWarning,
                 stacklevel=2,
             )
@@ -117,6 +121,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _lay_out(self) -> None:
         self._known = Table.by_user(self.ratings_)
         self._rated_items = np.flatnonzero(self.ratings_.item_counts > 0)
+        # Best first, for everybody: by what users think of it, then by how many of them do.
+        liked = ItemMeans().fit(self.ratings_).item_bias_
+        order = np.lexsort((-self.ratings_.item_counts, -liked))
+        self._popularity = np.empty(len(order), np.int64)
+        self._popularity[order] = np.arange(len(order))
 
     def _loaded(self) -> None:
         """What a model file held: check that it fits together, and lay out the rest."""
@@ -132,9 +141,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return {"ratings_": Holds((Ratings,)), "model_": Holds((Blend, PerUser))}
 
     def scores(self, user: Any, items: Any = None) -> FloatArray:
-        """Scores of some items (ids; None: all) for a user of the data; higher comes first."""
-        rated, value, number = self._user(user)
-        return self._scores(rated, value, self._items(items), number)
+        """Scores of some items (ids; None: all), higher comes first, for a user of the data (an id)
+        or somebody new ({item: rating})."""
+        rated, value, number = self._anybody(user)
+        return self._scores(rated, value, items_of(self.ratings_, items), number)
 
     def predict_ratings(self, asked: Ratings) -> FloatArray:
         """A score for each row of other ratings over the *same* users and items, in its order.
@@ -151,31 +161,40 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 "predict_ratings: these ratings have other users or items than those of fit. "
                 "Split one Ratings with take(train) and take(test), without compact()."
             )
-        return predict_rows(
-            lambda user, wanted: self._scores(*self._known.row(user), wanted, user), asked
-        )
+        with threadpool_limits(1, "blas"):  # users are the threads
+            return predict_rows(
+                lambda user, wanted: self._scores(*self._known.row(user), wanted, user), asked
+            )
 
     def recommend(self, user: Any, n: int = 10) -> list[Recommendation]:
         """The items, not rated by this user of the data so far, that the user will like best."""
         rated, value, number = self._user(user)
-        return self._best(rated, value, n, number)
+        wanted = self._unrated(rated, n)
+        return self._best(wanted, self._scores(rated, value, wanted, number), n)
 
     def recommend_new(self, ratings: Mapping[Any, float], n: int = 10) -> list[Recommendation]:
         """The items that somebody with these ratings ({item: rating}) will like best.
 
-        For people who are not in the data; nothing is learned anew.
+        For people who are not in the data; nothing is learned anew. An item that is not in the
+        data is refused; a rating far from the scale of the data is taken as it is, with a warning.
         """
-        rated, value = self._given(ratings)
-        return self._best(rated, value, n, -1)
+        if not isinstance(ratings, Mapping):
+            raise DataError(
+                f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}."
+            )
+        rated, value, number = self._anybody(ratings)
+        wanted = self._unrated(rated, n)
+        return self._best(wanted, self._scores(rated, value, wanted, number), n)
 
     def recommend_all(self, n: int = 10, users: Any = None) -> dict[Any, list[Recommendation]]:
         """Recommendations for many users (ids; None: all) at once, on all cores."""
         check_is_fitted(self)
-        chosen = self.ratings_.users if users is None else users
-        ids = np.asarray(chosen, dtype=self.ratings_.users.dtype).tolist()
+        ids = (self.ratings_.users if users is None else as_ids(users, "users")).tolist()
         size = max(1, -(-len(ids) // (4 * n_threads())))
         blocks = [ids[at : at + size] for at in range(0, len(ids), size)]
-        found = map_blocks(lambda block: [self.recommend(user, n) for user in block], blocks)
+        # Users are the threads: with threads inside BLAS as well, all would wait for each other.
+        with threadpool_limits(1, "blas"):
+            found = map_blocks(lambda block: [self.recommend(user, n) for user in block], blocks)
         return dict(zip(ids, [each for block in found for each in block], strict=True))
 
     def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
@@ -184,21 +203,20 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         explanation : Explanation
-            ``viewers``: reference users who rated the item, by what they count; ``ratings``: the
-            user's own ratings, by what each adds to the score (default model only). Prints as text.
+            Prints as text. From the default model: ``viewers``, who rated the item and agree with
+            the user, by how much they agree, and ``ratings``, the user's own, by what each adds
+            (how far the score falls without it). From a ``ranker``: ``viewers``, the reference
+            users whose rating of the item moves its score, by how much.
         """
-        check_is_fitted(self)
-        if isinstance(user, Mapping):
-            (rated, value), number = self._given(user), -1
-        else:
-            rated, value, number = self._user(user)
-        wanted = int(self._items([item])[0])
+        how_many("explain", n)
+        rated, value, number = self._anybody(user)
+        wanted = int(items_of(self.ratings_, [item])[0])
         if self.ratings_.item_counts[wanted] == 0:
             raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
         score = float(self._scores(rated, value, np.array([wanted]), number)[0])
         if isinstance(self.model_, PerUser):
             viewers = self.model_.viewers(rated, value, wanted, number)
-            return Explanation(item, score, self._viewers(*viewers, n), ())
+            return Explanation(item, score, self._viewers(*viewers, n), (), by_agreement=False)
         return self._explain_blend(item, wanted, score, rated, value, number, n)
 
     def _explain_blend(
@@ -211,39 +229,45 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         weight = similar.agreement(rated, value)[users]
         keep = (weight > 0) & (users != number)
         viewers = self._viewers(users[keep], points[keep], weight[keep], n)
-        added = factors.reasons(rated, value, wanted)
-        first = np.argsort(-np.abs(added), kind="stable")[:n]
-        own = tuple(
-            Liked(self.ratings_.items[rated[i]], float(value[i]), float(added[i])) for i in first
-        )
-        return Explanation(item, score, viewers, own)
+        # The whole model is asked without each rating in turn; the factors say for which it pays.
+        likely = np.argsort(-np.abs(factors.reasons(rated, value, wanted)), kind="stable")
+        added = {
+            int(i): score - self._without(int(i), rated, value, wanted) for i in likely[: 4 * n]
+        }
+        first = sorted(added, key=lambda i: -abs(added[i]))[:n]
+        names = self.ratings_.items[rated[first]].tolist()
+        own = map(Liked, names, value[first].tolist(), [added[i] for i in first])
+        return Explanation(item, score, viewers, tuple(own))
+
+    def _without(self, i: int, rated: IntArray, value: FloatArray, wanted: int) -> float:
+        """The score of an item had the user not given one of the ratings."""
+        rest = np.delete(rated, i), np.delete(value, i)
+        return float(self._scores(*rest, np.array([wanted]), -1)[0])
 
     def _viewers(self, users: Any, points: Any, weight: Any, n: int) -> tuple[Viewer, ...]:
         first = np.argsort(-np.abs(weight), kind="stable")[:n]
-        return tuple(
-            Viewer(self.ratings_.users[users[i]], float(points[i]), float(weight[i])) for i in first
-        )
+        names = self.ratings_.users[users[first]].tolist()
+        return tuple(map(Viewer, names, points[first].tolist(), weight[first].tolist()))
 
-    def _best(
-        self, rated: IntArray, value: FloatArray, n: int, number: int
-    ) -> list[Recommendation]:
-        if not rules.at_least(1).test(n):
-            raise ParameterError(f"recommend(n={n!r}): n must be an integer >= 1.")
-        wanted = self._rated_items[~np.isin(self._rated_items, rated)]
-        scores = self._scores(rated, value, wanted, number)
-        first = np.lexsort((wanted, -scores))[:n]
-        return [
-            Recommendation(item, float(score))
-            for item, score in zip(
-                self.ratings_.items[wanted[first]].tolist(), scores[first], strict=True
-            )
-        ]
+    def _unrated(self, rated: IntArray, n: int) -> IntArray:
+        how_many("recommend", n)
+        return self._rated_items[~np.isin(self._rated_items, rated)]
+
+    def _best(self, wanted: IntArray, scores: FloatArray, n: int) -> list[Recommendation]:
+        first = np.lexsort((self._popularity[wanted], -scores))[:n]
+        items = self.ratings_.items[wanted[first]].tolist()
+        return list(map(Recommendation, items, scores[first].tolist()))
 
     def _scores(
         self, rated: IntArray, value: FloatArray, wanted: IntArray, number: int
     ) -> FloatArray:
         who = (number,) if isinstance(self.model_, PerUser) else ()
         found: FloatArray = self.model_.scores(rated, value, wanted, *who)
+        if found.shape != wanted.shape:
+            raise ParameterError(
+                f"Recommender(ranker={self.ranker!r}): its decision_function gives "
+                f"{found.shape} for {len(wanted)} items. Use a ranker, which gives one score each."
+            )
         if not np.isfinite(found).all():
             raise DataError(
                 "Recommender: a score is beyond any number, because a rating is, or because the "
@@ -251,33 +275,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
         return found
 
+    def _anybody(self, user: Any) -> tuple[IntArray, FloatArray, int]:
+        """Rated items, ratings and number of a user of the data, or (-1) of somebody new."""
+        if not isinstance(user, Mapping):
+            return self._user(user)
+        check_is_fitted(self)
+        return *ratings_of(self.ratings_, user), -1
+
     def _user(self, user: Any) -> tuple[IntArray, FloatArray, int]:
         check_is_fitted(self)
-        if user not in self.ratings_.user_vocabulary:
-            raise DataError(
-                f"user {user!r} is not one of the {self.ratings_.n_users} users of the data. For "
-                "somebody new use recommend_new({item: rating, ...})."
-            )
-        number = int(self.ratings_.user_vocabulary.numbers([user])[0])
+        number = user_of(self.ratings_, user)
         return *self._known.row(number), number
-
-    def _items(self, items: Any) -> IntArray:
-        if items is None:
-            return np.arange(self.ratings_.n_items)
-        return self.ratings_.item_vocabulary.numbers(items)
-
-    def _given(self, ratings: Mapping[Any, float]) -> tuple[IntArray, FloatArray]:
-        check_is_fitted(self)
-        if not isinstance(ratings, Mapping):
-            raise DataError(
-                f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}."
-            )
-        for item, rating in ratings.items():
-            if not rules.number().test(rating):
-                raise DataError(
-                    f"recommend_new: item {item!r} is rated {rating!r}, not a finite number."
-                )
-        value = np.array(list(ratings.values()), dtype=np.float64)
-        if not len(value):
-            return np.zeros(0, np.int64), value
-        return self.ratings_.item_vocabulary.numbers(list(ratings)), value

@@ -27,7 +27,11 @@ def a_ranker() -> rules.Rule:
     """The rule of a parameter that is a ranker, or a pipeline that ends in one."""
     return rules.Rule(
         "a ranker with fit and decision_function",
-        lambda value: hasattr(value, "fit") and hasattr(value, "decision_function"),
+        lambda value: (
+            hasattr(value, "fit")
+            and hasattr(value, "decision_function")
+            and not isinstance(value, type)
+        ),
     )
 
 
@@ -114,7 +118,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
     def viewers(
         self, rated: IntArray, value: FloatArray, wanted: int, number: int
     ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Reference users who rated an item, their ratings, and by how much each moves its score.
+        """Reference users whose rating of an item moves its score, their ratings, and by how much.
 
         The last is how far the score falls if that one user had said nothing.
         """
@@ -131,12 +135,21 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
         silent = np.nan if self._missing == "abstain" else reference.median[said]
         rows[np.arange(len(said)), said] = silent
         scores = self._trained(reference, rated, value, number).decision_function(rows)
-        return reference.users[said], row[said], scores[-1] - scores[:-1]
+        moved = scores[-1] - scores[:-1]
+        heard = np.flatnonzero(moved)
+        return reference.users[said[heard]], row[said[heard]], moved[heard]
 
     def _trained(
         self, reference: ReferenceUsers, rated: IntArray, value: FloatArray, number: int
     ) -> Any:
         model = prepared(self.ranker, reference)
+        # The same person gets the same list each time, from rankers with chance in them too.
+        seeds = {
+            name: self.seed
+            for name, given in model.get_params().items()
+            if name.rsplit("__", 1)[-1] == "random_state" and given is None
+        }
+        model.set_params(**seeds)
         return model.fit(reference.rows(rated, self._missing, number), value)
 
     def _reference(self, rated: IntArray, value: FloatArray, number: int) -> ReferenceUsers:
