@@ -173,6 +173,22 @@ def test_every_chart_draws_in_a_browser_without_an_error(page, tmp_path, width) 
     assert console == ""
 
 
+def test_long_names_and_ids_leave_room_for_the_numbers_on_a_phone(page, tmp_path) -> None:
+    """The name of a system stays beside its numbers, and no list is wider than the page."""
+    measured = (
+        "<script>for (const each of document.querySelectorAll('.compare td:first-child, .lists'))"
+        " document.body.append(` [${each.offsetWidth} ${each.scrollWidth}]`);</script>"
+    )
+    path = tmp_path / "page.html"
+    path.write_text(page.to_html() + measured, encoding="utf-8")
+    dom, _ = opened(path, tmp_path / "profile", 500)
+    widths = re.findall(r" \[(\d+) (\d+)\]", dom)
+    assert len(widths) > 2
+    names = widths[:2]  # two systems
+    assert all(int(width) < 0.5 * 500 for width, _ in names), widths
+    assert all(int(inside) <= int(width) for width, inside in widths[2:]), widths
+
+
 def test_a_chart_that_cannot_be_drawn_says_so(tmp_path) -> None:
     pytest.importorskip("vl_convert")
     path = tmp_path / "page.html"

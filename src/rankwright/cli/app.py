@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -52,6 +53,12 @@ VERBS = {
     "convert": "Write data in another format.",
 }
 
+# The first line of help where cyclopts would say ARGS...
+USAGE = {
+    "compare": "Usage: rankwright compare [OPTIONS] SYSTEM... DATA",
+    "fuse": "Usage: rankwright fuse [OPTIONS] RUN RUN...",
+}
+
 
 def _shown(default: Any) -> str | None:
     """A default worth a word in the help."""
@@ -79,6 +86,7 @@ app.register_install_completion_command()
 def main() -> None:
     """Run the command line; an error raised on purpose ends as its message and an exit code."""
     warnings.showwarning = _show_warning
+    _speak_utf8()
     try:
         _run(sys.argv[1:])
         sys.stdout.flush()
@@ -100,6 +108,15 @@ def main() -> None:
         _stop(str(error), EXIT_DATA)
     except RankwrightError as error:
         _stop(str(error), EXIT_USAGE)
+
+
+def _speak_utf8() -> None:
+    """Results leave as data are read: in UTF-8, whatever the locale; a terminal keeps its own."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8")
 
 
 def _run(words: list[str]) -> None:
@@ -126,6 +143,7 @@ def _explain(verb: App) -> None:
     """Let a verb that is asked for speak for itself: its docstring, with examples."""
     if verb.default_command is not None:
         verb.help = None
+        verb.usage = USAGE.get(verb.name[0])
 
 
 def _stop(message: str, code: int) -> None:

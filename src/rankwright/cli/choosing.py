@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.cli.files import first_gap
 from rankwright.cli.preparing import fit
 from rankwright.cli.settings import make_ranker
 from rankwright.data.items import Items
@@ -59,20 +60,21 @@ def default_measure(y: NDArray[np.float64]) -> str:
 
 
 def wanted(
-    ranker: str, settings: dict[str, Any], items: Items, *, judged: bool
+    ranker: str, settings: dict[str, Any], items: Items, folds: Folds
 ) -> dict[str, dict[str, Any]]:
     """What to try, by name: the ranker that was asked for, or several for ``auto``."""
     if ranker == "auto":
-        return _candidates(items, judged=judged)
+        return _candidates(items, folds)
     return {type(make_ranker(ranker, settings)).__name__: {"ranker": ranker, **settings}}
 
 
-def _candidates(items: Items, *, judged: bool) -> dict[str, dict[str, Any]]:
+def _candidates(items: Items, folds: Folds) -> dict[str, dict[str, Any]]:
     """What to try: linear and boosted rankers, of these what can learn from such data.
 
     Where there is nothing to judge them by, the first that is safe.
     """
-    has_gaps = bool(np.isnan(items.X.data if items.is_sparse else items.X).any())
+    asked = [items, *(valid for _, valid in folds)]
+    has_gaps = any(first_gap(each.X, None) is not None for each in asked)
     wide = items.is_sparse and items.n_features > 2000
     tried: dict[str, dict[str, Any]] = {}
     if not has_gaps:
@@ -80,7 +82,7 @@ def _candidates(items: Items, *, judged: bool) -> dict[str, dict[str, Any]]:
     if has_gaps or not wide:
         tried["RankBoost thresholds"] = {"ranker": "RankBoost"}
         tried["RankBoost trees"] = {"ranker": "RankBoost", "weak": "tree"}
-    if judged:
+    if folds:
         return tried
     safe = "RankSVM C=1" if "RankSVM C=1" in tried else "RankBoost thresholds"
     return {safe: tried[safe]}

@@ -10,8 +10,14 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import note
 from rankwright.cli.evaluate import Like, named
-from rankwright.cli.files import TableOptions, write_answer
-from rankwright.cli.files.systems import Judged, System, read_judged, read_system
+from rankwright.cli.files import TableOptions, check_targets, write_answer
+from rankwright.cli.files.systems import (
+    Judged,
+    System,
+    read_judged,
+    read_system,
+    refuse_two_pipes,
+)
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -74,6 +80,8 @@ def compare(
     """
     if len(files) < 2:
         raise ParameterError("compare: give one system or more, and the data last.")
+    refuse_two_pipes(*files)
+    check_targets(report=report)
     *paths, data = files
     systems = [read_system(path) for path in paths]
     judged = read_judged(data, reading, [system.model for system in systems])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 from inspect import Parameter
 from typing import Any
 
@@ -53,9 +54,17 @@ def _check(path: str) -> None:
 
     with open(path, "rb") as file:
         try:
-            tomllib.load(file)
+            tables = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{os.fspath(path)} is no TOML: {error}.") from None
+    from rankwright.cli.app import VERBS
+
+    for name in tables:
+        if name not in VERBS:
+            raise ParameterError(
+                f"{os.fspath(path)}: [{name}] is no verb. Options stand in the table of their "
+                f"verb, such as [train]; the verbs are {', '.join(VERBS)}."
+            )
 
 
 def print_config(app: App, words: list[str]) -> None:
@@ -65,7 +74,8 @@ def print_config(app: App, words: list[str]) -> None:
         raise ParameterError("--print-config: name the verb, such as rankwright train DATA.")
     _, bound, _ = app.parse_args(words, exit_on_error=False)
     bound.apply_defaults()
-    print(f"# {' '.join(['rankwright', *words])}")
+    said = shlex.join(["rankwright", *("-" if word == STDIN else word for word in words)])
+    print(f"# {said}".replace("\n", " "))
     lines = [f"[{'.'.join(verbs)}]"]
     for name, value in bound.arguments.items():
         if bound.signature.parameters[name].kind is Parameter.KEYWORD_ONLY:

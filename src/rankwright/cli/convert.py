@@ -6,10 +6,11 @@ import csv
 import io
 import json as json_module
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import rankwright as rw
+from rankwright.cli.config import STDIN
 from rankwright.cli.console import note, print_json
 from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format, write_text
 from rankwright.cli.files.formats import by_ending
@@ -42,20 +43,16 @@ def convert(
     source
         The data (- is standard input).
     target
-        The new file, its format told by its ending; gzipped for .gz (- is standard output).
+        The new file, its format told by its ending (.txt: LETOR, or TREC for runs and qrels);
+        gzipped for .gz (- is standard output).
     write_as
         letor, csv, tsv, jsonl, parquet, run or qrels, where the ending does not say it.
     json
         A JSON summary of what was written, on standard output (not with target -).
     """
-    kind = write_as or by_ending(target)
-    if kind is None:
-        raise ParameterError(
-            f"{target}: its ending names no format. Use .letor, .csv, .tsv, .jsonl, .parquet, "
-            ".run or .qrels, or say --write-as."
-        )
     with at_hand(source) as local:
         found = tell_format(local, table.read_as)
+        kind = write_as or by_ending(target) or _plain(found, target)
         if found in ("run", "qrels"):
             n_rows = _convert_judged(local, found, target, kind)
         else:
@@ -64,14 +61,24 @@ def convert(
             write_items(items, target, kind)
     if json:
         print_json({"source": source, "target": target, "format": kind, "n_rows": n_rows})
-    else:
+    elif target not in ("-", STDIN):
         note(f"{target}: {n_rows:,} rows as {kind}")
+
+
+def _plain(found: str, target: str) -> str:
+    """``.txt`` is the plain form of what was found: TREC for runs and qrels, else LETOR."""
+    if not target.lower().removesuffix(".gz").endswith(".txt"):
+        raise ParameterError(
+            f"{'-' if target == STDIN else target}: its ending names no format. Use .letor, .txt, "
+            ".csv, .tsv, .jsonl, .parquet, .run or .qrels, or say --write-as."
+        )
+    return found if found in ("run", "qrels") else "letor"
 
 
 def _convert_judged(source: str, found: str, target: str, kind: str) -> int:
     data: Any = rw.read_run(source) if found == "run" else rw.read_qrels(source)
     if kind == found:
-        (rw.write_run if found == "run" else rw.write_qrels)(data, target)
+        _write_whole(rw.write_run if found == "run" else rw.write_qrels, data, target)
         return len(data)
     value = "score" if found == "run" else "grade"
     order = data.order if found == "run" else range(len(data))
@@ -85,7 +92,7 @@ def write_items(items: rw.Items, target: str, kind: str | None = None) -> None:
     """Write items in the format that is named, or that the ending tells."""
     kind = kind or by_ending(target) or "letor"
     if kind == "letor":
-        _write_letor(items, target)
+        _write_whole(rw.write_letor, items, target)
         return
     names = items.feature_names or tuple(f"f{k}" for k in range(1, items.n_features + 1))
     head = [*(["qid"] if items.qid is not None else [])]
@@ -96,16 +103,17 @@ def write_items(items: rw.Items, target: str, kind: str | None = None) -> None:
         _write_rows(head, _rows(items), target, kind)
 
 
-def _write_letor(items: rw.Items, target: str) -> None:
-    if target not in ("-", "<stdin>"):
-        rw.write_letor(items, target)
+def _write_whole(write: Callable[[Any, str], None], data: Any, target: str) -> None:
+    """Let a writer of files write a file, or standard output by way of one."""
+    if target not in ("-", STDIN):
+        write(data, target)
         return
     import os
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "items.letor")
-        rw.write_letor(items, path)
+        path = os.path.join(folder, "copy")
+        write(data, path)
         with open(path, encoding="utf-8") as file:
             write_text(file, None)
 
@@ -158,6 +166,8 @@ def _write_parquet(items: rw.Items, names: tuple[str, ...], target: str) -> None
         raise DataError(f"{target}: Parquet is written by pyarrow: pip install pyarrow.") from None
     from rankwright.data.atomic import atomic_write
 
+    if target in ("-", STDIN):
+        raise ParameterError("Parquet is written to a file only. Give its name instead of -.")
     X = items.X.toarray() if items.is_sparse else items.X
     columns: dict[str, Any] = {} if items.qid is None else {"qid": items.qid.tolist()}
     if items.docid is not None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rankwright.cli.console import note, print_json, suggest
+from rankwright.cli.files import check_targets
+from rankwright.cli.settings import check_seed
 
 if TYPE_CHECKING:
     from rankwright.cli.demonstrations import Part
@@ -46,6 +48,8 @@ def demo(
     from rankwright.report.sections import by_mean, settings_section
 
     began = time.perf_counter()
+    check_seed(seed)
+    check_targets(report=report)
     parts: list[Part] = []
     for number, make in enumerate(PARTS, 1):
         note(f"[{number} of {len(PARTS)}] {(make.__doc__ or '').splitlines()[0]}")

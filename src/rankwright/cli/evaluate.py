@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+import rankwright as rw
 from rankwright.cli.console import note, print_json
 from rankwright.cli.files import TableOptions
-from rankwright.cli.files.systems import read_judged, read_system
+from rankwright.cli.files.systems import read_judged, read_system, refuse_two_pipes
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def evaluate(
         JSON instead of a table.
     """
     names = named(measures)
+    gate = None if fail_under is None else _gate(fail_under, names)
+    refuse_two_pipes(system, data)
     read = read_system(system)
     scores = read.judge(read_judged(data, table, [read.model]), names, like)
     if json:
@@ -68,8 +71,8 @@ def evaluate(
         if per_query:
             print()
             _print_queries(scores)
-    if fail_under is not None:
-        _gate(scores, fail_under)
+    if gate is not None:
+        _hold(scores, *gate)
 
 
 def named(measures: list[str]) -> list[str]:
@@ -106,22 +109,29 @@ def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:
 def _print_queries(scores: Scores) -> None:
     print("\t".join(["query", *scores]))
     for number, query in enumerate(scores.query_ids.tolist()):
-        values = [f"{value:.4f}" for value in scores.matrix[:, number]]
+        # A query without anything to measure has no value, as in the table.
+        values = ["-" if v != v else f"{v:.4f}" for v in scores.matrix[:, number]]
         print("\t".join([str(query), *values]))
 
 
-def _gate(scores: Scores, limit: str) -> None:
+def _gate(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
+    """The measure that ``--fail-under`` names, and its limit; refused before any work."""
+    measures = [rw.Measure.parse(name) for name in names]
     name, equals, number = limit.rpartition("=")
-    measure = next((m for m in scores.measures if str(m) == name or not equals), None)
     try:
+        asked = [rw.Measure.parse(name)] if equals else measures[:1]
         least = float(number)
     except ValueError:
-        least = float("nan")
-    if measure is None or least != least:
+        asked, least = [], float("nan")
+    if not asked or asked[0] not in measures or least != least:
         raise ParameterError(
             f"--fail-under {limit}: write a number, or MEASURE=number with one of "
-            f"{', '.join(scores)}."
+            f"{', '.join(map(str, measures))}."
         )
+    return asked[0], least
+
+
+def _hold(scores: Scores, measure: rw.Measure, least: float) -> None:
     found = scores[measure]
     if found < least if measure.higher_is_better else found > least:
         side = "below" if measure.higher_is_better else "above"

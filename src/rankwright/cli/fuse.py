@@ -10,6 +10,7 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import as_json
 from rankwright.cli.files import at_hand, write_answer
+from rankwright.cli.settings import at_least, check_run_name
 from rankwright.exceptions import ParameterError
 
 __all__ = ["fuse"]
@@ -68,15 +69,25 @@ def fuse(
     """
     if len(runs) < 2:
         raise ParameterError("fuse: give two runs or more.")
+    at_least(1, cutoff=cutoff)
+    check_run_name(name)
     lists = _read(runs)
     if method == "learned":
         fused = _learned(lists, qrels, ranker, set, name)
     else:
+        _check_method(method)
         fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
     if cutoff is not None:
         fused = fused.top(cutoff)
     found = {"name": name, "method": method, "queries": _nested(fused)} if json else None
     write_answer(_lines(fused) if found is None else [as_json(found)], output)
+
+
+def _check_method(method: str) -> None:
+    from rankwright.fusion.methods import METHODS
+
+    if method not in METHODS:
+        raise ParameterError(f"--method {method}: use one of {', '.join(METHODS)} or learned.")
 
 
 def _read(paths: tuple[str, ...]) -> dict[str, rw.Run]:

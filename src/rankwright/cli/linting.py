@@ -18,7 +18,7 @@ from rankwright.cli.files import TableOptions, read_items
 from rankwright.data.items import Items
 from rankwright.data.letor import read_letor
 from rankwright.data.trec import read_qrels, read_run
-from rankwright.exceptions import DataError, FileFormatError
+from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 __all__ = ["Finding", "check_file"]
 
@@ -41,6 +41,8 @@ class Finding:
 def check_file(path: str, kind: str, table: TableOptions, against: str | None) -> list[Finding]:
     """Every rule on a file of this kind; ``against`` is a second file of items."""
     if kind in ("run", "qrels"):
+        if against is not None:
+            raise ParameterError(f"--against {against}: it is for items, and {path} is a {kind}.")
         return _judged(path, kind)
     return _items(path, kind, table, against)
 
@@ -54,7 +56,7 @@ def _items(path: str, kind: str, table: TableOptions, against: str | None) -> li
         items, local, findings = _readable(path, kind, read, folder)
         if items is None:
             return findings
-        lines = _line_numbers(local, kind, items.n_items)
+        lines = _line_numbers(local, kind, items)
     findings += _check_items(items, lines)
     if against is not None:
         other = read_items(against, table)
@@ -121,18 +123,28 @@ def _without_line(path: str, number: int, folder: str) -> str:
     return copy
 
 
-def _line_numbers(path: str, kind: str, n_items: int) -> NDArray[np.int64]:
-    """The line of each item in a text file, where that is certain; else the row, from 1."""
-    rows = np.arange(1, n_items + 1)
+def _line_numbers(path: str, kind: str, items: Items) -> NDArray[np.int64]:
+    """The line on which each item begins, where that is certain; else its row, from 1."""
+    rows = np.arange(1, items.n_items + 1)
     if kind == "parquet":
         return rows
+    skipped = {bad.line for bad in items.bad_lines}
     opened = gzip.open if _is_zipped(path) else open
     with opened(path, "rb") as file:
-        numbers = [
-            n for n, line in enumerate(file, 1) if line.strip() and line.lstrip()[:1] != b"#"
-        ]
-    extra = len(numbers) - n_items  # the header of a table
-    return np.array(numbers[extra:]) if extra in (0, 1) else rows
+        numbers = [number for number in _beginnings(file, kind) if number not in skipped]
+    if kind in ("csv", "tsv"):
+        numbers, rows = numbers[1:], rows + 1  # the header
+    return np.array(numbers) if len(numbers) == items.n_items else rows
+
+
+def _beginnings(lines: Iterable[bytes], kind: str) -> Iterator[int]:
+    """Lines that begin an item: not those inside a quoted cell, not the comments of LETOR."""
+    quoted = False
+    for number, line in enumerate(lines, 1):
+        comment = kind == "letor" and line.lstrip()[:1] == b"#"
+        if line.strip() and not comment and not quoted:
+            yield number
+        quoted ^= kind in ("csv", "tsv") and line.count(b'"') % 2 == 1
 
 
 def _is_zipped(path: str) -> bool:
@@ -153,7 +165,8 @@ Found = tuple[Status, str, int | None, str] | None
 def _grades(items: Items, lines: NDArray[np.int64]) -> Found:
     if np.unique(items.y).size == 1:
         fix = "check that this is the column of the grades"
-        return "FAIL", f"every item has the grade {items.y[0]:g}: there is nothing to learn", 1, fix
+        reason = f"every item has the grade {items.y[0]:g}: there is nothing to learn"
+        return "FAIL", reason, None, fix
     odd = (items.y < 0) | (items.y > 30) | (items.y != np.round(items.y))
     if odd.any():
         row = int(np.argmax(odd))

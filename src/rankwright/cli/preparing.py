@@ -8,8 +8,10 @@ from typing import Any
 
 import rankwright as rw
 from rankwright.cli.console import note
+from rankwright.cli.files import first_gap
+from rankwright.exceptions import DataError
 
-__all__ = ["fit", "last_step", "name_features", "prepare", "warn_of_compiling"]
+__all__ = ["fit", "last_step", "name_features", "prepare", "refuse_gaps", "warn_of_compiling"]
 
 # One regularisation for all weights suits them only if the features have one scale. (RankNet sees
 # to that itself; trees, thresholds and perceptrons do not ask for it.)
@@ -25,6 +27,19 @@ def prepare(ranker: Any, items: rw.Items) -> Any:
 
     scaler = MaxAbsScaler() if items.is_sparse else StandardScaler()
     return Pipeline([("scale", scaler), ("rank", ranker)])
+
+
+def refuse_gaps(ranker: Any, items: rw.Items, path: str) -> None:
+    """Unknown values, where a ranker has no use for them."""
+    from sklearn.utils import get_tags
+
+    takes = get_tags(ranker).input_tags.allow_nan
+    gap = None if takes else first_gap(items.X, items.feature_names)
+    if gap is not None:
+        raise DataError(
+            f"{path}: {type(ranker).__name__} needs every value, and {gap}. Fill them, or take a "
+            "ranker that learns from data with gaps, such as RankBoost."
+        )
 
 
 def fit(ranker: Any, items: rw.Items) -> Any:

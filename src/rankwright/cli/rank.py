@@ -11,7 +11,8 @@ import rankwright as rw
 from rankwright.cli.console import as_json
 from rankwright.cli.files import TableOptions, remark_on_queries, write_answer
 from rankwright.cli.files.systems import features_for, read_for, read_model
-from rankwright.exceptions import ParameterError
+from rankwright.cli.settings import at_least, check_run_name
+from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["rank"]
 
@@ -57,8 +58,10 @@ def rank(
     json
         A JSON object of lists instead of lines.
     """
-    if cutoff is not None and cutoff < 1:
-        raise ParameterError(f"--cutoff {cutoff}: it must be at least 1.")
+    at_least(1, cutoff=cutoff)
+    if json and trec:
+        raise ParameterError("--json and --trec: give one of them.")
+    check_run_name(name)
     scorer = read_model(model)
     items = read_for([scorer], data, table, graded=False)
     remark_on_queries(items, data)
@@ -67,6 +70,7 @@ def rank(
     if json:
         lines = iter([as_json({"model": model, "data": data, "queries": _nested(rows)})])
     elif trec:
+        _refuse_blanks(items)
         lines = (f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows)
     else:
         lines = (f"{q}\t{k}\t{item}\t{score:.6g}\n" for q, item, k, score in rows)
@@ -79,6 +83,19 @@ def _nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:
         entry = {"item": item, "rank": place, "score": score}
         lists.setdefault(str(query), []).append(entry)
     return lists
+
+
+def _refuse_blanks(items: rw.Items) -> None:
+    """Blanks separate the columns of a TREC run, so no id may hold one."""
+    queries = () if items.qid is None else map(str, items.queries.ids.tolist())
+    documents = () if items.docid is None else map(str, items.docid.tolist())
+    for what, ids in (("query", queries), ("item", documents)):
+        for each in ids:
+            if each.split() != [each]:
+                raise DataError(
+                    f"{what} {each!r} is empty or holds a blank, which a TREC run cannot say. "
+                    "Use other ids, or leave out --trec."
+                )
 
 
 def _ordered(items: rw.Items, scores: Any, cutoff: int | None) -> Iterator[Row]:

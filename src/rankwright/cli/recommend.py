@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -9,12 +10,25 @@ from cyclopts import Parameter
 
 import rankwright as rw
 from rankwright.cli.console import as_json, note, working
-from rankwright.cli.files import at_hand, write_answer
+from rankwright.cli.files import at_hand, check_targets, write_answer
 from rankwright.cli.preparing import warn_of_compiling
-from rankwright.cli.settings import make_ranker, parse_settings, parse_value
+from rankwright.cli.settings import (
+    at_least,
+    check_seed,
+    make_ranker,
+    parse_settings,
+    parse_value,
+)
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 __all__ = ["recommend"]
+
+# What Python code would be told -> what to do at a shell.
+ADVICE = {
+    "separator=": "ratings are lines such as user,item,rating; or say --ratings-format",
+    "duplicates=": "remove one, or say which counts: --duplicates first, last or mean",
+}
+COLUMNS = "Call the columns user, item and rating."
 
 
 def recommend(
@@ -79,8 +93,9 @@ def recommend(
     json
         A JSON object of lists instead of lines.
     """
-    if n < 1:
-        raise ParameterError(f"-n {n}: it must be at least 1.")
+    at_least(1, n=n)
+    check_seed(seed)
+    check_targets(save=save)
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
     with at_hand(ratings) as local:
         model = _saved(local, ranker) if ratings.endswith(".rw") else None
@@ -127,11 +142,12 @@ def _read(path: str, ratings_format: str | None, duplicates: str) -> rw.Ratings:
     try:
         return rw.read_ratings(path, ratings_format, duplicates=duplicates)
     except FileFormatError as error:
-        if "separator=" not in error.fix:
-            raise
+        fix = next((said for python, said in ADVICE.items() if python in error.fix), error.fix)
         parts = (error.path, error.line, error.column, error.reason, error.text)
-        fix = "ratings are lines such as user,item,rating; or say --ratings-format"
         raise FileFormatError(*parts, fix) from None
+    except DataError as error:
+        words = re.sub(r"Give \w+=name or place\.", COLUMNS, str(error))
+        raise DataError(words) from None
 
 
 def _lines(lists: dict[str, list[Any]], why: dict[str, list[str]]) -> Any:

@@ -10,7 +10,14 @@ from typing import Any
 
 from rankwright.exceptions import ParameterError
 
-__all__ = ["make_ranker", "parse_settings", "parse_value"]
+__all__ = [
+    "at_least",
+    "check_run_name",
+    "check_seed",
+    "make_ranker",
+    "parse_settings",
+    "parse_value",
+]
 
 
 def parse_value(text: str) -> Any:
@@ -28,15 +35,44 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def parse_settings(settings: list[str]) -> dict[str, str]:
-    """``name=value`` words as a mapping of texts."""
-    pairs = {}
+def parse_settings(settings: list[str], example: str = "--set n_rounds=200") -> dict[str, str]:
+    """``name=value`` words as a mapping of texts; ``example`` shows the option that holds them."""
+    option = example.partition(" ")[0]
+    pairs: dict[str, str] = {}
     for word in settings:
         name, equals, value = word.partition("=")
         if not equals or not name.strip():
-            raise ParameterError(f"--set {word}: write name=value, such as --set n_rounds=200.")
-        pairs[name.strip().replace("-", "_")] = value.strip()
+            raise ParameterError(f"{option} {word}: write name=value, such as {example}.")
+        name = name.strip().replace("-", "_")
+        if name in pairs:
+            raise ParameterError(f"{option} {word}: {name} is given twice. Give it once.")
+        pairs[name] = value.strip()
     return pairs
+
+
+def at_least(least: int, **numbers: int | None) -> None:
+    """Refuse options with smaller numbers.
+
+    >>> at_least(1, cutoff=0)
+    Traceback (most recent call last):
+    ...
+    rankwright.exceptions.ParameterError: --cutoff 0: it must be at least 1.
+    """
+    for option, number in numbers.items():
+        if number is not None and number < least:
+            raise ParameterError(f"--{option} {number}: it must be at least {least}.")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what NumPy's generators cannot take."""
+    if not 0 <= seed < 2**32:
+        raise ParameterError(f"--seed {seed}: it must be from 0 to {2**32 - 1}.")
+
+
+def check_run_name(name: str) -> None:
+    """Refuse what a TREC run cannot hold, whose columns are separated by blanks."""
+    if name.split() != [name]:
+        raise ParameterError(f"--name {name!r}: a TREC run wants a name without blanks.")
 
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
-from rankwright.cli.files import TableOptions, describe, read_items
-from rankwright.cli.preparing import last_step, name_features, warn_of_compiling
-from rankwright.cli.settings import make_ranker, parse_settings
+from rankwright.cli.files import TableOptions, check_targets, describe, read_items
+from rankwright.cli.preparing import last_step, name_features, refuse_gaps, warn_of_compiling
+from rankwright.cli.settings import check_seed, make_ranker, parse_settings
 from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["train"]
@@ -69,23 +69,27 @@ def train(
     from rankwright.cli.choosing import attempt, best_of, default_measure, hold_out, wanted
 
     began = time.perf_counter()
+    check_seed(seed)
+    check_targets(output=output, report=report)
     settings: dict[str, Any] = parse_settings(set)
-    if ranker != "auto":
-        _check(ranker, settings, seed)
-    elif settings:
+    made = None if ranker == "auto" else _checked(ranker, settings, seed)
+    if made is None and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
     with working(f"reading {data}"):
         items = read_items(data, table)
         other = None if valid is None else read_items(valid, table, n_features=items.n_features)
     describe(items, data)
     _same_features(items, other, valid)
+    for path, some in ((data, items), (valid, other)):
+        if made is not None and some is not None:
+            refuse_gaps(made, some, str(path))
     folds = hold_out(items, seed) if other is None else [(items, other)]
     if not folds:
         note("too few queries to hold some out: the model is trained on all, and not judged")
     warn_of_compiling()
     names = named(measures) or [default_measure(items.y), "AP"]
     tried = []
-    for name, each in wanted(ranker, settings, items, judged=bool(folds)).items():
+    for name, each in wanted(ranker, settings, items, folds).items():
         with working(f"training {name}", spins="RankBoost" not in name):
             tried.append(attempt(name, each, items, folds, names))
     best = best_of(tried)
@@ -123,15 +127,16 @@ def train(
     print(f"model: {output} ({best.name})")
     if report is not None:
         print(f"report: {report}")
-    suggest("evaluate", output, valid or "TEST-DATA")
+    suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
 
 
-def _check(ranker: str, settings: dict[str, Any], seed: int) -> None:
-    """Refuse wrong names and values before any data are read."""
+def _checked(ranker: str, settings: dict[str, Any], seed: int) -> Any:
+    """The ranker; wrong names and values are refused before any data are read."""
     made = make_ranker(ranker, settings)
     if "random_state" in made.get_params() and "random_state" not in settings:
         settings["random_state"] = seed
     made._check_parameters()
+    return made
 
 
 def _same_features(items: rw.Items, other: rw.Items | None, path: str | None) -> None:

@@ -12,9 +12,16 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
-from rankwright.cli.files import TableOptions, describe, read_items
-from rankwright.cli.preparing import name_features, prepare, warn_of_compiling
-from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_value
+from rankwright.cli.files import TableOptions, check_targets, describe, read_items
+from rankwright.cli.preparing import name_features, prepare, refuse_gaps, warn_of_compiling
+from rankwright.cli.settings import (
+    SPECIAL,
+    at_least,
+    check_seed,
+    make_ranker,
+    parse_settings,
+    parse_value,
+)
 from rankwright.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -30,6 +37,8 @@ USUAL: dict[str, dict[str, list[Any]]] = {
     "MPRank": {"C": [0.01, 0.1, 1.0, 10.0]},
     "RankNet": {"learning_rate": [0.01, 0.03, 0.1]},
 }
+
+GRID = "--grid C=0.1,1,10"  # shown where the option is written wrongly
 
 
 def tune(
@@ -88,14 +97,25 @@ def tune(
     from rankwright.cli.choosing import default_measure
 
     began = time.perf_counter()
-    made = make_ranker(ranker, dict(parse_settings(set)))
+    check_seed(seed)
+    at_least(1, trials=trials)
+    at_least(2, folds=folds)
+    check_targets(output=output)
+    settings = parse_settings(set)
+    made = make_ranker(ranker, dict(settings))
     if "random_state" in made.get_params(deep=False) and made.random_state is None:
         made.set_params(random_state=seed)
     space = _space(made, grid)
+    both = [name for name in space if name in settings]
+    if both:
+        raise ParameterError(f"--set {both[0]}: it is searched. Leave it out, or give --grid.")
     with working(f"reading {data}"):
         items = read_items(data, table)
         other = None if valid is None else read_items(valid, table, n_features=items.n_features)
     describe(items, data)
+    for path, each in ((data, items), (valid, other)):
+        if each is not None:
+            refuse_gaps(made, each, str(path))
     chosen = _measure(measures) or default_measure(items.y)
     warn_of_compiling()
     model = prepare(made, items)
@@ -135,7 +155,7 @@ def tune(
         return
     print(tried)
     print(f"\nmodel: {output} ({type(made).__name__})")
-    suggest("evaluate", output, valid or "TEST-DATA")
+    suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
 
 
 def _measure(measures: list[str]) -> str | None:
@@ -162,7 +182,7 @@ def _space(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
             )
         words = {name: [str(value) for value in values] for name, values in USUAL[kind].items()}
     else:
-        words = {name: _values(text) for name, text in parse_settings(grid).items()}
+        words = {name: _values(text) for name, text in parse_settings(grid, GRID).items()}
     space = {}
     for name, texts in words.items():
         if name not in known:
@@ -175,14 +195,15 @@ def _space(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
 def _values(text: str) -> list[str]:
     values = [value.strip() for value in text.split(",") if value.strip()]
     if not values:
-        raise ParameterError("--grid: write name=value,value, such as --grid C=0.1,1,10.")
+        raise ParameterError(f"--grid: write name=value,value, such as {GRID}.")
     return values
 
 
 def _show(done: int, total: int, trial: Any) -> None:
     """A line per trial; on a terminal the line is written over."""
     words = ", ".join(f"{key}={value}" for key, value in _own_names(trial).params.items())
-    line = f"{done} of {total}: {trial.value:.4f}  {words}"
+    value = "failed" if trial.value != trial.value else f"{trial.value:.4f}"
+    line = f"{done} of {total}: {value}  {words}"
     if sys.stderr.isatty() and done < total:
         print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
     else:

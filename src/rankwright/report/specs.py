@@ -28,6 +28,7 @@ CONFIG: Spec = {
         "titleColor": "currentColor",
         "titleFontWeight": "normal",
         "labelFontSize": 12,
+        "labelSeparation": 6,
         "titleFontSize": 12,
         "domainColor": "#8888",
         "tickColor": "#8888",

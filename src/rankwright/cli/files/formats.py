@@ -9,7 +9,7 @@ import zlib
 
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["FORMATS", "by_ending", "tell_format"]
+__all__ = ["FORMATS", "by_ending", "guess_format", "tell_format"]
 
 FORMATS = ("letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "scores", "model")
 
@@ -53,10 +53,15 @@ def tell_format(path: str, asked: str | None = None) -> str:
         if asked not in FORMATS:
             raise ParameterError(f"--read-as {asked}: use one of {', '.join(FORMATS)}.")
         return asked
+    return guess_format(path) or "letor"
+
+
+def guess_format(path: str) -> str | None:
+    """The kind of a file by its ending, else by its content; None where neither tells."""
     return by_ending(path) or _by_content(path)
 
 
-def _by_content(path: str) -> str:
+def _by_content(path: str) -> str | None:
     if os.path.isdir(path):
         raise DataError(f"{path} is a folder: give the file inside it.")
     with open(path, "rb") as file:
@@ -68,7 +73,7 @@ def _by_content(path: str) -> str:
     if head[8:9] == b"{" and head[:1] != b"{":
         return "model"
     line = next((line for line in head.splitlines() if line.strip()), b"")
-    return next((kind for kind, sign in _SIGNS.items() if sign.match(line)), "letor")
+    return next((kind for kind, sign in _SIGNS.items() if sign.match(line)), None)
 
 
 def _unzipped(head: bytes) -> bytes:

@@ -19,7 +19,7 @@ from rankwright.cli.files.formats import tell_format
 from rankwright.cli.files.pipes import at_hand
 from rankwright.exceptions import DataError, FileFormatError
 
-__all__ = ["TableOptions", "describe", "read_items", "remark_on_queries"]
+__all__ = ["TableOptions", "describe", "first_gap", "read_items", "remark_on_queries"]
 
 READING = Group("How to read the data", sort_key=10)
 
@@ -69,6 +69,11 @@ class TableOptions:
     feature: list[str] = dataclasses.field(default_factory=list)
     one_hot: list[str] = dataclasses.field(default_factory=list)
     on_bad_line: Literal["error", "skip"] = "error"
+
+    def columns(self) -> list[str]:
+        """The options that name columns, as they are typed: the next command needs them too."""
+        given = {"--y": self.y, "--qid": self.qid, "--docid": self.docid}
+        return [word for name, column in given.items() if column for word in (name, column)]
 
 
 def read_items(
@@ -129,6 +134,23 @@ def remark_on_queries(items: rw.Items, path: str) -> None:
         )
 
 
+def first_gap(X: Any, names: Sequence[str] | None) -> str | None:
+    """Where the first unknown value is, in words; None where every value is known."""
+    import numpy as np
+
+    if isinstance(X, np.ndarray):
+        rows, columns = np.isnan(X).nonzero()
+    else:
+        entries = X.tocoo()
+        gaps = np.isnan(entries.data)
+        rows, columns = entries.row[gaps], entries.col[gaps]
+    if len(rows) == 0:
+        return None
+    row, column = min(zip(rows.tolist(), columns.tolist(), strict=True))
+    name = f"feature {column + 1}" if names is None else names[column]
+    return f"item {row + 1} has no value for {name} ({len(rows):,} values are unknown)"
+
+
 @contextmanager
 def _in_words_of_the_shell() -> Iterator[None]:
     """Advice that names arguments of a Python function, said with options instead."""
@@ -140,8 +162,9 @@ def _in_words_of_the_shell() -> Iterator[None]:
             raise
         column = name.strip("[]'\"")
         fix = (
-            f"if {column} names the query or the item, say --qid or --docid; if its words are "
-            f"values, --one-hot; or choose the features with --feature"
+            f"leave the cell empty where a value is unknown; if {column} names the query or the "
+            "item, say --qid or --docid; if its words are values, --one-hot; or choose the "
+            "features with --feature"
         )
         parts = (error.path, error.line, error.column, error.reason, error.text)
         raise FileFormatError(*parts, fix) from None
@@ -167,13 +190,22 @@ def _roles(
             f"{path}: no column is called {', '.join(USUAL['y'])}: say which one holds the grade "
             f"with --y. Columns: {', '.join(columns[:12])}{' ...' if len(columns) > 12 else ''}."
         )
-    if options.feature:
-        roles["features"] = [_given(name, columns) for name in options.feature]
-    elif names is not None and not options.one_hot and set(names) & set(columns):
-        roles["features"] = [name for name in names if name in columns]
-    if options.one_hot:
-        roles["one_hot"] = [_given(name, columns) for name in options.one_hot]
+    features: list[str | int] = [_given(name, columns) for name in options.feature]
+    words: list[str | int] = [_given(name, columns) for name in options.one_hot]
+    if names is not None and not features and not words:  # what a model has learned
+        features = [name for name in names if name in columns]
+        words = _columns_of_words(names, columns)
+    if words:
+        roles["one_hot"] = words
+    if features or (words and not options.one_hot):
+        roles["features"] = [*features, *(column for column in words if column not in features)]
     return roles
+
+
+def _columns_of_words(names: Sequence[str], columns: list[str]) -> list[str | int]:
+    """The columns whose words a model knows: it calls them ``column=word``."""
+    parts = (name.partition("=")[0] for name in names if name not in columns)
+    return list(dict.fromkeys(column for column in parts if column in columns))
 
 
 def _given(column: str, names: list[str]) -> str | int:

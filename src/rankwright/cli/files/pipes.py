@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from rankwright.cli.config import STDIN
 from rankwright.cli.console import note
 from rankwright.data.atomic import atomic_write
-from rankwright.exceptions import DataError, FileFormatError
+from rankwright.exceptions import DataError, FileFormatError, ModelFileError, ParameterError
 
-__all__ = ["at_hand", "write_answer", "write_text"]
+__all__ = ["at_hand", "check_targets", "write_answer", "write_text"]
 
 
 @contextmanager
@@ -35,8 +35,28 @@ def at_hand(path: str) -> Iterator[str]:
         except FileFormatError as error:
             parts = (error.line, error.column, error.reason, error.text, error.fix)
             raise FileFormatError(STDIN, *parts) from None
-        except DataError as error:
+        except (DataError, ModelFileError) as error:
             raise type(error)(str(error).replace(file.name, STDIN)) from None
+
+
+def check_targets(**paths: str | None) -> None:
+    """Refuse options that name no place to write to, before hours of work and not after."""
+    for option, path in paths.items():
+        if path is None:
+            continue
+        if path in ("-", STDIN):
+            raise ParameterError(f"--{option} -: it is written to a file only. Give its name.")
+        _check_place(path)
+
+
+def _check_place(path: str) -> None:
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise ParameterError(f"{path} is a folder. Give the path of a file to write.")
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {folder} is closed to you.")
 
 
 def write_answer(lines: Iterable[str], path: str | None) -> None:
@@ -61,6 +81,7 @@ def write_text(lines: Iterable[str], path: str | None) -> None:
         with open(path, "w", encoding="utf-8") as device:
             device.writelines(lines)
         return
+    _check_place(path)
     with atomic_write(path, mode=0o666) as file:
         if path.endswith(".gz"):
             file.write(gzip.compress("".join(lines).encode(), mtime=0))

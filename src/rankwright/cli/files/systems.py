@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import rankwright as rw
+from rankwright.cli.config import STDIN
 from rankwright.cli.console import note
-from rankwright.cli.files.formats import tell_format
-from rankwright.cli.files.items import TableOptions, read_items, remark_on_queries
+from rankwright.cli.files.formats import guess_format, tell_format
+from rankwright.cli.files.items import TableOptions, first_gap, read_items, remark_on_queries
 from rankwright.cli.files.pipes import at_hand
-from rankwright.exceptions import DataError, ModelFileError
+from rankwright.exceptions import DataError, FileFormatError, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "read_judged",
     "read_model",
     "read_system",
+    "refuse_two_pipes",
 ]
 
 MANY = 50  # items: a few may well have zeros alone in the last features
@@ -68,7 +70,9 @@ class System:
     ) -> Scores:
         """The measures of this system; on qrels by trec_eval's conventions by default."""
         if self.run is not None:
-            beside = rw.align(self.run, judged.as_qrels())
+            qrels = judged.as_qrels()
+            _remark_on_missing(self.run, qrels, self.path, judged.path)
+            beside = rw.align(self.run, qrels)
             columns: dict[str, Any] = {"docid": beside.docid, "qid": beside.qid}
             like = like or (None if judged.qrels is None else "trec_eval")
             return rw.evaluate(
@@ -115,22 +119,50 @@ def features_for(model: SavedScorer, items: rw.Items, path: str) -> Any:
     """The columns that a model wants, by name where both sides know names."""
     if model.feature_names is not None and items.feature_names is not None:
         place = {name: k for k, name in enumerate(items.feature_names)}
-        missing = [name for name in model.feature_names if name not in place]
+        words = {name.partition("=")[0] for name in items.feature_names if "=" in name}
+        absent = [name for name in model.feature_names if name not in place]
+        missing = [name for name in absent if name.partition("=")[0] not in words]
         if missing:
             raise DataError(
                 f"{path} was trained with a feature {missing[0]!r} that the data lack "
                 f"({len(missing)} of {model.n_features} are missing). "
                 f"The data have {', '.join(items.feature_names[:10])}."
             )
-        order = [place[name] for name in model.feature_names]
-        return items.X if order == list(range(items.n_features)) else items.X[:, order]
+        X = _with_zeros(items.X) if absent else items.X  # a word that no item has
+        order = [place.get(name, items.n_features) for name in model.feature_names]
+        X = X if order == list(range(items.n_features)) else X[:, order]
+        _refuse_gaps(model, X, path)
+        return X
     if items.n_features != model.n_features:
         raise DataError(
             f"{path} was trained on {model.n_features} features and the data have "
             f"{items.n_features}. Give data of the same kind."
         )
     _remark_on_width(items, path)
+    _refuse_gaps(model, items.X, path)
     return items.X
+
+
+def _refuse_gaps(model: SavedScorer, X: Any, path: str) -> None:
+    """Unknown values, where a model has not learned what to make of them."""
+    gap = None if model.allow_nan else first_gap(X, model.feature_names)
+    if gap is not None:
+        raise DataError(
+            f"{path} needs every value, and {gap}. Fill them, or train a ranker that takes gaps, "
+            "such as RankBoost."
+        )
+
+
+def _with_zeros(X: Any) -> Any:
+    """The same with a column of zeros after the last."""
+    import numpy as np
+
+    zeros = np.zeros((X.shape[0], 1))
+    if isinstance(X, np.ndarray):
+        return np.hstack([X, zeros])
+    from scipy.sparse import csr_array, hstack
+
+    return hstack([X, csr_array(zeros)], format="csr")
 
 
 def _remark_on_width(items: rw.Items, path: str) -> None:
@@ -144,6 +176,34 @@ def _remark_on_width(items: rw.Items, path: str) -> None:
             f"the data have nothing but 0 after feature {width}, and {path} knows "
             f"{items.n_features} features: are they of the same kind?"
         )
+
+
+def _remark_on_missing(run: rw.Run, qrels: rw.Qrels, path: str, judged: str) -> None:
+    """Judged queries that a run does not answer count as failures: nobody should wonder why."""
+    answered, asked = set(map(str, run.queries)), list(map(str, qrels.queries))
+    missing = [query for query in asked if query not in answered]
+    if len(missing) == len(asked):
+        raise DataError(
+            f"{path} and {judged} have no query in common: the run answers "
+            f"{_some(run.queries)}, the judges were asked {_some(qrels.queries)}. "
+            "Give files that name their queries alike."
+        )
+    if missing:
+        note(
+            f"{path} does not answer {len(missing):,} of the {len(asked):,} judged queries "
+            f"({_some(missing)}): it found nothing there"
+        )
+
+
+def _some(queries: Sequence[Any] | NDArray[Any]) -> str:
+    more = f" and {len(queries) - 3:,} more" if len(queries) > 3 else ""
+    return ", ".join(map(str, queries[:3])) + more
+
+
+def refuse_two_pipes(*paths: str) -> None:
+    """Standard input can be read once only."""
+    if sum(path in ("-", STDIN) for path in paths) > 1:
+        raise ParameterError("- stands for standard input: only one of the files can come from it.")
 
 
 def read_judged(
@@ -166,12 +226,20 @@ def read_for(
     width = max((model.n_features for model in models), default=None)
     known = [model.feature_names for model in models if model.feature_names is not None]
     names = list(dict.fromkeys(name for each in known for name in each)) or None
-    return read_items(path, options, graded=graded, n_features=width, names=names)
+    try:
+        return read_items(path, options, graded=graded, n_features=width, names=names)
+    except FileFormatError as error:
+        if "n_features" not in error.fix:
+            raise
+        parts = (error.path, error.line, error.column, error.reason, error.text)
+        fix = f"the model has learned {width} features: give data of the same kind"
+        raise FileFormatError(*parts, fix) from None
 
 
 def read_model(path: str) -> SavedScorer:
     """A model file, also from a pipe."""
     with at_hand(path) as local:
+        _refuse_data(path, guess_format(local), "model", "The model comes")
         return rw.load_scorer(local)
 
 
@@ -183,12 +251,16 @@ def read_system(path: str, name: str | None = None) -> System:
             return System(name or path, run=rw.read_run(local))
         if kind == "scores":
             return System(name or path, scores=_read_scores(local))
-        if kind in ("qrels", "csv", "tsv", "jsonl", "parquet"):
-            raise ModelFileError(
-                f"{path} is no model, run or file of scores; it looks like {kind}. The systems "
-                "come first, the data last."
-            )
+        _refuse_data(path, guess_format(local), "model, run or file of scores", "The systems come")
         return System(name or path, model=rw.load_scorer(local))
+
+
+def _refuse_data(path: str, kind: str | None, wanted: str, rule: str) -> None:
+    """Data in the place of a model: most likely the order of the words was mixed up."""
+    if kind not in (None, "model"):
+        raise ModelFileError(
+            f"{path} is no {wanted}; it looks like {kind}. {rule} first, the data last."
+        )
 
 
 def _read_scores(path: str) -> NDArray[np.float64]:
