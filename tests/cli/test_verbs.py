@@ -154,6 +154,23 @@ def test_fuse_can_learn_from_judged_queries(shell):
     assert "--qrels" in shell(*words, code=2).stderr
 
 
+def test_fuse_goes_on_with_what_it_learned(inside, files, tmp_path):
+    words = ["fuse", "$F/engine-0.run", "$F/engine-2.run"]
+    saved = str(tmp_path / "fusion.rw")
+    first = inside(*words, "--qrels", "$F/qrels.txt", "--save", saved).stdout
+    assert inside(*words, "--model", saved).stdout == first
+    assert first != inside(*words).stdout
+    runs = [rw.read_run(files / f"engine-{k}.run") for k in (0, 2)]
+    learned = rw.LearnedFusion().fit(runs, rw.read_qrels(files / "qrels.txt")).fuse(runs)
+    assert [line.split()[2] for line in first.splitlines()] == learned.docs[
+        learned.doc[learned.order]
+    ].tolist()
+    assert json.loads(inside("info", saved, "--json").stdout)["kind"] == "LearnedFusion"
+    assert "not a fusion" in inside(*words, "--model", "$F/model.rw", code=3).stderr
+    for more in (["--method", "rrf"], ["--qrels", "$F/qrels.txt"], ["--save", "again.rw"]):
+        inside(*words, "--model", saved, *more, code=2)
+
+
 def test_recommend_serves_known_users_and_somebody_new(shell):
     words = ["recommend", "$F/ratings.csv", "--user", "u3", "--new", "film 2=5"]
     done = shell(*words, "--new", "film 4=1", "-n", "2")

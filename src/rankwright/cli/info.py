@@ -54,20 +54,23 @@ def info(
 
 def _model(path: str) -> dict[str, Any]:
     from rankwright.persist.container import MAX_BYTES, read_file
-    from rankwright.persist.manifest import Refused
+    from rankwright.persist.manifest import refusing
 
-    scorer = rw.load_scorer(path)  # says what is wrong with a damaged file
-    try:
+    with refusing(path):
         manifest, arrays = read_file(path, MAX_BYTES)
-    except Refused as refused:
-        raise refused.about(path) from refused
-    names = scorer.feature_names
-    return {
-        "kind": scorer.kind,
-        "scored_by": scorer.scorer.kind,
-        "n_features": scorer.n_features,
-        "features": None if names is None else list(names[:20]),
-        "takes_gaps": scorer.allow_nan,
+    about: dict[str, Any] = {"kind": manifest.model.kind}
+    if manifest.served is None:  # not a scorer of rows: a recommender, a learned fusion
+        rw.load(path)  # says what is wrong with it
+    else:
+        scorer = rw.load_scorer(path)
+        names = scorer.feature_names
+        about |= {
+            "scored_by": scorer.scorer.kind,
+            "n_features": scorer.n_features,
+            "features": None if names is None else list(names[:20]),
+            "takes_gaps": scorer.allow_nan,
+        }
+    return about | {
         "written_by": f"rankwright {manifest.library}, format {manifest.format}",
         "arrays": len(arrays),
         "numbers": int(sum(array.size for array in arrays.values())),

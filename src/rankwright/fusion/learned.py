@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright.data.runs import Qrels, Run
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import DataError, DegenerateDataWarning
 from rankwright.feedback import Pairs
 from rankwright.fusion.lists import as_runs
 from rankwright.fusion.normalize import NORMS, normalized
 from rankwright.fusion.pool import Pool
+from rankwright.rankers import rules
+from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.rules import number
+from rankwright.rankers.learned import Holds
 
 __all__ = ["LearnedFusion"]
 
@@ -52,7 +54,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    ranker_ : the fitted ranker; ``rankwright.save(fusion.ranker_, path)`` keeps it
+    ranker_ : the fitted ranker
     engines_ : tuple of str, the name of each feature
 
     References
@@ -72,6 +74,11 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     >>> fused.docs[fused.doc[fused.order]].tolist()
     ['a', 'b', 'c']
     """
+
+    _rules: ClassVar = {
+        "ranker": rules.either(rules.nothing(), rules.an_instance("a ranker", Ranker)),
+        "features": rules.one_of(*FEATURES),
+    }
 
     def __init__(self, ranker: Any = None, *, features: str = "position") -> None:
         self.ranker = ranker
@@ -146,47 +153,33 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         score = self.ranker_.decision_function(self._matrix(pool), qid=pool.query)
         return pool.run(score, name)
 
-    @classmethod
-    def from_ranker(
-        cls, ranker: Any, engines: Iterable[str], *, features: str = "position"
-    ) -> LearnedFusion:
-        """A fitted fusion out of a ranker that was saved.
+    @property
+    def n_features_in_(self) -> int:
+        """The number of engines."""
+        return len(self.engines_)
 
-        Parameters
-        ----------
-        ranker : what ``rankwright.load`` gave back
-        engines : ``engines_`` of the fusion that was saved
-        features : as it was trained
-        """
-        fusion = cls(clone(ranker), features=features)
-        fusion._check()
-        names = tuple(str(engine) for engine in engines)
-        check_is_fitted(ranker)
-        if ranker.n_features_in_ != len(names):
-            raise ParameterError(
-                f"LearnedFusion.from_ranker: the ranker has {ranker.n_features_in_} features and "
-                f"{len(names)} engines were named. Name one engine per feature."
-            )
-        fusion.ranker_, fusion.engines_ = ranker, names
-        return fusion
+    @classmethod
+    def learned(cls) -> dict[str, Holds]:
+        """Every learned attribute, with what it may be."""
+        return {"ranker_": Holds((Ranker,)), "engines_": Holds((tuple,))}
+
+    def _loaded(self) -> None:
+        """What a model file held: check that it fits together."""
+        named = len(set(self.engines_)) == len(self.engines_) == self.ranker_.n_features_in_
+        if not named or not all(isinstance(engine, str) for engine in self.engines_):
+            raise DataError("engines_ does not name each feature of the ranker.")
 
     def _check(self) -> None:
-        if self.features not in FEATURES:
-            raise ParameterError(
-                f"LearnedFusion(features={self.features!r}): features must be one of "
-                f"{', '.join(FEATURES)}."
-            )
-        unfit = isinstance(self.ranker, type) or not hasattr(self.ranker, "fit_feedback")
-        if self.ranker is not None and unfit:
-            raise ParameterError(
-                f"LearnedFusion(ranker={self.ranker!r}): ranker must be a rankwright ranker, such "
-                "as RankBoost(default=0)."
-            )
+        for name, rule in self._rules.items():
+            rule.check(type(self).__name__, name, getattr(self, name))
+
+    @staticmethod
+    def default_ranker() -> RankBoost:
+        """The ranker that learns where none is given."""
+        return RankBoost(default=0, cumulative=True, criterion="z")
 
     def _ranker(self) -> Any:
-        if self.ranker is None:
-            return RankBoost(default=0, cumulative=True, criterion="z")
-        return self.ranker
+        return self.default_ranker() if self.ranker is None else self.ranker
 
     def _matrix(self, pool: Pool) -> FloatArray:
         """(n_rows, n_engines) features of a pool."""
@@ -246,7 +239,7 @@ def _preference(row: Any) -> tuple[Any, ...]:
     parts = () if isinstance(row, str) or not isinstance(row, Iterable) else tuple(row)
     if len(parts) == 3:
         return (*parts, 1.0)
-    if len(parts) != 4 or not number().test(parts[3]):
+    if len(parts) != 4 or not rules.number().test(parts[3]):
         raise DataError(
             f"preference {row!r}: write (query, better doc, worse doc) or (..., weight)."
         )

@@ -26,7 +26,7 @@ from rankwright.scoring import KINDS, Scorer, State, Transform
 
 __all__ = [
     "PARTS",
-    "RECOMMENDERS",
+    "SYSTEMS",
     "TRANSFORMERS",
     "build_model",
     "build_part",
@@ -41,8 +41,9 @@ TRANSFORMERS = {
     "VSIMFeature": "rankwright.rankers.memory.feature",
 }
 
-# A recommender, and the estimators inside a fitted one.
-RECOMMENDERS = {
+# A recommender, and the estimators inside a fitted one; a learned fusion.
+SYSTEMS = {
+    "LearnedFusion": "rankwright.fusion.learned",
     "Recommender": "rankwright.recommend.recommender",
     "Blend": "rankwright.recommend.blend",
     "PerUser": "rankwright.recommend.reference",
@@ -158,7 +159,7 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
 
 def _estimators() -> dict[str, str]:
     scikit = {name: entry.module for name, entry in SCIKIT.items()}
-    return {**RANKERS, **TRANSFORMERS, **RECOMMENDERS, **scikit}
+    return {**RANKERS, **TRANSFORMERS, **SYSTEMS, **scikit}
 
 
 def _kind(value: Any, table: Mapping[str, str]) -> str | None:

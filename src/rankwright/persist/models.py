@@ -18,7 +18,7 @@ __all__ = ["load", "save"]
 
 
 def save(model: Any, path: Any) -> None:
-    """Write a fitted ranker, transformer, pipeline or recommender to a file.
+    """Write a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The file takes the place of ``path`` in one step, when it is whole and on the disk: a kill or
     a power cut leaves the old file. A new file gets the permissions any new document gets (the
@@ -28,9 +28,9 @@ def save(model: Any, path: Any) -> None:
 
     Parameters
     ----------
-    model : a fitted ranker of rankwright, a ``Recommender``, a ``QueryNormalizer``, or a
-        scikit-learn ``Pipeline`` of rankers with ``StandardScaler``, ``MinMaxScaler`` or
-        ``MaxAbsScaler``
+    model : a fitted ranker of rankwright, a ``Recommender``, a ``LearnedFusion``, a
+        ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of rankers with ``StandardScaler``,
+        ``MinMaxScaler`` or ``MaxAbsScaler``
     path : where to write; the ending is free, ``.rw`` is usual
 
     Raises
