@@ -46,7 +46,7 @@ def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:
     expert = Factors(n_components=4, n_tastes=3, n_passes=4).fit(ratings)
     table = Table.by_user(ratings)
     prior = np.array([expert.tastes_.describe(table.row(u)[0]) for u in range(30)])
-    mean, covariance = np.zeros((30, 4)), np.zeros((30, 10))
+    mean, moments = np.zeros((30, 4)), np.zeros((30, 10), np.float32)
     _kernels.update_factors(
         table.ptr,
         table.other,
@@ -59,7 +59,8 @@ def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:
         expert.precision_,
         expert.noise_,
         mean,
-        covariance,
+        moments,
+        np.zeros((30, 4)),
         np.zeros(30),
     )
     found = np.array([expert.vector(*table.row(u)) for u in range(30)])

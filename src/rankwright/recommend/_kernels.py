@@ -8,6 +8,8 @@ without leave to reorder sums: results are the same on every machine.
 import numpy as np
 from numba import njit
 
+LANES = 4  # rows whose systems are solved side by side: so many numbers fill a vector register
+
 
 @njit(cache=True, nogil=True)
 def add_rows(ptr, other, value, vector, start, stop, total):
@@ -29,24 +31,6 @@ def add_rows(ptr, other, value, vector, start, stop, total):
 
 
 @njit(cache=True, nogil=True)
-def pack_moments(mean, covariance, moments):
-    """E[v v'] of each row, upper triangle row by row: mean mean' + covariance.
-
-    mean        (n, d) float64
-    covariance  (n, d (d + 1) / 2) float64, packed
-    moments     (n, d (d + 1) / 2) float32          written; summing them is most of the work, and
-                                                    their last bits are far below the noise
-    """
-    n, d = mean.shape
-    for i in range(n):
-        at = 0
-        for k in range(d):
-            for m in range(k, d):
-                moments[i, at] = mean[i, k] * mean[i, m] + covariance[i, at]
-                at += 1
-
-
-@njit(cache=True, nogil=True)
 def update_factors(
     ptr,
     other,
@@ -59,101 +43,132 @@ def update_factors(
     precision,
     noise,
     mean,
-    covariance,
+    new_moments,
+    variance,
     error,
 ):
     """The posterior of each row's factor vector, given the vectors of what it is rated with.
 
     ptr, other, value  ratings less their mean
     their_mean   (n_others, d) float64
-    moments      (n_others, d (d + 1) / 2) float32, packed second moments of the others
+    moments      (n_others, d (d + 1) / 2) float32, their second moments, mean mean' + covariance,
+                 upper triangles row by row; summing them is most of the work, and their last bits
+                 are far below the noise
     start, stop  rows to update
     prior        (n, d) float64, prior mean of each row
     precision    (d,) float64, prior precision of each component
     noise        variance of a rating around the product of its two vectors
     mean         (n, d) float64                      written
-    covariance   (n, d (d + 1) / 2) float64          written
+    new_moments  (n, d (d + 1) / 2) float32          written: second moments of the rows
+    variance     (n, d) float64                      written
     error        (n,) float64, expected squared error of the row's ratings, written
     """
     d = their_mean.shape[1]
     width = moments.shape[1]
-    total, right, wish = np.zeros(width), np.zeros(d), np.zeros(d)
-    system, inverse, turned = np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d))
-    for u in range(start, stop):
-        total[:] = 0.0
-        right[:] = 0.0
-        squares = 0.0
-        for entry in range(ptr[u], ptr[u + 1]):
-            i, r = other[entry], value[entry]
-            squares += r * r
-            for k in range(d):
-                right[k] += r * their_mean[i, k]
-            for at in range(width):
-                total[at] += moments[i, at]
-        at = 0
+    total, right, squares = np.zeros((LANES, width)), np.zeros((LANES, d)), np.zeros(LANES)
+    system, inverse = np.zeros((d, d, LANES)), np.zeros((d, d, LANES))
+    turned, weight = np.zeros((d, d, LANES)), np.zeros(LANES)
+    wish, answer = np.zeros((d, LANES)), np.zeros((d, LANES))
+    sure = 1.0 / noise
+    for first in range(start, stop, LANES):
+        n_lanes = min(LANES, stop - first)
+        for lane in range(n_lanes):
+            sums, products, square = total[lane], right[lane], 0.0
+            sums[:] = 0.0
+            products[:] = 0.0
+            for entry in range(ptr[first + lane], ptr[first + lane + 1]):
+                i, r = other[entry], value[entry]
+                square += r * r
+                for k in range(d):
+                    products[k] += r * their_mean[i, k]
+                for at in range(width):
+                    sums[at] += moments[i, at]
+            squares[lane] = square
+        at = 0  # a lane without a row does once more what it did for an earlier one
         for i in range(d):
+            for lane in range(LANES):
+                u = min(first + lane, stop - 1)
+                wish[i, lane] = right[lane, i] * sure + precision[i] * prior[u, i]
+                answer[i, lane] = 0.0
             for j in range(i, d):
-                system[i, j] = total[at] / noise
+                for lane in range(LANES):
+                    system[i, j, lane] = total[lane, at] * sure
                 at += 1
-            system[i, i] += precision[i]
-            wish[i] = right[i] / noise + precision[i] * prior[u, i]
-        invert(system, inverse, turned)
+            for lane in range(LANES):
+                system[i, i, lane] += precision[i]
+        invert(system, inverse, turned, weight)
         for i in range(d):
-            mean[u, i] = 0.0
-        at = 0
-        for i in range(d):
+            add_times(answer, wish[i], inverse[i], i + 1, d)
             for j in range(i, d):
-                covariance[u, at] = inverse[i, j]
-                mean[u, i] += inverse[i, j] * wish[j]
-                if j > i:
-                    mean[u, j] += inverse[i, j] * wish[i]
-                at += 1
-        at = 0
-        for i in range(d):
-            squares -= 2.0 * right[i] * mean[u, i]
-            for j in range(i, d):
-                term = (mean[u, i] * mean[u, j] + covariance[u, at]) * total[at]
-                squares += term if i == j else 2.0 * term
-                at += 1
-        error[u] = squares
+                for lane in range(LANES):
+                    answer[i, lane] += inverse[i, j, lane] * wish[j, lane]
+        for lane in range(n_lanes):
+            u, square, sums = first + lane, squares[lane], total[lane]
+            at = 0
+            for i in range(d):
+                mean[u, i] = answer[i, lane]
+                variance[u, i] = inverse[i, i, lane]
+                row = -2.0 * right[lane, i] * answer[i, lane]
+                for j in range(i, d):
+                    moment = answer[i, lane] * answer[j, lane] + inverse[i, j, lane]
+                    new_moments[u, at] = moment
+                    row += (1.0 if i == j else 2.0) * moment * sums[at]
+                    at += 1
+                square += row
+            error[u] = square
 
 
 @njit(cache=True, nogil=True)
-def invert(system, inverse, turned):
-    """The inverse of a positive definite matrix; only upper triangles are read and written.
+def invert(system, inverse, turned, weight):
+    """The inverses of positive definite matrices, LANES at a time; only upper triangles count.
 
-    system   (d, d) float64, afterwards its Cholesky factor U, system = U'U
-    inverse  (d, d) float64                          written
-    turned   (d, d) float64, afterwards the transpose of the inverse of U
+    system   (d, d, LANES) float64, afterwards their Cholesky factors U, system = U'U
+    inverse  (d, d, LANES) float64                   written
+    turned   (d, d, LANES) float64, afterwards the transposes of the inverses of U
+    weight   (LANES,) float64, room to work in
     """
     d = len(system)
     for j in range(d):
-        scale = 1.0 / np.sqrt(system[j, j])
+        row = system[j]
+        for lane in range(LANES):
+            weight[lane] = 1.0 / np.sqrt(row[j, lane])
         for k in range(j, d):
-            system[j, k] *= scale
+            for lane in range(LANES):
+                row[k, lane] *= weight[lane]
         for i in range(j + 1, d):
-            weight = system[j, i]
-            for k in range(i, d):
-                system[i, k] -= weight * system[j, k]
+            for lane in range(LANES):
+                weight[lane] = -row[i, lane]
+            add_times(system[i], weight, row, i, d)
     for i in range(d - 1, -1, -1):  # row i of the inverse of U, from the rows below
-        row = inverse[i]
-        scale = 1.0 / system[i, i]
-        for k in range(i, d):
-            row[k] = 0.0
+        inverse[i, i:] = 0.0
         for k in range(i + 1, d):
-            weight = -scale * system[i, k]
-            for m in range(k, d):
-                row[m] += weight * inverse[k, m]
-        row[i] = scale
+            for lane in range(LANES):
+                weight[lane] = -(1.0 / system[i, i, lane]) * system[i, k, lane]
+            add_times(inverse[i], weight, inverse[k], k, d)
+        for lane in range(LANES):
+            inverse[i, i, lane] = 1.0 / system[i, i, lane]
     for i in range(d):
         for k in range(i, d):
-            turned[k, i] = inverse[i, k]
-            inverse[i, k] = 0.0
+            for lane in range(LANES):
+                turned[k, i, lane] = inverse[i, k, lane]
+                inverse[i, k, lane] = 0.0
     for k in range(d):
         for i in range(k + 1):
-            weight = turned[k, i]
-            for j in range(i, k + 1):
-                inverse[i, j] += weight * turned[k, j]
+            add_times(inverse[i], turned[k, i], turned[k], i, k + 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def add_times(row, weight, other, start, stop):
+    """row[k] += weight * other[k] for k from start to stop, in each of the LANES.
+
+    Written out: as a loop over lanes it is not kept in vector registers, and three times slower.
+    """
+    one, two, three, four = weight[0], weight[1], weight[2], weight[3]
+    for k in range(start, stop):
+        row[k, 0] += one * other[k, 0]
+        row[k, 1] += two * other[k, 1]
+        row[k, 2] += three * other[k, 2]
+        row[k, 3] += four * other[k, 3]
 
 
 @njit(cache=True, nogil=True)

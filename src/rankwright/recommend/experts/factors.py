@@ -100,7 +100,8 @@ class Factors(Expert):
         spread = max(float(ratings.value.std()), 1e-6)
         items.mean = np.random.default_rng(self.seed).normal(0.0, 0.1 * spread, items.mean.shape)
         items.mean[:, 0] = spread  # a component that all items share: the user's generosity
-        items.covariance[:, items.diagonal] = 0.01 * spread**2
+        items.variance[:] = 0.01 * spread**2
+        items.moments = _moments(items.mean, items.variance)
         items.precision = np.full(self.n_components, 10.0 / spread**2)
         noise = 0.6 * spread**2
         users.update(items, noise)
@@ -110,8 +111,8 @@ class Factors(Expert):
     def refit(self, ratings: Ratings) -> Self:
         """Learn anew; from item vectors that are known a few sweeps are enough."""
         users, items = self._sides(ratings)
-        items.mean = self.item_
-        items.covariance = np.asarray(self.moments_ - items.moments(), np.float64)
+        items.mean, items.moments = self.item_.copy(), self.moments_.copy()
+        items.variance = _diagonal(self.moments_, self.n_components) - self.item_**2
         items.update_prior()
         users.precision = self.precision_
         return self._sweep(users, items, self.noise_, min(N_AGAIN, self.n_passes))
@@ -166,7 +167,7 @@ class Factors(Expert):
         for _ in range(n_passes):
             noise = max(users.update(items, noise) / len(users.table.value), least)
             items.update(users, noise)
-        self.noise_, self.item_, self.moments_ = noise, items.mean, items.moments()
+        self.noise_, self.item_, self.moments_ = noise, items.mean, items.moments
         self.precision_, self.choice_ = users.precision, users.coef
         return self
 
@@ -180,28 +181,20 @@ class _Side:
         gram = about.T @ about + ridge * np.eye(about.shape[1])
         self.regression = np.linalg.solve(gram, about.T)
         self.mean: FloatArray = np.zeros((n, n_components))
-        self.covariance: FloatArray = np.zeros((n, width))
-        self.diagonal = np.flatnonzero(np.equal(*np.triu_indices(n_components)))
+        self.variance: FloatArray = np.zeros((n, n_components))
+        self.moments: NDArray[np.float32] = np.zeros((n, width), np.float32)
         self.prior = np.zeros((n, n_components))
         self.precision = np.ones(n_components)
         self.coef: FloatArray = np.zeros((about.shape[1], n_components))
         self.error = np.zeros(n)
 
-    def moments(self) -> NDArray[np.float32]:
-        from rankwright.recommend import _kernels
-
-        moments = np.empty(self.covariance.shape, np.float32)
-        _kernels.pack_moments(self.mean, self.covariance, moments)
-        return moments
-
     def update(self, others: _Side, noise: float) -> float:
         """The posterior given the other side, then the prior given that; the squared error."""
         from rankwright.recommend import _kernels
 
-        self.mean = np.zeros_like(self.mean)
         ratings = (self.table.ptr, self.table.other, self.table.value)
-        theirs = (others.mean, others.moments())
-        out = (self.mean, self.covariance, self.error)
+        theirs = (others.mean, others.moments)
+        out = (self.mean, self.moments, self.variance, self.error)
         map_blocks(
             lambda block: _kernels.update_factors(
                 *ratings, *theirs, *block, self.prior, self.precision, noise, *out
@@ -216,8 +209,20 @@ class _Side:
         self.coef = self.regression @ self.mean
         self.prior = self.about @ self.coef
         variance = ((self.mean - self.prior) ** 2).sum(axis=0)
-        variance += self.covariance[:, self.diagonal].sum(axis=0)
+        variance += self.variance.sum(axis=0)
         self.precision = len(self.mean) / np.maximum(variance, 1e-9 * len(self.mean))
+
+
+def _moments(mean: FloatArray, variance: FloatArray) -> NDArray[np.float32]:
+    """Second moments of independent components, packed as their upper triangles."""
+    rows, columns = np.triu_indices(mean.shape[1])
+    return np.asarray(
+        mean[:, rows] * mean[:, columns] + variance[:, rows] * (rows == columns), np.float32
+    )
+
+
+def _diagonal(packed: NDArray[Any], d: int) -> FloatArray:
+    return np.asarray(packed[..., np.equal(*np.triu_indices(d))], np.float64)
 
 
 def _unpacked(packed: NDArray[Any], d: int) -> FloatArray:
