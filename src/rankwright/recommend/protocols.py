@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright.data.ratings import Ratings
 from rankwright.data.splits import Seed, Split, need_a_share
@@ -155,7 +156,8 @@ def compare_rankers(
     _ = table.mean, table.norm, table.median, table.deviation, table._table  # once, not per thread
     size = max(1, -(-len(targets) // (8 * n_threads())))
     blocks = [targets[at : at + size] for at in range(0, len(targets), size)]
-    parts = map_blocks(block, blocks)
+    with threadpool_limits(1, "blas"):  # users are the threads
+        parts = map_blocks(block, blocks)
     grades = np.concatenate([test.row(int(user))[1] for user in targets])
     qid = np.repeat(targets, [len(test.row(int(user))[1]) for user in targets])
     return {
