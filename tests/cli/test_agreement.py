@@ -58,7 +58,8 @@ def test_columns_that_a_model_learned_are_all_it_asks_for(inside, tmp_path):
 def test_a_column_of_words_is_explained_with_options(inside, tmp_path):
     (tmp_path / "shop.csv").write_text(SHOP)
     done = inside("train", "shop.csv", "--y", "Judgement", "--qid", "SearchTerm", code=3)
-    assert "say --qid or --docid" in done.stderr
+    assert "say --qid SKU or --docid SKU" in done.stderr
+    assert "to leave it out, --drop SKU" in done.stderr
     assert "one_hot=" not in done.stderr
 
 

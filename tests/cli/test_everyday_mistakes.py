@@ -215,7 +215,7 @@ def test_a_model_that_needs_every_value_names_the_missing_one(inside, shop):
 def test_advice_speaks_of_options_and_not_of_arguments(inside, shop):
     (shop / "twice.csv").write_text("user,item,rating\nu,i,5\nu,i,4\n")
     assert "--duplicates first" in inside("recommend", "twice.csv", code=3).stderr
-    assert "Call the columns user" in inside("recommend", "shop.csv", code=3).stderr
+    assert "--user-column, --item-column" in inside("recommend", "shop.csv", code=3).stderr
     (shop / "wide.txt").write_text("1 qid:1 1:1 9:1\n")
     assert "has learned 4 features" in inside("predict", "$F/model.rw", "wide.txt", code=3).stderr
 

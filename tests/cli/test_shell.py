@@ -128,6 +128,27 @@ def test_a_reader_that_goes_away_is_no_error(files: Path) -> None:
         assert head.stderr.read() == b""
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "words, code",
+    [("--help", 0), ("predict model.rw test.txt", 0), ("predict model.rw -", 3), ("nothing", 2)],
+)
+def test_a_closed_stream_is_no_reason_for_a_traceback(files, closed, words, code):
+    command = f'"{sys.executable}" -m rankwright {words} {closed}'
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=files, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_remarks_do_not_go_where_results_go_when_their_stream_is_closed(files, tmp_path):
+    words = f"train {files / 'train.txt'} --ranker regression --json -o m.rw"
+    command = f'"{sys.executable}" -m rankwright {words} 2>&-'
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=True)
+    assert json.loads(done.stdout)["ranker"] == "Regression"
+
+
 def test_options_come_from_a_toml_file_and_words_win(shell, tmp_path):
     (tmp_path / "c.toml").write_text('[evaluate]\nmeasures = ["P@3", "AP"]\njson = true\n')
     words = ("evaluate", "$F/model.rw", "$F/test.txt", "--config", "c.toml")

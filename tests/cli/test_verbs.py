@@ -246,14 +246,6 @@ def test_check_lists_every_bad_line_of_a_table_and_judges_the_rest(name, inside,
     assert (lonely["status"], lonely["line"]) == ("WARN", 6)  # lines keep their numbers
 
 
-def test_check_of_a_column_of_words_ends_soon(inside, tmp_path):
-    rows = "".join(f"{k // 5},{k % 3},word {k}\n" for k in range(100))
-    (tmp_path / "words.csv").write_text("qid,grade,title\n" + rows)
-    done = inside("check", "words.csv", code=3)
-    assert done.stdout.count("words.csv:") == 5 + 1  # and the last line, which sums up
-    assert "more bad lines" in done.stdout
-
-
 def test_check_lists_every_bad_line_of_a_run(inside, tmp_path):
     (tmp_path / "bad.run").write_text("1 Q0 d1 1 3 a\n1 Q0 d2 x 2 a\n1 Q0 d3 3 z a\n")
     done = inside("check", "bad.run", code=3)

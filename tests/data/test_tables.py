@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwright.data.frames import columns_of
-from rankwright.data.tables import items_from_frame, read_table
+from rankwright.data.jsonl import read_jsonl
+from rankwright.data.tables import Words, find_words, items_from_frame, read_table
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 ROWS = {"q": ["a", "b"], "d": ["x", "y"], "f": [0.5, 1.5], "g": [1, 0], "grade": [2, 0]}
@@ -106,12 +107,66 @@ def test_a_bad_cell_is_refused_by_line_and_column(tmp_path, line, place, reason)
     [
         ({"y": "stars"}, DataError, "no column 'stars' among q, d, f, g, grade"),
         ({"y": 9}, DataError, "no column 9"),
+        ({"y": "grade", "drop": ["stars"]}, DataError, "no column 'stars' among"),
+        ({"y": "grade", "one_hot": ["q"], "drop": ["q"]}, ParameterError, "not among the features"),
         ({"y": "grade", "one_hot": ["grade"]}, ParameterError, "not among the features"),
     ],
 )
 def test_columns_that_are_not_there_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         items_from_frame(ROWS, **options)
+
+
+GAPS = ["", "?", "NA", "na", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_usual_signs_of_an_unknown_value_are_gaps(tmp_path, gap):
+    (tmp_path / "items").write_text(f"f,g,grade\n{gap},1,2\n3,{gap},0\n")
+    expected = [[np.nan, 1], [3, np.nan]]
+    np.testing.assert_array_equal(read_table(tmp_path / "items", y="grade").X, expected)
+    columns = {"f": [gap, 3], "g": [1, gap], "grade": [2, 0]}
+    frame = {name: np.array(cells, dtype=object) for name, cells in columns.items()}
+    np.testing.assert_array_equal(items_from_frame(frame, y="grade").X, expected)
+
+
+def test_a_dash_is_no_gap(tmp_path):
+    (tmp_path / "items").write_text("f,grade\n-,1\n3,0\n")
+    with pytest.raises(FileFormatError, match='f "-" is not a finite number'):
+        read_table(tmp_path / "items", y="grade")
+
+
+def test_null_in_json_is_a_gap(tmp_path):
+    rows = '{"grade": 1, "f": null, "g": null}\n{"grade": 0, "f": 2, "g": null}\n'
+    (tmp_path / "a.jsonl").write_text(rows)
+    items = items_from_frame(read_jsonl(tmp_path / "a.jsonl"), y="grade")
+    np.testing.assert_array_equal(items.X, [[np.nan, np.nan], [2, np.nan]])
+
+
+def test_a_column_may_be_called_like_a_gap(tmp_path):
+    (tmp_path / "items").write_text("na,mg,grade\n13.2,4.4,1\n")
+    assert read_table(tmp_path / "items", y="grade").feature_names == ("na", "mg")
+
+
+@pytest.mark.parametrize("columns", [{"drop": ["g"]}, {"drop": [-2]}, {"features": [2]}])
+def test_a_column_can_be_left_out(tmp_path, columns):
+    (tmp_path / "items").write_text(CSV)
+    items = read_table(tmp_path / "items", y="grade", qid="q", docid="d", **columns)
+    assert (items.feature_names, items.X.tolist()) == (("f",), [[0.5], [1.5]])
+
+
+def test_most_cells_make_a_column_one_of_words(tmp_path):
+    rows = ["grade,title,f,g", "good,Heat,1,x", "bad,,NA,2", "good,Up,oh,3", "1,2,3,NA"]
+    (tmp_path / "items").write_text("\n".join(rows))
+    assert find_words(tmp_path / "items", y="grade", drop=["f"]) == [
+        Words("grade", 0, 2, "good", n_words=3, n_known=4, is_grade=True),
+        Words("title", 0, 2, "Heat", n_words=2, n_known=3, is_grade=False),
+    ]
+
+
+def test_true_and_false_are_no_words():
+    table = {"f": np.array([True, False]), "t": np.array(["a", "b"]), "grade": np.array([1, 0])}
+    assert [words.column for words in find_words(table, y="grade")] == ["t"]
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):

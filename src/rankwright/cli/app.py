@@ -86,6 +86,7 @@ app.register_install_completion_command()
 def main() -> None:
     """Run the command line; an error raised on purpose ends as its message and an exit code."""
     warnings.showwarning = _show_warning
+    _replace_closed_streams()
     _speak_utf8()
     try:
         _run(sys.argv[1:])
@@ -108,6 +109,13 @@ def main() -> None:
         _stop(str(error), EXIT_DATA)
     except RankwrightError as error:
         _stop(str(error), EXIT_USAGE)
+
+
+def _replace_closed_streams() -> None:
+    """After ``>&-`` there is no stream at all: what is said there goes nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _speak_utf8() -> None:

@@ -6,7 +6,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankwright.cli.console import print_json
-from rankwright.cli.files import TableOptions, at_hand, tell_format
+from rankwright.cli.files import (
+    RatingsOptions,
+    TableOptions,
+    at_hand,
+    tell_kind,
+)
 
 if TYPE_CHECKING:
     from rankwright.cli.linting import Finding
@@ -24,6 +29,7 @@ def check(
     strict: bool = False,
     json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
+    reading: RatingsOptions = RatingsOptions(),  # noqa: B008
 ) -> None:
     """Look for mistakes in data: a line PASS, WARN or FAIL for each rule, with place and fix.
 
@@ -32,12 +38,15 @@ def check(
     ```text
     rankwright check train.txt --against test.txt
     rankwright check train.csv --strict --json
+    rankwright check ratings.csv --read-as ratings
     ```
 
     Parameters
     ----------
     data
-        Items (LETOR, CSV, TSV, JSONL, Parquet), a TREC run or qrels; - is standard input.
+        Items (LETOR, CSV, TSV, JSONL, Parquet), a TREC run or qrels, or ratings (told by
+        columns of user, item, rating and time alone, else by --read-as ratings); - is standard
+        input.
     against
         A second file, such as the test data: neither queries nor items may be in both.
     strict
@@ -48,8 +57,8 @@ def check(
     from rankwright.cli.linting import check_file
 
     with at_hand(data) as local:
-        kind = tell_format(local, table.read_as)
-        findings = check_file(local, kind, table, against)
+        kind = tell_kind(local, table, reading)
+        findings = check_file(local, kind, table, reading, against)
     failed = [f for f in findings if f.status == "FAIL" or (strict and f.status == "WARN")]
     if json:
         rows = [vars(finding) for finding in findings]

@@ -6,7 +6,14 @@ from typing import Any
 
 import rankwright as rw
 from rankwright.cli.console import print_json
-from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format
+from rankwright.cli.files import (
+    RatingsOptions,
+    TableOptions,
+    at_hand,
+    read_items,
+    read_ratings,
+    tell_kind,
+)
 
 __all__ = ["info"]
 
@@ -17,27 +24,32 @@ def info(
     *,
     json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
+    reading: RatingsOptions = RatingsOptions(),  # noqa: B008
 ) -> None:
     """Say what is in a model or data file.
 
     ```text
     rankwright info model.rw
     rankwright info train.csv --json
+    rankwright info ratings.csv --read-as ratings
     ```
 
     Parameters
     ----------
     file
-        A model file, items, a TREC run or qrels (- is standard input).
+        A model file, items, a TREC run or qrels, or ratings (told by columns of user, item,
+        rating and time alone, else by --read-as ratings); - is standard input.
     json
         JSON instead of lines.
     """
     with at_hand(file) as local:
-        kind = tell_format(local, table.read_as)
+        kind = tell_kind(local, table, reading)
         if kind == "model":
             found = _model(local)
         elif kind in ("run", "qrels"):
             found = _judged(local, kind)
+        elif kind == "ratings":
+            found = _ratings(read_ratings(local, reading))
         else:
             found = _items(read_items(local, table, graded=False))
     found = {"file": file, "format": kind, **found}
@@ -85,7 +97,19 @@ def _judged(path: str, kind: str) -> dict[str, Any]:
         about["name"] = found.name
     else:
         about["grades"] = _counts(found.grade)
-    return about | {"rows_per_query": f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}"}
+    return about | {"rows_per_query": _spread(sizes)}
+
+
+def _ratings(ratings: rw.Ratings) -> dict[str, Any]:
+    return {
+        "n_ratings": len(ratings),
+        "n_users": ratings.n_users,
+        "n_items": ratings.n_items,
+        "values": _counts(ratings.value),
+        "density": float(f"{len(ratings) / (ratings.n_users * ratings.n_items):.4g}"),
+        "ratings_per_user": _spread(ratings.user_counts),
+        "ratings_per_item": _spread(ratings.item_counts),
+    }
 
 
 def _items(items: rw.Items) -> dict[str, Any]:
@@ -96,13 +120,17 @@ def _items(items: rw.Items) -> dict[str, Any]:
         "n_items": items.n_items,
         "n_features": items.n_features,
         "n_queries": None if items.qid is None else items.n_queries,
-        "items_per_query": f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}",
+        "items_per_query": _spread(sizes),
         "grades": _counts(items.y),
         "features": None if items.feature_names is None else list(items.feature_names[:20]),
         "ids": items.docid is not None,
         "gaps": n_gaps,
         "sparse": items.is_sparse,
     }
+
+
+def _spread(sizes: Any) -> str:
+    return f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}"
 
 
 def _counts(grades: Any) -> Any:

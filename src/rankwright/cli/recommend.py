@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -10,7 +9,13 @@ from cyclopts import Parameter
 
 import rankwright as rw
 from rankwright.cli.console import as_json, note, working
-from rankwright.cli.files import at_hand, check_targets, write_answer
+from rankwright.cli.files import (
+    RatingsOptions,
+    at_hand,
+    check_targets,
+    read_ratings,
+    write_answer,
+)
 from rankwright.cli.preparing import warn_of_compiling
 from rankwright.cli.settings import (
     at_least,
@@ -19,16 +24,9 @@ from rankwright.cli.settings import (
     parse_settings,
     parse_value,
 )
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["recommend"]
-
-# What Python code would be told -> what to do at a shell.
-ADVICE = {
-    "separator=": "ratings are lines such as user,item,rating; or say --ratings-format",
-    "duplicates=": "remove one, or say which counts: --duplicates first, last or mean",
-}
-COLUMNS = "Call the columns user, item and rating."
 
 
 def recommend(
@@ -41,12 +39,12 @@ def recommend(
     explain: bool = False,
     ranker: str | None = None,
     set: list[str] = [],  # noqa: B006
-    ratings_format: str | None = None,
     duplicates: str = "error",
     seed: int = 0,
     save: str | None = None,
     output: Annotated[str | None, Parameter(alias="-o")] = None,
     json: bool = False,
+    reading: RatingsOptions = RatingsOptions(),  # noqa: B008
 ) -> None:
     """Recommend items that users have not rated yet.
 
@@ -57,6 +55,7 @@ def recommend(
     rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
     rankwright recommend ratings.csv --save films.rw --user 42
     rankwright recommend films.rw --user 43
+    rankwright recommend log.csv --user-column shopper --item-column sku
     ```
 
     Parameters
@@ -79,9 +78,6 @@ def recommend(
         methods.
     set
         A parameter of that ranker: --set n_rounds=50; may be repeated.
-    ratings_format
-        movielens-1m, movielens-100k, jester, book-crossing, netflix, csv or parquet, where the
-        content does not tell.
     duplicates
         What to do where a user rated an item twice: error, first, last, mean.
     seed
@@ -99,7 +95,7 @@ def recommend(
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
     with at_hand(ratings) as local:
         model = _saved(local, ranker) if ratings.endswith(".rw") else None
-        data = _read(local, ratings_format, duplicates) if model is None else model.ratings_
+        data = read_ratings(local, reading, duplicates) if model is None else model.ratings_
     note(f"{ratings}: {str(data).removeprefix('Ratings(').removesuffix(')')}")
     given = _ratings_of(new, data)
     wanted = [_id(word, data.users, "user") for word in user]
@@ -135,19 +131,6 @@ def _saved(path: str, ranker: str | None) -> Any:
     if ranker is not None:
         raise ParameterError(f"--ranker {ranker}: the recommender in {path} has learned already.")
     return model
-
-
-def _read(path: str, ratings_format: str | None, duplicates: str) -> rw.Ratings:
-    """Ratings; advice that names arguments of a Python function is said with options instead."""
-    try:
-        return rw.read_ratings(path, ratings_format, duplicates=duplicates)
-    except FileFormatError as error:
-        fix = next((said for python, said in ADVICE.items() if python in error.fix), error.fix)
-        parts = (error.path, error.line, error.column, error.reason, error.text)
-        raise FileFormatError(*parts, fix) from None
-    except DataError as error:
-        words = re.sub(r"Give \w+=name or place\.", COLUMNS, str(error))
-        raise DataError(words) from None
 
 
 def _lines(lists: dict[str, list[Any]], why: dict[str, list[str]]) -> Any:

@@ -11,9 +11,10 @@ import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
 from rankwright.cli.files import TableOptions, check_targets, describe, read_items
+from rankwright.cli.files.systems import read_like
 from rankwright.cli.preparing import last_step, name_features, refuse_gaps, warn_of_compiling
 from rankwright.cli.settings import check_seed, make_ranker, parse_settings
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import ParameterError
 
 __all__ = ["train"]
 
@@ -77,9 +78,8 @@ def train(
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
     with working(f"reading {data}"):
         items = read_items(data, table)
-        other = None if valid is None else read_items(valid, table, n_features=items.n_features)
+        other = None if valid is None else read_like(items, valid, table)
     describe(items, data)
-    _same_features(items, other, valid)
     for path, some in ((data, items), (valid, other)):
         if made is not None and some is not None:
             refuse_gaps(made, some, str(path))
@@ -137,13 +137,6 @@ def _checked(ranker: str, settings: dict[str, Any], seed: int) -> Any:
         settings["random_state"] = seed
     made._check_parameters()
     return made
-
-
-def _same_features(items: rw.Items, other: rw.Items | None, path: str | None) -> None:
-    if other is not None and (
-        other.n_features != items.n_features or other.feature_names != items.feature_names
-    ):
-        raise DataError(f"{path} has other features than the training data: give the same columns.")
 
 
 def _parameters(model: Any) -> dict[str, Any]:

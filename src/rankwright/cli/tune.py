@@ -13,6 +13,7 @@ import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
 from rankwright.cli.files import TableOptions, check_targets, describe, read_items
+from rankwright.cli.files.systems import read_like
 from rankwright.cli.preparing import name_features, prepare, refuse_gaps, warn_of_compiling
 from rankwright.cli.settings import (
     SPECIAL,
@@ -111,7 +112,7 @@ def tune(
         raise ParameterError(f"--set {both[0]}: it is searched. Leave it out, or give --grid.")
     with working(f"reading {data}"):
         items = read_items(data, table)
-        other = None if valid is None else read_items(valid, table, n_features=items.n_features)
+        other = None if valid is None else read_like(items, valid, table)
     describe(items, data)
     for path, each in ((data, items), (valid, other)):
         if each is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,13 @@ from rankwright.data.text import Text, read_text
 from rankwright.data.vocabulary import as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["items_from_frame", "read_table"]
+__all__ = ["Words", "find_words", "items_from_frame", "read_table"]
 
 Column = str | int
 
-_GAPS = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
+_NO_NAMES = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
+# Unknown values; some of them may well be the name of a column (na is sodium).
+_GAPS = _NO_NAMES | {"N/A", "n/a", "#N/A", "null", "None", "na"}
 
 
 def read_table(
@@ -33,6 +36,7 @@ def read_table(
     docid: Column | None = None,
     features: Sequence[Column] | None = None,
     one_hot: Sequence[Column] = (),
+    drop: Sequence[Column] = (),
     separator: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
@@ -49,6 +53,8 @@ def read_table(
         The columns of ``X``; None takes all the others.
     one_hot : sequence of str or int
         Feature columns that hold words: each word becomes a column of 0 and 1.
+    drop : sequence of str or int
+        Columns to leave out of ``X``.
     separator : str or None
         None tells it by the first line: comma, semicolon, tab or bar, else blanks.
     header : bool or None
@@ -58,7 +64,8 @@ def read_table(
     Returns
     -------
     items : Items
-        An empty cell, ``NA``, ``NaN``, ``NULL`` and ``?`` among the features are NaN.
+        Among the features, an empty cell, ``?``, ``NA``, ``na``, ``N/A``, ``n/a``, ``#N/A``,
+        ``NaN``, ``nan``, ``NULL``, ``null`` and ``None`` are NaN; so is the null of Parquet.
 
     Examples
     --------
@@ -69,19 +76,14 @@ def read_table(
     >>> items.feature_names, items.X.tolist(), items.y.tolist()
     (('colour=red', 'colour=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
-    wanted = _Wanted(y, qid, docid, features, tuple(one_hot))
+    wanted = _Wanted(y, qid, docid, features, tuple(one_hot), tuple(drop))
     with open(path, "rb") as file:
         is_parquet = file.read(4) == b"PAR1"
     if is_parquet:
         table = read_parquet(path)
         return _items(table, wanted.among(list(table), os.fspath(path)))
-    fields = _fields(read_text(path, encoding), separator)
-    names = _header(fields, header)
-    if names is not None:
-        fields = fields.after_header()
-    if fields.n_rows == 0:
-        fields.text.refuse(2, 1, "no line after the header", "give a file with at least one item")
-    places = names or [f"column {place}" for place in range(fields.n_fields)]
+    fields, names = _rows(read_text(path, encoding), separator, header)
+    places = names or _places(fields)
     chosen = wanted.among(places, os.fspath(path))
     items = _items(_parse(fields, places, chosen), chosen)
     return items if names else replace(items, feature_names=None)
@@ -95,6 +97,7 @@ def items_from_frame(
     docid: Column | None = None,
     features: Sequence[Column] | None = None,
     one_hot: Sequence[Column] = (),
+    drop: Sequence[Column] = (),
 ) -> Items:
     """Items from a pandas, polars, pyarrow or other data frame; parameters as in `read_table`.
 
@@ -104,8 +107,75 @@ def items_from_frame(
     Items(2 items, 1 features, 1 queries, grades 0 to 1)
     """
     table = columns_of(frame)
-    wanted = _Wanted(y, qid, docid, features, tuple(one_hot))
+    wanted = _Wanted(y, qid, docid, features, tuple(one_hot), tuple(drop))
     return _items(table, wanted.among(list(table), "the frame"))
+
+
+class Words(NamedTuple):
+    """A column of words where numbers are needed: most of its known cells are no numbers."""
+
+    column: str
+    row: int  # of the first of them, from 0
+    line: int | None  # the same in a text file
+    word: str
+    n_words: int
+    n_known: int
+    is_grade: bool
+
+
+def find_words(
+    source: str | os.PathLike[str] | Columns,
+    *,
+    y: Column | None,
+    qid: Column | None = None,
+    docid: Column | None = None,
+    features: Sequence[Column] | None = None,
+    one_hot: Sequence[Column] = (),
+    drop: Sequence[Column] = (),
+    separator: str | None = None,
+) -> list[Words]:
+    """The columns of words among grade and features, of a text file or of columns.
+
+    >>> find_words({"title": ["Heat", "Alien"], "year": [1995, None], "grade": [1, 0]}, y="grade")
+    [Words(column='title', row=0, line=None, word='Heat', n_words=2, n_known=2,
+    is_grade=False)]
+    """
+    wanted = _Wanted(y, qid, docid, features, tuple(one_hot), tuple(drop))
+    if isinstance(source, dict):
+        names, lines = list(source), None
+        columns = [list(map(_text, cells)) for cells in source.values()]
+    else:
+        fields, header = _rows(read_text(source), separator, None)
+        names, lines = header or _places(fields), fields.lines
+        columns = [fields.column(place) for place in range(fields.n_fields)]
+    chosen = wanted.among(names, "the table")
+    found = (
+        _words(name, cells, name == chosen.y)
+        for name, cells in zip(names, columns, strict=True)
+        if name == chosen.y or (name in chosen.features and name not in chosen.one_hot)
+    )
+    return [
+        words if lines is None else words._replace(line=int(lines[words.row]))
+        for words in found
+        if words is not None
+    ]
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, bool | np.bool_):
+        return str(int(cell))  # true and false are numbers
+    return "" if cell is None or cell != cell else str(cell)
+
+
+def _words(name: str, cells: list[str], is_grade: bool) -> Words | None:
+    counts = Counter(cells)
+    known = {cell: n for cell, n in counts.items() if cell not in _GAPS}
+    words = {cell: n for cell, n in known.items() if not is_number(cell)}
+    n_words, n_known = sum(words.values()), sum(known.values())
+    if 2 * n_words <= n_known:
+        return None
+    row = next(row for row, cell in enumerate(cells) if cell in words)
+    return Words(name, row, None, cells[row], n_words, n_known, is_grade)
 
 
 @dataclass(frozen=True)
@@ -117,6 +187,7 @@ class _Wanted:
     docid: Column | None
     features: Sequence[Column] | None
     one_hot: tuple[Column, ...]
+    drop: tuple[Column, ...]
 
     def among(self, names: list[str], where: str) -> _Chosen:
         """The same by name only, once the names are known."""
@@ -135,7 +206,9 @@ class _Wanted:
         qid = None if self.qid is None else name_of(self.qid)
         docid = None if self.docid is None else name_of(self.docid)
         others = [name for name in names if name not in (y, qid, docid)]
+        dropped = [name_of(column) for column in self.drop]
         features = others if self.features is None else [name_of(f) for f in self.features]
+        features = [name for name in features if name not in dropped]
         words = [name_of(column) for column in self.one_hot]
         strange = set(words) - set(features)
         if strange:
@@ -166,7 +239,8 @@ def _items(table: Columns, chosen: _Chosen) -> Items:
             blocks += [(number == k).astype(np.float64) for k in order]
             names += [f"{name}={words[k]}" for k in order]
         else:
-            blocks.append(as_column(table[name], name, len(table[name]), finite=False))
+            column = _with_gaps(table[name])
+            blocks.append(as_column(column, name, len(column), finite=False))
             names.append(name)
     n_rows = len(next(iter(table.values()), ()))
     grade = np.zeros(n_rows) if chosen.y is None else as_column(table[chosen.y], chosen.y, n_rows)
@@ -177,6 +251,31 @@ def _items(table: Columns, chosen: _Chosen) -> Items:
         None if chosen.docid is None else table[chosen.docid],
         tuple(names),
     )
+
+
+def _with_gaps(column: NDArray[Any]) -> NDArray[Any]:
+    """A column of a frame or of JSON in which a text may stand for an unknown value."""
+    if column.dtype.kind not in "OU":
+        return column
+    cells = column.tolist()
+    return np.array([np.nan if isinstance(c, str) and c in _GAPS else c for c in cells], object)
+
+
+def _rows(
+    text: Text, separator: str | None, header: bool | None
+) -> tuple[Fields, list[str] | None]:
+    """The cells below the header, and the names in it."""
+    fields = _fields(text, separator)
+    names = _header(fields, header)
+    if names is not None:
+        fields = fields.after_header()
+    if fields.n_rows == 0:
+        text.refuse(2, 1, "no line after the header", "give a file with at least one item")
+    return fields, names
+
+
+def _places(fields: Fields) -> list[str]:
+    return [f"column {place}" for place in range(fields.n_fields)]
 
 
 def _fields(text: Text, separator: str | None) -> Fields:
@@ -192,7 +291,7 @@ def _fields(text: Text, separator: str | None) -> Fields:
 def _header(fields: Fields, header: bool | None) -> list[str] | None:
     first = fields.tokens[: fields.n_fields]
     if header is None:
-        header = not any(is_number(token) or token in _GAPS for token in first)
+        header = not any(is_number(token) or token in _NO_NAMES for token in first)
     return [token.strip() for token in first] if header else None
 
 

@@ -11,7 +11,7 @@ from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["FORMATS", "by_ending", "guess_format", "tell_format"]
 
-FORMATS = ("letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "scores", "model")
+FORMATS = ("letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings", "scores", "model")
 
 _ENDINGS = {
     ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
@@ -27,6 +27,7 @@ _SIGNS = {
     "jsonl": re.compile(rb"\s*\{"),
     "scores": re.compile(rb"\s*(" + _NUMBER + rb"|[+-]?inf)\s*$"),
     "run": re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+\s+\S+\s*$", re.IGNORECASE),
+    "ratings": re.compile(rb"\s*\d+::\d+::[\d.]+(::\d+)?\s*$"),
     "letor": re.compile(rb"\s*(#|" + _NUMBER + rb"\s+(qid:\S|\d+:\S))"),
     "qrels": re.compile(rb"\s*\S+\s+(\S+\s+)?\S+\s+[+-]?\d+\s*$"),
     "tsv": re.compile(rb"[^\t,;]+\t"),

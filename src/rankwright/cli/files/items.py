@@ -6,10 +6,12 @@ import csv
 import dataclasses
 import gzip
 import re
+import shlex
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -17,11 +19,26 @@ import rankwright as rw
 from rankwright.cli.console import note
 from rankwright.cli.files.formats import tell_format
 from rankwright.cli.files.pipes import at_hand
-from rankwright.exceptions import DataError, FileFormatError
+from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
-__all__ = ["TableOptions", "describe", "first_gap", "read_items", "remark_on_queries"]
+if TYPE_CHECKING:
+    from rankwright.data.tables import Words
+
+__all__ = [
+    "READING",
+    "TABLES",
+    "TableOptions",
+    "advice_on_words",
+    "describe",
+    "find_words",
+    "first_gap",
+    "first_line",
+    "read_items",
+    "remark_on_queries",
+]
 
 READING = Group("How to read the data", sort_key=10)
+TABLES = ("csv", "tsv", "jsonl", "parquet")
 
 # The names that columns of grades, queries and ids usually have; case, blanks, _ and - are ignored.
 USUAL = {
@@ -44,8 +61,8 @@ class TableOptions:
     Parameters
     ----------
     read_as
-        letor, csv, tsv, jsonl, parquet, run or qrels; by default the ending and the first line
-        tell.
+        letor, csv, tsv, jsonl, parquet, run, qrels or ratings; by default the ending and the first
+        line tell.
     y
         Column of the grade, by name or place from 0 (by default a usual name: grade, label, y,
         relevance, rel, rating, target, judgement).
@@ -55,6 +72,8 @@ class TableOptions:
         Column of the id (docid, doc, document, id, item, item id, product, url).
     feature
         A column to use as a feature; may be repeated. By default all the others.
+    drop
+        A column to leave out of the features; may be repeated.
     one_hot
         A column of words; each word becomes a feature of 0 and 1. May be repeated.
     on_bad_line
@@ -67,6 +86,7 @@ class TableOptions:
     qid: str | None = None
     docid: str | None = None
     feature: list[str] = dataclasses.field(default_factory=list)
+    drop: list[str] = dataclasses.field(default_factory=list)
     one_hot: list[str] = dataclasses.field(default_factory=list)
     on_bad_line: Literal["error", "skip"] = "error"
 
@@ -83,32 +103,53 @@ def read_items(
     graded: bool = True,
     n_features: int | None = None,
     names: Sequence[str] | None = None,
+    leave_out: Sequence[str] = (),
 ) -> rw.Items:
     """Read items; ``graded=False`` does not ask for grades, which then may all be 0.
 
     ``n_features`` and ``names`` are what a model wants. LETOR files get so many columns, and a line
     with a larger feature number is refused; of a table the columns of these names are taken.
+    ``leave_out`` names columns that are no features, whatever the options say.
     """
     with at_hand(path) as local:
         kind = tell_format(local, options.read_as)
         if kind == "letor":
             return rw.read_letor(local, n_features=n_features, on_bad_line=options.on_bad_line)
-        if kind in ("csv", "tsv"):
-            separator = "\t" if kind == "tsv" else None
-            roles = _roles(_first_line(local, separator), options, path, graded, names)
-            with _in_words_of_the_shell():
-                return rw.read_table(local, separator=separator, **roles)
-        if kind in ("jsonl", "parquet"):
-            from rankwright.data.frames import read_parquet
-            from rankwright.data.jsonl import read_jsonl
+        if kind in TABLES:
             from rankwright.data.tables import items_from_frame
 
-            table = read_jsonl(local) if kind == "jsonl" else read_parquet(local)
-            return items_from_frame(table, **_roles(list(table), options, path, graded, names))
+            source, columns, how = _opened(local, kind)
+            roles = _roles(columns, options, path, graded, names) | how
+            roles["drop"] = [*roles["drop"], *leave_out]
+            with _in_words_of_the_shell():
+                if isinstance(source, str):
+                    return rw.read_table(source, **roles)
+                return items_from_frame(source, **roles)
     raise DataError(
         f"{path} is a {kind} file: items with features are needed (LETOR, CSV, TSV, JSONL, "
         "Parquet). Say --read-as if it is one of these."
     )
+
+
+def find_words(path: str, options: TableOptions, leave_out: Sequence[str]) -> list[Words]:
+    """The columns of a table that hold words where numbers are needed."""
+    from rankwright.data import tables
+
+    source, columns, how = _opened(path, tell_format(path, options.read_as))
+    roles = _roles(columns, options, path, True, None) | how
+    return tables.find_words(source, **{**roles, "drop": [*roles["drop"], *leave_out]})
+
+
+def _opened(path: str, kind: str) -> tuple[Any, list[str], dict[str, Any]]:
+    """A table (CSV: its path), the names of its columns, and how to cut its lines."""
+    if kind in ("csv", "tsv"):
+        how = {"separator": "\t" if kind == "tsv" else None}
+        return path, first_line(path, how["separator"]), how
+    from rankwright.data.frames import read_parquet
+    from rankwright.data.jsonl import read_jsonl
+
+    table = read_jsonl(path) if kind == "jsonl" else read_parquet(path)
+    return table, list(table), {}
 
 
 def describe(items: rw.Items, path: str) -> None:
@@ -151,6 +192,15 @@ def first_gap(X: Any, names: Sequence[str] | None) -> str | None:
     return f"item {row + 1} has no value for {name} ({len(rows):,} values are unknown)"
 
 
+def advice_on_words(column: str) -> str:
+    """What to do about a column of words."""
+    name = shlex.quote(column)
+    return (
+        f"if {column} names the query or the item, say --qid {name} or --docid {name}; if its "
+        f"words are values, --one-hot {name}; to leave it out, --drop {name}"
+    )
+
+
 @contextmanager
 def _in_words_of_the_shell() -> Iterator[None]:
     """Advice that names arguments of a Python function, said with options instead."""
@@ -161,11 +211,7 @@ def _in_words_of_the_shell() -> Iterator[None]:
         if not found:
             raise
         column = name.strip("[]'\"")
-        fix = (
-            f"leave the cell empty where a value is unknown; if {column} names the query or the "
-            "item, say --qid or --docid; if its words are values, --one-hot; or choose the "
-            "features with --feature"
-        )
+        fix = f"leave the cell empty where a value is unknown; {advice_on_words(column)}"
         parts = (error.path, error.line, error.column, error.reason, error.text)
         raise FileFormatError(*parts, fix) from None
 
@@ -190,6 +236,12 @@ def _roles(
             f"{path}: no column is called {', '.join(USUAL['y'])}: say which one holds the grade "
             f"with --y. Columns: {', '.join(columns[:12])}{' ...' if len(columns) > 12 else ''}."
         )
+    for column in options.drop:
+        both = [name for name in ("feature", "one_hot") if column in getattr(options, name)]
+        if both:
+            other = both[0].replace("_", "-")
+            raise ParameterError(f"--drop {column} and --{other} {column}: give one of them.")
+    roles["drop"] = [_given(name, columns) for name in options.drop]
     features: list[str | int] = [_given(name, columns) for name in options.feature]
     words: list[str | int] = [_given(name, columns) for name in options.one_hot]
     if names is not None and not features and not words:  # what a model has learned
@@ -219,15 +271,20 @@ def _usual(role: str, names: list[str]) -> str | None:
     return next((known[name] for name in USUAL[role] if name in known), None)
 
 
-def _first_line(path: str, separator: str | None) -> list[str]:
+def first_line(path: str, separator: str | None) -> list[str]:
+    """The fields of the first line, which are the names of columns if there are any."""
+    from rankwright.data.text import read_text
+
     with open(path, "rb") as file:
         head = file.read(1 << 20)
     if head[:2] == b"\x1f\x8b":
         with gzip.open(path, "rb") as unzipped:
             try:
                 head = unzipped.read(1 << 20)
-            except (EOFError, OSError):
-                return []  # the reader says what is wrong with it
+            except (EOFError, OSError, zlib.error):
+                read_text(path)  # says what is wrong with it
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        read_text(path)
     line = next((line for line in head.splitlines() if line.strip()), b"")
     text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     if separator is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import rankwright as rw
@@ -27,6 +27,7 @@ __all__ = [
     "features_for",
     "read_for",
     "read_judged",
+    "read_like",
     "read_model",
     "read_system",
     "refuse_two_pipes",
@@ -118,19 +119,14 @@ class System:
 def features_for(model: SavedScorer, items: rw.Items, path: str) -> Any:
     """The columns that a model wants, by name where both sides know names."""
     if model.feature_names is not None and items.feature_names is not None:
-        place = {name: k for k, name in enumerate(items.feature_names)}
-        words = {name.partition("=")[0] for name in items.feature_names if "=" in name}
-        absent = [name for name in model.feature_names if name not in place]
-        missing = [name for name in absent if name.partition("=")[0] not in words]
+        missing = _missing(model.feature_names, items.feature_names)
         if missing:
             raise DataError(
                 f"{path} was trained with a feature {missing[0]!r} that the data lack "
                 f"({len(missing)} of {model.n_features} are missing). "
                 f"The data have {', '.join(items.feature_names[:10])}."
             )
-        X = _with_zeros(items.X) if absent else items.X  # a word that no item has
-        order = [place.get(name, items.n_features) for name in model.feature_names]
-        X = X if order == list(range(items.n_features)) else X[:, order]
+        X = _named(items, items.feature_names, model.feature_names)
         _refuse_gaps(model, X, path)
         return X
     if items.n_features != model.n_features:
@@ -141,6 +137,41 @@ def features_for(model: SavedScorer, items: rw.Items, path: str) -> Any:
     _remark_on_width(items, path)
     _refuse_gaps(model, items.X, path)
     return items.X
+
+
+def _missing(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Features that the data lack; not a word that no item has, if its column is there."""
+    known = {*names}
+    words = {name.partition("=")[0] for name in names if "=" in name}
+    return [name for name in wanted if not (name in known or name.partition("=")[0] in words)]
+
+
+def _named(items: rw.Items, names: Sequence[str], wanted: Sequence[str]) -> Any:
+    """The columns of these names in this order; a word that no item has is 0 throughout."""
+    place = {name: k for k, name in enumerate(names)}
+    order = [place.get(name, items.n_features) for name in wanted]
+    if order == list(range(items.n_features)):
+        return items.X
+    return (_with_zeros(items.X) if items.n_features in order else items.X)[:, order]
+
+
+def read_like(items: rw.Items, path: str, options: TableOptions) -> rw.Items:
+    """Further items with the features of these; a word that these do not have is passed over."""
+    names = items.feature_names
+    if names is not None:  # else columns have places only, and the options say which
+        options = replace(options, feature=[], one_hot=[], drop=[])
+    other = read_items(path, options, n_features=items.n_features, names=names)
+    if names is not None and other.feature_names is not None:
+        missing = _missing(names, other.feature_names)
+        if missing:
+            raise DataError(
+                f"{path} lacks {missing[0]!r}, a feature of the training data ({len(missing)} of "
+                f"{len(names)} are missing): give the same columns."
+            )
+        return replace(other, X=_named(other, other.feature_names, names), feature_names=names)
+    if other.n_features != items.n_features or other.feature_names != names:
+        raise DataError(f"{path} has other features than the training data: give the same columns.")
+    return other
 
 
 def _refuse_gaps(model: SavedScorer, X: Any, path: str) -> None:
