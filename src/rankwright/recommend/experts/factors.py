@@ -216,9 +216,9 @@ class _Side:
 def _moments(mean: FloatArray, variance: FloatArray) -> NDArray[np.float32]:
     """Second moments of independent components, packed as their upper triangles."""
     rows, columns = np.triu_indices(mean.shape[1])
-    return np.asarray(
-        mean[:, rows] * mean[:, columns] + variance[:, rows] * (rows == columns), np.float32
-    )
+    moments = mean[:, rows] * mean[:, columns] + variance[:, rows] * (rows == columns)
+    # NumPy lays out such picks by columns; the kernel reads rows.
+    return np.ascontiguousarray(moments, np.float32)
 
 
 def _diagonal(packed: NDArray[Any], d: int) -> FloatArray:
