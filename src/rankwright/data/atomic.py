@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -51,7 +50,7 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator
     target = Path(os.path.realpath(path))
     old_mode = _mode_of(target)
     sweep_strays(target.parent)
-    stray = target.parent / f".{target.name[:80]}.{secrets.token_hex(8)}{_SUFFIX}"
+    stray = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(stray, flags, mode)
     try:
