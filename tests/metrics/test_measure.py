@@ -13,6 +13,7 @@ import rankwright.metrics as metrics
 from rankwright.exceptions import MeasureError
 from rankwright.metrics import AP, NDCG, SVR, Measure, P, RankLoss
 from rankwright.metrics.catalogue import CATALOGUE
+from rankwright.metrics.measure import parse_measures
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,8 @@ def test_any_text_is_read_or_refused(text) -> None:
     except MeasureError:
         return
     assert Measure.parse(str(measure)) == measure
+
+
+def test_a_number_is_no_measure() -> None:
+    with pytest.raises(MeasureError, match="a measure is text such as 'NDCG@10', not 3"):
+        parse_measures(3)  # type: ignore[arg-type]

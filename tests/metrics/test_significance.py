@@ -197,3 +197,38 @@ def test_text_in_tables_is_escaped() -> None:
     assert r"\&\%" in table.to_latex()
     assert r"b\_" in table.to_latex()
     assert json.loads(table.to_json())["rows"][0]["x"] == "1c [0]"
+
+
+def test_notes_fit_the_format_they_stand_in(systems) -> None:
+    """A star at the start of a line is a list in Markdown, and marks nothing where bold does."""
+    result = compare(systems, test="t")
+    assert "\n* best; letters" in repr(result)
+    for text in (result.to_markdown(), result.to_latex(), result.to_html()):
+        assert "* best" not in text
+        assert "bold: best; letters" in text
+    scores = systems["sharp"].table()
+    assert len(scores.to_text().splitlines()[-1]) <= 88
+    assert scores.to_html().count("<p>") == 1  # one note, however long
+
+
+def test_values_by_different_rules_are_not_compared() -> None:
+    scores, y, qid = [3, 1, 2, 1, 2, 3], [0, 1, 2, 1, 0, 2], [1, 1, 1, 2, 2, 2]
+    ours, theirs = (evaluate(scores, y, qid, ["NDCG@10"], like=like) for like in (None, "sklearn"))
+    with pytest.raises(DataError, match=r"different rules.*empty queries.*same like"):
+        compare({"ours": ours, "theirs": theirs})
+    linear = evaluate(scores, y, qid, ["NDCG@10"], like="sklearn", empty="skip")
+    with pytest.raises(DataError, match=r"gain: 2\^grade - 1, and grade"):
+        compare({"ours": ours, "linear": linear})
+    more = evaluate(scores, y, qid, ["NDCG@10", "NDCG(gain=linear)@5"])
+    assert compare({"ours": ours, "more": more}).p_value("ours", "more", "NDCG@10") == 1
+
+
+@pytest.mark.parametrize("systems", [[], {}, ["a"]])
+def test_systems_have_names(systems) -> None:
+    with pytest.raises(ParameterError, match=r"\{name: scores\}"):
+        compare(systems)
+
+
+def test_a_randomization_test_needs_a_resample(systems) -> None:
+    with pytest.raises(ParameterError, match="n_resamples=0"):
+        compare(systems, n_resamples=0)

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import rankwright as rw
+from rankwright.exceptions import DataError
 from rankwright.rankers.gram import resolve_gamma
 
 RNG = np.random.default_rng(0)
@@ -41,3 +42,11 @@ def test_rankers_take_the_scale_from_rows_that_count(ranker: rw.MPRank | rw.Rank
     X, weight = SOME + 1e7, np.repeat([1.0, 0.0], 20)
     ranker.fit(X, np.arange(40) % 3, sample_weight=weight)
     assert ranker.gamma_ == pytest.approx(1 / (3 * X[:20].var()), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e170, 1e200, 1e300])
+def test_features_too_large_to_square_are_refused(size: float) -> None:
+    X = size * np.array([[0.5], [1.0], [-0.7]])
+    for rows in (X, sparse.csr_matrix(X)):
+        with pytest.raises(DataError, match="too large to be squared"):
+            resolve_gamma("scale", rows)

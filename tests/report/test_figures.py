@@ -124,3 +124,23 @@ def test_a_fingerprint_is_the_checksum_of_the_file(tmp_path) -> None:
     found = file_fingerprint(tmp_path / "a")
     assert found["sha256"].startswith("ba7816bf")
     assert file_fingerprint(tmp_path / "nothing") == {"path": str(tmp_path / "nothing")}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_contributions_of_a_data_frame_bear_its_names(data, library) -> None:
+    frames = pytest.importorskip(library)
+    X, y, qid = data
+    frame = frames.DataFrame({name: X[:, k] for k, name in enumerate("abc")})
+    curves = contributions(rw.Regression().fit(frame, y, qid=qid), frame)
+    plain = contributions(rw.Regression().fit(X, y, qid=qid), X)
+    assert curves[0].name == "a"
+    np.testing.assert_array_equal(curves[0].y, plain[0].y)
+
+
+def test_charts_of_systems_want_names(data) -> None:
+    systems = scores(*data)
+    for wrong in ({}, systems["good"], [systems["good"]]):
+        with pytest.raises(ParameterError, match=r"\{name: scores\}"):
+            report.plot_per_query(wrong)
+    with pytest.raises(ParameterError, match="no system 'god'; there are good, weak"):
+        report.plot_win_loss(systems, "god", "weak")

@@ -152,3 +152,8 @@ def test_what_cannot_be_done_is_refused() -> None:
         progressive(PRank(), sample.X, sample.y, "NDCG@10")
     with pytest.raises(DataError, match="one grade per row"):
         next(progressive(PRank(), sample.X, sample.y[:5], classes=range(1, 6)))
+
+
+def test_words_are_no_grades() -> None:
+    with pytest.raises(DataError, match="y holds 'good'"):
+        list(progressive(PRank(), [[1.0], [2.0]], ["good", "bad"]))

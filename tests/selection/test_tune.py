@@ -11,13 +11,15 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rankwright import QueryNormalizer, Range, RankSearchCV, RankSVM, evaluate, tune
+from rankwright import PRank, QueryNormalizer, Range, RankSearchCV, RankSVM, evaluate, tune
 from rankwright.data.items import Items
 from rankwright.data.splits import fold_queries
 from rankwright.exceptions import (
     ConvergenceWarning,
     DataError,
+    DegenerateDataWarning,
     MeasureError,
+    MissingQueryWarning,
     ParameterError,
     RankwrightError,
 )
@@ -198,3 +200,52 @@ def test_too_few_queries_for_the_folds_are_refused() -> None:
     data = items(3, n_queries=3)
     with pytest.raises(DataError, match="3 queries cannot be cut into 5 folds"):
         RankSearchCV(RankSVM(), {}).fit(data.X, data.y, qid=data.qid)
+
+
+@pytest.mark.parametrize("measure", ["Disagreement", "RankLoss"])
+def test_of_a_loss_the_lowest_is_best(measure: str, capsys: pytest.CaptureFixture[str]) -> None:
+    space = {"n_passes": [1, 2, 5, 20]}
+    found = tune(PRank(), space, TRAIN, VALID, measure, n_jobs=1, progress=True)
+    values = [trial.value for trial in found.trials.trials]
+    assert min(values) < max(values)
+    assert found.value == min(values)
+    assert found.model.n_passes == found.params["n_passes"]
+    assert str(found.trials).splitlines()[1].split()[1] == f"*{min(values):.4f}"
+    assert capsys.readouterr().err.rstrip().endswith(f"(best {min(values):.4f})")
+    data = items(3)
+    search = RankSearchCV(PRank(), space, n_folds=2, measure=measure)
+    search.fit(data.X, data.y, qid=data.qid)
+    assert search.best_score_ == min(trial.value for trial in search.trials_.trials)
+
+
+def test_optuna_lowers_a_loss() -> None:
+    pytest.importorskip("optuna")
+    space = {"C": Range(0.01, 10.0, log=True)}
+    found = tune(RankSVM(), space, TRAIN, VALID, "Disagreement", search="optuna", n_trials=5)
+    values = [trial.value for trial in found.trials.trials]
+    assert found.value == min(values) < max(values)
+
+
+def test_measures_of_predictions_read_predictions() -> None:
+    found = tune(PRank(), {"n_passes": [3]}, TRAIN, VALID, "RankLoss")
+    grades = found.model.predict(VALID.X)
+    wanted = evaluate(grades, VALID.y, VALID.qid, "RankLoss", predictions=grades)["RankLoss"]
+    assert found.value == pytest.approx(wanted)
+
+
+def test_a_search_scores_as_its_ranker_does() -> None:
+    data = items(3)
+    search = RankSearchCV(RankSVM(), {"C": [1.0]}, n_folds=2).fit(data.X, data.y, qid=data.qid)
+    assert search.score(data.X, data.y, qid=data.qid) == search.best_estimator_.score(
+        data.X, data.y, qid=data.qid
+    )
+    with pytest.warns(DegenerateDataWarning, match="no pair"):
+        assert search.score(data.X, 0 * data.y, qid=data.qid) == 0.5
+    with pytest.warns(MissingQueryWarning):
+        search.score(data.X, data.y)
+
+
+def test_a_search_refuses_words_as_grades() -> None:
+    data = items(3)
+    with pytest.raises(DataError, match="y holds 'good': grades are numbers"):
+        RankSearchCV(RankSVM(), {}).fit(data.X, ["good"] * len(data), qid=data.qid)

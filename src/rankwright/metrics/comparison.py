@@ -52,7 +52,9 @@ def compare(
         Test only against this system; all pairs when None.
     level : float
         Level of the bootstrap intervals.
-    n_resamples, random_state : int
+    n_resamples : int
+        Of the randomisation test (the intervals take 2,000); with few queries it is exact.
+    random_state : int
         For the randomisation test and the bootstrap. Same seed, same table.
 
     Examples
@@ -68,6 +70,9 @@ def compare(
     * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
     """
     _check(systems, test, correction, alpha, level, baseline)
+    if n_resamples < 1:
+        raise ParameterError(f"compare(n_resamples={n_resamples}): at least 1 is needed.")
+    _check_conventions(systems)
     asked = _common_measures(systems) if measures is None else parse_measures(measures)
     matrices = _align(systems, asked)
     options = {"n_resamples": n_resamples, "random_state": random_state}
@@ -220,8 +225,11 @@ def _check(
     level: float,
     baseline: str | None,
 ) -> None:
-    if not systems:
-        raise ParameterError("compare({}): give at least one system, {name: scores}.")
+    if not isinstance(systems, Mapping) or not systems:
+        raise ParameterError(
+            f"compare got {systems if not systems else type(systems).__name__}: give at least one "
+            "system by its name, {name: scores}."
+        )
     for name, scores in systems.items():
         if not isinstance(scores, Scores):
             kind = type(scores).__name__
@@ -241,6 +249,22 @@ def _check(
     if baseline is not None and baseline not in systems:
         names = ", ".join(systems)
         raise ParameterError(f"compare(baseline={baseline!r}): it must be one of {names}.")
+
+
+def _check_conventions(systems: Mapping[str, Scores]) -> None:
+    """Refuse values that bear one name and were computed by different rules."""
+    (first_name, first), *others = systems.items()
+    for name, scores in others:
+        # The words for gain, rel and so on speak of all measures evaluated together.
+        alike = first.measures == scores.measures
+        for key in first.conventions if alike else ("ties", "empty queries"):
+            one, other = (each.conventions.get(key) for each in (first, scores))
+            if one is not None and other is not None and one != other:
+                raise DataError(
+                    f"compare: {first_name!r} and {name!r} were evaluated by different rules "
+                    f"({key}: {one}, and {other}). Evaluate both with the same like, ties and "
+                    "empty."
+                )
 
 
 def _pairs(names: list[str], baseline: str | None) -> list[tuple[int, int]]:

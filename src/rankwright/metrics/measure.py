@@ -106,8 +106,9 @@ class Measure:
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
     """One measure or several, in the order given, each once."""
-    several = [measures] if isinstance(measures, str | Measure) else list(measures)
-    parsed = [Measure.parse(measure) for measure in several]
+    if isinstance(measures, str | Measure) or not isinstance(measures, Iterable):
+        measures = [measures]
+    parsed = [Measure.parse(measure) for measure in measures]
     for measure in parsed:
         measure._require_cutoff()
     if not parsed:

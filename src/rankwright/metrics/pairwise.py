@@ -69,6 +69,14 @@ def pairwise_accuracy(
             f"{len(scores)} scores, {len(y)} grades and {queries.n_items} query ids: "
             "one of each is needed per row."
         )
+    if np.isnan(y).any():
+        row = int(np.argmax(np.isnan(y)))
+        raise DataError(f"y is NaN in row {row}: every row needs a grade.")
+    if sample_weight is not None and len(sample_weight) != len(scores):
+        raise DataError(
+            f"sample_weight has {len(sample_weight)} entries for {len(scores)} rows: "
+            "one is needed per row."
+        )
     others = {} if sample_weight is None else {"weight": np.asarray(sample_weight)}
     total, n_queries = 0.0, 0
     for lists in ranked_lists(np.asarray(scores), np.asarray(y), queries, others=others):

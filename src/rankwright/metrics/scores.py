@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -122,7 +121,7 @@ class Scores(Mapping[str, float]):
         return Table(
             ("measure", "mean", "queries", "skipped"),
             tuple(rows),
-            tuple(textwrap.wrap(words, 88)),
+            (words,) if words else (),
         )
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from dataclasses import dataclass
 
 __all__ = ["Cell", "Table"]
@@ -66,7 +67,9 @@ class Table:
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([*lines, *self.notes])
+        return "\n".join(
+            [*lines, *(line for note in self.notes for line in textwrap.wrap(note, 88))]
+        )
 
     def to_markdown(self) -> str:
         """A GitHub table."""
@@ -75,7 +78,7 @@ class Table:
         head = [_escape_markdown(text) for text in self.header]
         body = [[_markdown(cell) for cell in row] for row in self.rows]
         lines = [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
-        return "\n".join(lines + (["", *self.notes] if self.notes else []))
+        return "\n".join(lines + [line for note in self._rich_notes() for line in ("", note)])
 
     def to_latex(self) -> str:
         """A ``tabular`` with booktabs rules."""
@@ -90,7 +93,7 @@ class Table:
                 *body,
                 r"\bottomrule",
                 r"\end{tabular}",
-                *(f"% {note}" for note in self.notes),
+                *(f"% {note}" for note in self._rich_notes()),
             ]
         )
 
@@ -101,7 +104,7 @@ class Table:
             "<tr>" + "".join(_html(i, cell) for i, cell in enumerate(row)) + "</tr>"
             for row in self.rows
         )
-        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
+        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self._rich_notes())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" + notes
 
     def to_json(self) -> str:
@@ -111,6 +114,13 @@ class Table:
             for row in self.rows
         ]
         return json.dumps({"rows": rows, "notes": list(self.notes)}, indent=1)
+
+    def _rich_notes(self) -> list[str]:
+        """The notes where the best is bold: a star would speak of no star, or begin a list."""
+        return [
+            f"bold: {note.removeprefix('* ')}" if note.startswith("* ") else note
+            for note in self.notes
+        ]
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,9 +19,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DegenerateDataWarning, FeedbackError, MissingQueryWarning
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    FeedbackError,
+    MissingQueryWarning,
+)
 from rankwright.feedback import Bipartite, Feedback, Grades, Mixture
 from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.rankers.declared import as_grades
 from rankwright.rankers.learned import Learned, integer, texts
 from rankwright.rankers.rules import Rule
 from rankwright.scoring import QueryScale, Scorer, Transform
@@ -155,7 +162,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         queries = Queries.from_ids(qid, len(scores))
         weights = None if sample_weight is None else np.asarray(sample_weight)
-        value, n_queries = pairwise_accuracy(scores, np.asarray(y), queries, weights)
+        value, n_queries = pairwise_accuracy(scores, as_grades(y, "y"), queries, weights)
         if n_queries == 0:
             warnings.warn(
                 "no query has two different grades: there is no pair to order, the score is 0.5.",
@@ -218,7 +225,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if Mixture in kinds:
                 return Mixture(tuple(terms))
         names = ", ".join("sums" if kind is Mixture else kind.__name__ for kind in kinds)
-        found = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in terms[:4])
+        found = " + ".join(
+            f"{factor:g} * {type(term).__name__}" for factor, term in islice(feedback.terms(), 4)
+        )
         raise FeedbackError(
             f"{type(self).__name__} learns from {names} and got {found}. "
             "Rankers that take it: rankwright.rankers.registry.takes(type(feedback))."
@@ -233,11 +242,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             rule.check(type(self).__name__, name, getattr(self, name))
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
-        X, y = validate_data(self, X, y, y_numeric=True, **self._wanted())
-        return X, np.asarray(y, dtype=np.float64)
+        X, y = self._validated(X, y)
+        return X, as_grades(y, "y")
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(self, X, reset=reset, **self._wanted())
+        return self._validated(X, reset=reset)
+
+    def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
+        """Rows as scikit-learn checks them; a column of text is called by its name."""
+        try:
+            return validate_data(self, X, *y, reset=reset, **self._wanted())
+        except (TypeError, ValueError):
+            name = _column_of_text(X)
+            if name is None:
+                raise
+            raise DataError(
+                f"the column {name!r} of X does not hold numbers: leave it out (ids go to qid=, "
+                "grades to y) or encode it, for instance with sklearn.preprocessing.OneHotEncoder."
+            ) from None
 
     def _wanted(self) -> dict[str, Any]:
         return {
@@ -271,6 +293,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._abstains
         return tags
+
+
+def _column_of_text(X: Any) -> Any:
+    """The name of the first column of a data frame that holds no numbers; None without one."""
+    for name in getattr(X, "column_names", getattr(X, "columns", ())):
+        try:
+            np.asarray(X[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            return name
+    return None
 
 
 def _graded(feedback: Any, n_items: int) -> Grades:

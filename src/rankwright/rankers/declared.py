@@ -1,4 +1,4 @@
-"""The grades of a stream: declared once, at the first call, then looked up."""
+"""Grades are numbers; those of a stream are declared once, at the first call, then looked up."""
 
 from __future__ import annotations
 
@@ -9,14 +9,39 @@ from numpy.typing import NDArray
 
 from rankwright.exceptions import DataError
 
-__all__ = ["as_classes", "check_declared_again", "codes_of", "refuse_grade"]
+__all__ = ["as_classes", "as_grades", "check_declared_again", "codes_of", "refuse_grade"]
 
 FloatArray = NDArray[np.float64]
 
 
+def as_grades(values: Any, name: str) -> FloatArray:
+    """The values as numbers, or an error that shows the first that is none.
+
+    >>> as_grades([2, "1", 0.5], "y")
+    array([2. , 1. , 0.5])
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name} holds {_first_word(values)}: grades are numbers, the higher the better. Give "
+            "each word its number, for instance with {'bad': 0, 'good': 1}."
+        ) from None
+
+
+def _first_word(values: Any) -> str:
+    """The first entry that is no number, as text."""
+    for value in np.asarray(values, dtype=object).ravel().tolist():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return repr(value)
+    return "rows of different length"
+
+
 def as_classes(classes: Any) -> FloatArray:
     """Declared grades, checked: ascending, each once."""
-    values = np.asarray(list(classes), dtype=np.float64)
+    values = as_grades(list(classes), "classes")
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
         raise DataError(f"classes={classes!r}: give the grades of the stream, finite numbers.")
     return np.unique(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -38,7 +39,13 @@ def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray | None = None) 
     if not isinstance(gamma, str):
         return float(gamma)
     spread = _variance(X, weight) if gamma == "scale" else 1.0
-    return 1.0 / (int(X.shape[1]) * spread)
+    width = 1.0 / (int(X.shape[1]) * spread)
+    if not width > 0:
+        raise DataError(
+            "the features are too large to be squared in double precision: scale them, for "
+            "instance with sklearn.preprocessing.StandardScaler."
+        )
+    return width
 
 
 def _variance(X: Any, weight: FloatArray | None) -> float:
@@ -49,12 +56,13 @@ def _variance(X: Any, weight: FloatArray | None) -> float:
     # Squares around the mean: those around zero would lose all digits far from it.
     if sparse.issparse(X):
         stored = np.diff(X.indptr)
-        spread = float(np.repeat(share, stored) @ np.square(X.data - mean))
+        with np.errstate(over="ignore"):  # resolve_gamma speaks of it
+            spread = float(np.repeat(share, stored) @ np.square(X.data - mean))
         spread += float(share @ (X.shape[1] - stored)) * mean * mean
     else:
         spread = float(np.einsum("i,ij,ij->", share, X - mean, X - mean))
     # One value everywhere leaves the rounding error of the mean, no scale.
-    return spread if spread > (1e-12 * mean) ** 2 else 1.0
+    return 1.0 if spread == 0 or math.sqrt(spread) < 1e-12 * abs(mean) else spread
 
 
 def dense(X: Any) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,9 @@ def contributions(
     ['signal']
     """
     rows = _some_rows(X)
-    names = [f"feature {k}" for k in range(1, rows.shape[1] + 1)] if names is None else names
+    if names is None:  # a data frame brings its own
+        unnamed = [f"feature {k}" for k in range(1, rows.shape[1] + 1)]
+        names = list(getattr(X, "columns", unnamed))
     curves = []
     for column in _promising(model, rows):
         values = np.unique(np.nanquantile(rows[:, column], np.linspace(0, 1, N_VALUES)))
@@ -63,7 +66,10 @@ def contributions(
 def _curve(model: Any, rows: FloatArray, column: int, values: FloatArray) -> FloatArray:
     tried = np.repeat(rows[None], len(values), axis=0)
     tried[:, :, column] = values[:, None]
-    scores = np.asarray(model.decision_function(tried.reshape(-1, rows.shape[1])))
+    with warnings.catch_warnings():
+        # The rows come from the data frame that named the features; plain arrays are enough here.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        scores = np.asarray(model.decision_function(tried.reshape(-1, rows.shape[1])))
     means = scores.reshape(len(values), -1).mean(axis=1)
     return np.asarray(means - means.mean(), dtype=np.float64)
 
@@ -71,7 +77,7 @@ def _curve(model: Any, rows: FloatArray, column: int, values: FloatArray) -> Flo
 def _some_rows(X: Any) -> FloatArray:
     n_items = X.shape[0]
     chosen = np.unique(np.linspace(0, n_items - 1, min(n_items, N_ROWS)).round().astype(np.int64))
-    part = X[chosen]
+    part = (X.to_numpy() if hasattr(X, "to_numpy") else X)[chosen]
     dense = part.toarray() if hasattr(part, "toarray") else part
     return np.array(dense, dtype=np.float64)
 

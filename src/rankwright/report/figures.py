@@ -48,6 +48,7 @@ def means_spec(comparison: Comparison, measure: str | Measure) -> Spec:
 
 def per_query_spec(systems: Mapping[str, Scores], measure: str | Measure) -> Spec:
     """A point per query and system."""
+    _check_systems(systems)
     first = next(iter(systems.values()))
     ids = first.query_ids.tolist()
     matrix = [_in_order(scores, ids, measure) for scores in systems.values()]
@@ -58,6 +59,7 @@ def win_loss_spec(
     systems: Mapping[str, Scores], first: str, second: str, measure: str | Measure
 ) -> tuple[Spec, tuple[int, int, int]]:
     """Differences by query, and on how many the first system wins, ties and loses."""
+    _check_systems(systems, first, second)
     asked = Measure.parse(measure)
     ids = systems[first].query_ids.tolist()
     gain = _in_order(systems[first], ids, asked) - _in_order(systems[second], ids, asked)
@@ -148,6 +150,15 @@ def _opaque(spec: Any) -> Any:
     if isinstance(spec, list):
         return [_opaque(value) for value in spec]
     return "#808080" if spec == "currentColor" else spec
+
+
+def _check_systems(systems: Any, *asked: str) -> None:
+    """Refuse what is not {name: scores}, and names that are not in it."""
+    if isinstance(systems, Scores) or not isinstance(systems, Mapping) or not systems:
+        raise ParameterError("give the systems with their names, {name: scores}.")
+    for name in asked:
+        if name not in systems:
+            raise ParameterError(f"there is no system {name!r}; there are {', '.join(systems)}.")
 
 
 def _in_order(scores: Scores, ids: list[Any], measure: str | Measure) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwright.exceptions import DataError, MeasureError, ParameterError
+from rankwright.rankers.declared import as_grades
 
 __all__ = ["progressive"]
 
@@ -87,7 +88,7 @@ def progressive(
         )
     losses = _losses(measures)
     if classes is None and y is not None and hasattr(y, "__len__"):
-        classes = np.unique(np.asarray(y, dtype=np.float64))
+        classes = np.unique(as_grades(y, "y"))
     at_once = delay == 0 and hasattr(ranker, "partial_fit_predict")
     take_step = _in_blocks if at_once else _with_delay
     steps = take_step(ranker, _chunks(X, y), classes, expected, delay)
@@ -153,7 +154,7 @@ def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
         X = X.to_numpy()
     if y is not None and (hasattr(X, "shape") or isinstance(X, list)):
         table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
-        grades = np.asarray(y, dtype=np.float64)
+        grades = as_grades(y, "y")
         if table.ndim != 2 or grades.shape != (table.shape[0],):
             raise DataError(
                 f"X has shape {table.shape} and y {grades.shape}: one grade per row needed."

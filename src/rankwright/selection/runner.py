@@ -20,7 +20,7 @@ from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.parallel import n_threads
 from rankwright.selection.space import Parameters, Range, draw, grid
-from rankwright.selection.trials import Progress, Trial, Trials
+from rankwright.selection.trials import Progress, Trial, Trials, goodness
 
 __all__ = ["SEARCHES", "Runner", "ask_ranker", "fit_ranker"]
 
@@ -44,7 +44,7 @@ class Runner:
     keep_models: bool = False
     models: dict[int, Any] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
-    _best: float = -np.inf
+    _best: float = -np.inf  # in terms of goodness
     _done: int = 0
 
     def run(self, space: Any, search: str, n_trials: int, seed: int) -> Trials:
@@ -94,18 +94,24 @@ class Runner:
 
     def _value(self, model: Any, valid: Items) -> float:
         scores = ask_ranker(model, "decision_function", valid.X, valid.qid)
-        options = {} if self.like is None else {"like": self.like}
-        return float(evaluate(scores, valid.y, valid.qid, self.measure, **options)[self.measure])
+        predictions = None
+        if Measure.parse(self.measure).definition.reads == "predictions":
+            predictions = ask_ranker(model, "predict", valid.X, valid.qid)
+        found = evaluate(
+            scores, valid.y, valid.qid, self.measure, like=self.like, predictions=predictions
+        )
+        return found[self.measure]
 
     def _finish(self, number: int, trial: Trial, model: Any, total: int) -> None:
         with self._lock:
             self._done += 1
-            if self.keep_models and trial.value >= self._best:
+            good = goodness(self.measure, trial.value)
+            if self.keep_models and good >= self._best:
                 # Equal values: the earlier trial wins, whichever thread was faster.
-                if trial.value > self._best:
+                if good > self._best:
                     self.models.clear()
                 self.models[number] = model
-                self._best = trial.value
+                self._best = good
             self.progress(self._done, total, trial)
 
     def best_model(self) -> Any:
@@ -122,7 +128,8 @@ class Runner:
             ) from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
-            direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed)
+            direction="maximize" if goodness(self.measure, 1.0) > 0 else "minimize",
+            sampler=optuna.samplers.TPESampler(seed=seed),
         )
         trials = []
         for number in range(n_trials):  # one at a time: a proposal depends on all before it

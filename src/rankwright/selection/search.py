@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,7 +13,7 @@ from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.data.splits import fold_queries
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.rankers.declared import as_grades
 from rankwright.selection.runner import Runner, ask_ranker, fit_ranker
 from rankwright.selection.trials import Trials, show_progress
 
@@ -31,7 +31,7 @@ class RankSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ranker : a ranker, or a pipeline that ends in one
     space, search, n_trials, n_jobs, random_state, like, progress
         As in :func:`tune`.
-    measure : str, default "NDCG@10"
+    measure : str, default "NDCG@10"; of a loss, such as RankLoss, the lowest is best
     n_folds : int, default 5
 
     Attributes
@@ -95,7 +95,7 @@ class RankSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not isinstance(self.n_folds, int) or self.n_folds < 2:
             raise ParameterError(f"RankSearchCV(n_folds={self.n_folds!r}): n_folds must be >= 2.")
-        data = Items(X, np.asarray(y, dtype=np.float64), qid=qid)
+        data = Items(X, as_grades(y, "y"), qid=qid)
         n_queries = Queries.from_ids(qid, len(data)).n_queries
         if n_queries < self.n_folds:
             raise DataError(
@@ -103,7 +103,7 @@ class RankSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         splits = fold_queries(data.qid, self.n_folds, random_state=self.random_state)
         folds = [(data.take(split.train), data.take(split.test)) for split in splits]
-        report = show_progress(self.progress)
+        report = show_progress(self.progress, self.measure)
         runner = Runner(self.ranker, folds, self.measure, report, self.n_jobs, self.like)
         self.trials_: Trials = runner.run(self.space, self.search, self.n_trials, self.random_state)
         best = self.trials_.best
@@ -128,11 +128,10 @@ class RankSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(self, X: Any, y: ArrayLike, qid: Any = None) -> float:
-        """Pairwise accuracy of the best ranker."""
+        """Pairwise accuracy of the best ranker, as its own ``score`` gives it."""
         check_is_fitted(self)
-        scores = self.decision_function(X, qid)
-        grades = np.asarray(y, dtype=np.float64)
-        return float(pairwise_accuracy(scores, grades, Queries.from_ids(qid, len(scores)))[0])
+        with config_context(enable_metadata_routing=True):
+            return float(self.best_estimator_.score(X, y, qid=qid))
 
     @property
     def n_features_in_(self) -> int:

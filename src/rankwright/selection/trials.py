@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankwright.exceptions import RankwrightError
+from rankwright.metrics.measure import Measure
 from rankwright.metrics.tables import Cell, Table
 
-__all__ = ["Trial", "Trials", "show_progress"]
+__all__ = ["Trial", "Trials", "goodness", "show_progress"]
 
 Progress = Callable[[int, int, "Trial"], None]
 
@@ -38,7 +39,7 @@ class Trial:
 
 @dataclass(frozen=True, repr=False)
 class Trials:
-    """All trials of a search, in the order tried.
+    """All trials of a search, in the order tried; the measure says whether high or low is good.
 
     Examples
     --------
@@ -53,18 +54,21 @@ class Trials:
 
     @property
     def best(self) -> Trial:
-        """The highest value; of equal ones the first tried."""
+        """The best value, the lowest of a loss; of equal ones the first tried."""
         worked = [trial for trial in self.trials if not math.isnan(trial.value)]
         if not worked:
             first = self.trials[0].error if self.trials else "there was none"
             raise RankwrightError(f"none of {len(self.trials)} trials worked: {first}")
-        return max(worked, key=lambda trial: trial.value)
+        return max(worked, key=lambda trial: goodness(self.measure, trial.value))
 
     def table(self) -> Table:
         """The trials from the best to the worst, with a column for each parameter."""
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.params))
         order = sorted(
-            self.trials, key=lambda trial: -trial.value if trial.value == trial.value else math.inf
+            self.trials,
+            key=lambda trial: (
+                math.inf if math.isnan(trial.value) else -goodness(self.measure, trial.value)
+            ),
         )
         rows = []
         for place, trial in enumerate(order):
@@ -84,19 +88,28 @@ class Trials:
         return self.table().to_html()
 
 
-def show_progress(progress: bool | Progress) -> Progress:
+def goodness(measure: str, value: float) -> float:
+    """The value of a measure so that more is better.
+
+    >>> goodness("AP", 0.5), goodness("Disagreement", 0.5)
+    (0.5, -0.5)
+    """
+    return value if Measure.parse(measure).higher_is_better else -value
+
+
+def show_progress(progress: bool | Progress, measure: str) -> Progress:
     """A function (done, total, trial) that reports: nothing, a line on stderr, or your own."""
     if callable(progress):
         return progress
     if not progress:
         return lambda done, total, trial: None
-    best = -math.inf
+    best = math.nan
 
     def report(done: int, total: int, trial: Trial) -> None:
         import sys
 
         nonlocal best
-        if trial.value > best:
+        if math.isnan(best) or goodness(measure, trial.value) > goodness(measure, best):
             best = trial.value
         words = " ".join(f"{name}={_text(value)}" for name, value in trial.params.items())
         found = trial.error or f"{trial.value:.4f}"

@@ -59,7 +59,7 @@ def tune(
         may also be a :class:`Range` or a SciPy distribution; with ``"optuna"`` a Range, or in place
         of the table a function of optuna's trial
     train, valid : Items
-    measure : str, higher is better, as in :func:`evaluate`
+    measure : str, as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best
     search : "grid", "random" or "optuna"
     n_trials : int, for "random" and "optuna"
     n_jobs : int or None
@@ -80,7 +80,7 @@ def tune(
     >>> found.model.decision_function(valid.X).shape
     (54,)
     """
-    report = show_progress(progress)
+    report = show_progress(progress, measure)
     runner = Runner(ranker, [(train, valid)], measure, report, n_jobs, like, keep_models=True)
     trials = runner.run(space, search, n_trials, random_state)
     best = trials.best

@@ -22,6 +22,7 @@ __all__ = [
     "check_kinds_of_arrays_are_equal",
     "check_missing_values",
     "check_unfitted_is_refused",
+    "check_words_are_no_grades",
     "check_wrong_lengths_are_refused",
 ]
 
@@ -97,6 +98,22 @@ def check_missing_values(ranker: Any) -> None:
     grades[3] = np.nan
     with refused(ValueError, "NaN"):
         clone(ranker).fit(problem.X, grades, qid=problem.qid)
+
+
+def check_words_are_no_grades(ranker: Any) -> None:
+    """Grades as words are refused, by the word; numbers written as text are numbers."""
+    problem = make_problem()
+    words = np.where(problem.y > 0, "good", "bad")
+    for given in (words, words.astype(object), words.tolist()):
+        with refused(DataError, f"y holds '{words[0]}'"):
+            clone(ranker).fit(problem.X, given, qid=problem.qid)
+    with refused(DataError, "y holds"):
+        fitted(ranker, problem).score(problem.X, words, qid=problem.qid)
+    as_text = clone(ranker).fit(problem.X, problem.y.astype(str), qid=problem.qid)
+    np.testing.assert_array_equal(
+        as_text.decision_function(problem.X),
+        fitted(ranker, problem).decision_function(problem.X),
+    )
 
 
 def check_wrong_lengths_are_refused(ranker: Any) -> None:

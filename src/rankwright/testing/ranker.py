@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rankwright.rankers.base import Ranker
 from rankwright.testing import degenerate, inputs, integration, queries, repeatability, weights
 
 __all__ = ["check_ranker", "ranker_checks"]
@@ -21,9 +22,17 @@ def ranker_checks() -> list[Callable[[Any], None]]:
 
 
 def check_ranker(ranker: Any) -> None:
-    """Run every check on this ranker; the first that fails raises.
+    """Run every check on this ranker; the first that fails raises, with a note that names it.
 
     scikit-learn's own ``sklearn.utils.estimator_checks.check_estimator`` is the other half.
     """
+    if not isinstance(ranker, Ranker):
+        kind = ranker.__name__ if isinstance(ranker, type) else type(ranker).__name__
+        hint = f"give an instance, {kind}()" if isinstance(ranker, type) else "subclass Ranker"
+        raise TypeError(f"check_ranker({kind}): a rankwright.Ranker is needed; {hint}.")
     for check in ranker_checks():
-        check(ranker)
+        try:
+            check(ranker)
+        except Exception as error:
+            error.add_note(f"{type(ranker).__name__} does not pass {check.__name__}.")
+            raise

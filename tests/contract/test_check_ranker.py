@@ -1,0 +1,74 @@
+"""check_ranker tells the author of a ranker what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from rankwright import Bipartite, MPRank, Pairs, PRank, Ranker, RankSVM, Regression
+from rankwright.exceptions import DataError, FeedbackError
+from rankwright.rankers.learned import floats
+from rankwright.scoring import Linear
+from rankwright.testing import check_ranker
+from rankwright.testing.problem import make_problem
+
+
+class FirstRow(Ranker):
+    """Looks at the first row only: the order of rows changes what it learns."""
+
+    _learned: ClassVar = {"coef_": floats("n_features")}
+
+    def _fit(self, X: Any, feedback: Any) -> None:
+        self.coef_ = np.ravel(X[:1].toarray() if hasattr(X, "toarray") else X[:1])
+
+    def _scorer(self) -> Linear:
+        return Linear(self.coef_, 0.0)
+
+
+def test_the_check_that_failed_is_named() -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_ranker(FirstRow())
+    (note,) = caught.value.__notes__
+    assert note.startswith("FirstRow does not pass check_")
+
+
+@pytest.mark.parametrize(
+    "given, words", [(Regression, r"instance, Regression\(\)"), (Ridge(), "subclass")]
+)
+def test_only_rankers_are_checked(given: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        check_ranker(given)
+
+
+def test_words_are_no_classes() -> None:
+    with pytest.raises(DataError, match="classes holds 'bad'"):
+        PRank().partial_fit([[1.0], [2.0]], [0, 1], classes=["bad", "good"])
+
+
+def test_a_score_needs_a_grade_and_a_weight_for_each_row() -> None:
+    problem = make_problem()
+    model = RankSVM().fit(problem.X, problem.y, qid=problem.qid)
+    y = problem.y.astype(float)
+    y[2] = np.nan
+    with pytest.raises(DataError, match="y is NaN in row 2"):
+        model.score(problem.X, y, qid=problem.qid)
+    with pytest.raises(DataError, match="sample_weight has 2 entries"):
+        model.score(problem.X, problem.y, qid=problem.qid, sample_weight=[1, 2])
+
+
+def test_a_refused_feedback_is_named_as_given() -> None:
+    given = Bipartite(lower=[0], upper=[1]) + Pairs([0], [2])
+    with pytest.raises(FeedbackError, match=r"got 1 \* Bipartite \+ 1 \* Pairs"):
+        MPRank().fit_feedback(make_problem().X, given)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_column_of_text_is_called_by_its_name(library: str) -> None:
+    frames = pytest.importorskip(library)
+    make = frames.table if library == "pyarrow" else frames.DataFrame
+    table = make({"length": [1.0, 2.0], "document": ["d1", "d2"]})
+    with pytest.raises(DataError, match="the column 'document' of X does not hold numbers"):
+        RankSVM().fit(table, [0, 1])
