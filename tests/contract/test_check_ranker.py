@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from rankwright import Bipartite, MPRank, Pairs, PRank, Ranker, RankSVM, Regression
+from rankwright import (
+    Bipartite,
+    MPRank,
+    OnlineKeepRank,
+    Pairs,
+    PRank,
+    Ranker,
+    RankSVM,
+    Regression,
+)
 from rankwright.exceptions import DataError, FeedbackError
 from rankwright.rankers.learned import floats
 from rankwright.scoring import Linear
@@ -41,6 +50,12 @@ def test_the_check_that_failed_is_named() -> None:
 def test_only_rankers_are_checked(given: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         check_ranker(given)
+
+
+@pytest.mark.parametrize("ranker", [PRank(), OnlineKeepRank()], ids=repr)
+def test_a_stream_names_a_word_that_is_no_grade(ranker: Any) -> None:
+    with pytest.raises(DataError, match="'bad': grades are numbers"):
+        ranker.partial_fit([[1.0], [2.0]], ["bad", "good"])
 
 
 def test_words_are_no_classes() -> None:

@@ -119,3 +119,11 @@ while True:
         content = path.read_bytes()
         assert len(content) == 100_000
         assert len(set(content)) == 1
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match=r"no such folder: '.*nowhere'"),
+        atomic_write(tmp_path / "nowhere" / "x.rw"),
+    ):
+        pass

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 import rankwright as rw
-from rankwright.exceptions import ModelFileError
+from rankwright.exceptions import ModelFileError, ParameterError
 
 SCALERS = [
     StandardScaler(),
@@ -234,3 +234,10 @@ def test_feature_names_come_back(tmp_path: Path) -> None:
     assert loaded.feature_names_in_.dtype == object
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame[["länge", "bm25"]])
+
+
+def test_a_search_says_what_to_save_instead(tmp_path: Path) -> None:
+    search = rw.RankSearchCV(rw.Regression(), {"alpha": [0.1, 1.0]}, n_folds=2)
+    search.fit(np.arange(8.0)[:, None], [0, 1] * 4, qid=np.repeat([1, 2, 3, 4], 2))
+    with pytest.raises(ParameterError, match="Save its best_estimator_"):
+        rw.save(search, tmp_path / "model.rw")

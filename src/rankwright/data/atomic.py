@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -48,6 +49,8 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator
     b'0.5'
     """
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     old_mode = _mode_of(target)
     sweep_strays(target.parent)
     stray = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"

@@ -85,6 +85,10 @@ def pack_node(packer: Packer, value: Any, place: str) -> Any:
 def pack_model(packer: Packer, model: Any, place: str) -> ModelNode:
     """Take an estimator apart: its parameters, and what it has learned (nothing if not fitted)."""
     kind = _kind(model, _estimators())
+    if kind is None and hasattr(model, "best_estimator_"):
+        raise ParameterError(
+            f"save: {type(model).__name__} is a search, not a model. Save its best_estimator_."
+        )
     if kind is None:
         raise ParameterError(
             f"save: {type(model).__name__} is not a class that model files know. They hold: "

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright.exceptions import (
     ConvergenceWarning,
@@ -21,7 +21,13 @@ from rankwright.exceptions import (
 )
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.declared import as_classes, check_declared_again, codes_of, refuse_grade
+from rankwright.rankers.declared import (
+    as_classes,
+    as_grades,
+    check_declared_again,
+    codes_of,
+    refuse_grade,
+)
 from rankwright.rankers.learned import Learned, floats, integer
 from rankwright.rankers.online.rows import IntArray, Rows, rows_of
 from rankwright.rankers.online.visits import visits
@@ -172,8 +178,8 @@ class OnlineRanker(Ranker):
             code = self._code_of(float(y[0]))
             return self._show_all(X, np.array([code]), ONE_ROW, asked, self.n_seen_)
         self._check_parameters()
-        X, values = validate_data(self, X, y, reset=first, y_numeric=True, **self._wanted())
-        values = np.asarray(values, dtype=np.float64)
+        X, y = self._validated(X, y, reset=first)
+        values = as_grades(y, "y")
         if first:
             self.n_queries_in_ = 1
             declared = np.unique(values) if classes is None else as_classes(classes)

@@ -7,14 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback import Feedback, Grades
 from rankwright.rankers import rules
 from rankwright.rankers.base import FloatArray
-from rankwright.rankers.declared import as_classes, check_declared_again, codes_of
+from rankwright.rankers.declared import as_classes, as_grades, check_declared_again, codes_of
 from rankwright.rankers.gram import dense
 from rankwright.rankers.learned import floats, integer, real
 from rankwright.rankers.relaxation.base import LEARNED, RULES, RelaxationRanker
@@ -132,8 +131,8 @@ class OnlineKeepRank(RelaxationRanker):
         """
         self._check_parameters()
         first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, reset=first, y_numeric=True, **self._wanted())
-        values = np.asarray(y, dtype=np.float64)
+        X, y = self._validated(X, y, reset=first)
+        values = as_grades(y, "y")
         if first:
             self.n_queries_in_ = 1
             declared = np.unique(values) if classes is None else as_classes(classes)
