@@ -164,3 +164,11 @@ def test_check_of_a_file_that_was_cut_off_is_a_finding(inside, tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(table("red blue green").encode() * 99)[:-20])
     [finding] = check(inside, name, code=3)
     assert "damaged or cut off" in str(finding["reason"])
+
+
+def test_the_header_is_cut_as_the_lines_are(inside, tmp_path):
+    """A comma inside a name does not make a comma the separator."""
+    (tmp_path / "a.csv").write_text("query;grade;price, net;stock\n1;0;1;2\n1;1;2;3\n2;0;3;1\n")
+    found = json.loads(inside("info", "a.csv", "--json").stdout)
+    assert found["features"] == ["price, net", "stock"]
+    assert found["n_queries"] == 2

@@ -115,7 +115,9 @@ def test_judged_queries_that_a_run_does_not_answer_are_counted_aloud(inside, fil
 
 
 def test_the_limit_is_understood_in_any_spelling_of_the_measure(inside):
-    inside("evaluate", "$F/model.rw", "$F/test.txt", "-m", "MAP", "--fail-under", "map=0.1")
+    words = ["evaluate", "$F/model.rw", "$F/test.txt", "-m", "MAP", "--fail-under"]
+    assert "below" not in inside(*words, "map=0.1").stderr
+    assert "below the limit of 1.1" in inside(*words, "map=1.1", code=1).stderr
 
 
 def test_a_limit_on_a_measure_that_is_not_asked_for_is_refused_at_once(inside):

@@ -109,7 +109,7 @@ def attempt(
     ]
     asked = Items.concat([valid for _, valid in folds])
     held_out, predictions = _asked(models, folds, "decision_function"), None
-    if any(Measure.parse(m).definition.reads == "predictions" for m in measures):
+    if any(Measure.parse(measure).reads_predictions for measure in measures):
         predictions = _asked(models, folds, "predict")
     scores = evaluate(held_out, asked.y, asked.qid, measures, predictions=predictions)
     rounds = {"n_rounds": round(np.median([each.n_rounds for each in models]))} if stops else {}
@@ -127,9 +127,8 @@ def best_of(tried: list[Attempt]) -> Attempt:
     if not judged:
         return tried[0]
     measure = judged[0].scores.measures[0]  # type: ignore[union-attr]
-    sign = 1 if measure.higher_is_better else -1
     means = [each.scores.to_dict()[str(measure)] for each in judged]  # type: ignore[union-attr]
-    known = [-float("inf") if mean is None else sign * mean for mean in means]
+    known = [-float("inf") if mean is None else measure.sign * mean for mean in means]
     return judged[known.index(max(known))]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwright.cli.console import note, print_json, suggest
 from rankwright.cli.files import check_targets
-from rankwright.cli.settings import check_seed
+from rankwright.cli.options import check_seed
 
 if TYPE_CHECKING:
     from rankwright.cli.demonstrations import Part

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import as_json
 from rankwright.cli.files import at_hand, check_targets, write_answer
-from rankwright.cli.settings import at_least, check_run_name
+from rankwright.cli.options import at_least, check_run_name
 from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["fuse"]

@@ -11,7 +11,7 @@ import rankwright as rw
 from rankwright.cli.console import as_json
 from rankwright.cli.files import TableOptions, remark_on_queries, write_answer
 from rankwright.cli.files.systems import features_for, read_for, read_model
-from rankwright.cli.settings import at_least, check_run_name
+from rankwright.cli.options import at_least, check_run_name
 from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["rank"]

@@ -16,14 +16,9 @@ from rankwright.cli.files import (
     read_ratings,
     write_answer,
 )
+from rankwright.cli.options import at_least, check_seed
 from rankwright.cli.preparing import warn_of_compiling
-from rankwright.cli.settings import (
-    at_least,
-    check_seed,
-    make_ranker,
-    parse_settings,
-    parse_value,
-)
+from rankwright.cli.settings import make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
 
 __all__ = ["recommend"]

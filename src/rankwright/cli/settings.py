@@ -10,14 +10,7 @@ from typing import Any
 
 from rankwright.exceptions import ParameterError
 
-__all__ = [
-    "at_least",
-    "check_run_name",
-    "check_seed",
-    "make_ranker",
-    "parse_settings",
-    "parse_value",
-]
+__all__ = ["make_ranker", "parse_settings", "parse_value"]
 
 
 def parse_value(text: str) -> Any:
@@ -48,31 +41,6 @@ def parse_settings(settings: list[str], example: str = "--set n_rounds=200") -> 
             raise ParameterError(f"{option} {word}: {name} is given twice. Give it once.")
         pairs[name] = value.strip()
     return pairs
-
-
-def at_least(least: int, **numbers: int | None) -> None:
-    """Refuse options with smaller numbers.
-
-    >>> at_least(1, cutoff=0)
-    Traceback (most recent call last):
-    ...
-    rankwright.exceptions.ParameterError: --cutoff 0: it must be at least 1.
-    """
-    for option, number in numbers.items():
-        if number is not None and number < least:
-            raise ParameterError(f"--{option} {number}: it must be at least {least}.")
-
-
-def check_seed(seed: int) -> None:
-    """Refuse what NumPy's generators cannot take."""
-    if not 0 <= seed < 2**32:
-        raise ParameterError(f"--seed {seed}: it must be from 0 to {2**32 - 1}.")
-
-
-def check_run_name(name: str) -> None:
-    """Refuse what a TREC run cannot hold, whose columns are separated by blanks."""
-    if name.split() != [name]:
-        raise ParameterError(f"--name {name!r}: a TREC run wants a name without blanks.")
 
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:

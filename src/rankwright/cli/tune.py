@@ -14,15 +14,9 @@ from rankwright.cli.console import note, plain_values, print_json, suggest, work
 from rankwright.cli.evaluate import named
 from rankwright.cli.files import TableOptions, check_targets, describe, read_items
 from rankwright.cli.files.systems import read_like
+from rankwright.cli.options import at_least, check_seed
 from rankwright.cli.preparing import name_features, prepare, refuse_gaps, warn_of_compiling
-from rankwright.cli.settings import (
-    SPECIAL,
-    at_least,
-    check_seed,
-    make_ranker,
-    parse_settings,
-    parse_value,
-)
+from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def read_table(
     >>> items.feature_names, items.X.tolist(), items.y.tolist()
     (('colour=red', 'colour=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
-    wanted = _Wanted(y, qid, docid, features, tuple(one_hot), tuple(drop))
+    wanted = _Wanted(y, qid, docid, features, one_hot, drop)
     with open(path, "rb") as file:
         is_parquet = file.read(4) == b"PAR1"
     if is_parquet:
@@ -107,7 +107,7 @@ def items_from_frame(
     Items(2 items, 1 features, 1 queries, grades 0 to 1)
     """
     table = columns_of(frame)
-    wanted = _Wanted(y, qid, docid, features, tuple(one_hot), tuple(drop))
+    wanted = _Wanted(y, qid, docid, features, one_hot, drop)
     return _items(table, wanted.among(list(table), "the frame"))
 
 
@@ -124,23 +124,17 @@ class Words(NamedTuple):
 
 
 def find_words(
-    source: str | os.PathLike[str] | Columns,
-    *,
-    y: Column | None,
-    qid: Column | None = None,
-    docid: Column | None = None,
-    features: Sequence[Column] | None = None,
-    one_hot: Sequence[Column] = (),
-    drop: Sequence[Column] = (),
-    separator: str | None = None,
+    source: str | os.PathLike[str] | Columns, *, separator: str | None = None, **roles: Any
 ) -> list[Words]:
     """The columns of words among grade and features, of a text file or of columns.
+
+    ``roles`` say which column plays which part, as for :func:`read_table`.
 
     >>> find_words({"title": ["Heat", "Alien"], "year": [1995, None], "grade": [1, 0]}, y="grade")
     [Words(column='title', row=0, line=None, word='Heat', n_words=2, n_known=2,
     is_grade=False)]
     """
-    wanted = _Wanted(y, qid, docid, features, tuple(one_hot), tuple(drop))
+    wanted = _Wanted(**roles)
     if isinstance(source, dict):
         names, lines = list(source), None
         columns = [list(map(_text, cells)) for cells in source.values()]
@@ -183,11 +177,11 @@ class _Wanted:
     """Which column plays which part, by name or by place."""
 
     y: Column | None
-    qid: Column | None
-    docid: Column | None
-    features: Sequence[Column] | None
-    one_hot: tuple[Column, ...]
-    drop: tuple[Column, ...]
+    qid: Column | None = None
+    docid: Column | None = None
+    features: Sequence[Column] | None = None
+    one_hot: Sequence[Column] = ()
+    drop: Sequence[Column] = ()
 
     def among(self, names: list[str], where: str) -> _Chosen:
         """The same by name only, once the names are known."""

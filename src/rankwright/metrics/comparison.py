@@ -137,8 +137,7 @@ class Comparison:
     def beaten(self, system: str, measure: str | Measure) -> tuple[str, ...]:
         """The systems this one is significantly better than."""
         number, own = self._measure(measure), self._system(system)
-        sign = 1 if self.measures[number].higher_is_better else -1
-        better = sign * (self.means[own, number] - self.means[:, number]) > 0
+        better = self.measures[number].sign * (self.means[own, number] - self.means[:, number]) > 0
         found = better & (self.p_values[number, own] <= self.alpha)
         return tuple(self.systems[i] for i in np.flatnonzero(found))
 

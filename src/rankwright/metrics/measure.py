@@ -99,6 +99,16 @@ class Measure:
         """Whether a larger value is a better ranking."""
         return self.definition.higher_is_better
 
+    @property
+    def sign(self) -> int:
+        """1, or -1 for a loss: times its sign, more of any measure is better."""
+        return 1 if self.higher_is_better else -1
+
+    @property
+    def reads_predictions(self) -> bool:
+        """Whether it looks at predicted grades, not at the order of scores."""
+        return self.definition.reads == "predictions"
+
     def _require_cutoff(self) -> None:
         if self.cutoff is None and self.definition.cutoff == "required":
             raise MeasureError(f"{self.name} needs a number of places, such as {self.name}@10.")

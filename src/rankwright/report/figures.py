@@ -63,7 +63,7 @@ def win_loss_spec(
     asked = Measure.parse(measure)
     ids = systems[first].query_ids.tolist()
     gain = _in_order(systems[first], ids, asked) - _in_order(systems[second], ids, asked)
-    gain = gain if asked.higher_is_better else -gain
+    gain = asked.sign * gain
     known = gain[np.isfinite(gain)]
     wins, losses = int((known > 1e-12).sum()), int((known < -1e-12).sum())
     spec = specs.signed_bars(ids, gain, f"{asked}: {first} minus {second}")

@@ -160,7 +160,6 @@ def settings_section(settings: Mapping[str, Any], title: str = "To reproduce thi
 
 def by_mean(comparison: Comparison) -> list[str]:
     """Systems by the first measure, best first."""
-    sign = -1 if comparison.measures[0].higher_is_better else 1
-    means = comparison.means[:, 0].tolist()
-    order = sorted(range(len(means)), key=lambda k: sign * means[k])
+    means = (comparison.measures[0].sign * comparison.means[:, 0]).tolist()
+    order = sorted(range(len(means)), key=lambda k: -means[k])
     return [comparison.systems[k] for k in order]

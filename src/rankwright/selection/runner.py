@@ -20,7 +20,7 @@ from rankwright.metrics.evaluate import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.parallel import n_threads
 from rankwright.selection.space import Parameters, Range, draw, grid
-from rankwright.selection.trials import Progress, Trial, Trials, goodness
+from rankwright.selection.trials import Progress, Trial, Trials
 
 __all__ = ["SEARCHES", "Runner", "ask_ranker", "fit_ranker"]
 
@@ -44,7 +44,7 @@ class Runner:
     keep_models: bool = False
     models: dict[int, Any] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
-    _best: float = -np.inf  # in terms of goodness
+    _best: float = -np.inf  # times the sign of the measure
     _done: int = 0
 
     def run(self, space: Any, search: str, n_trials: int, seed: int) -> Trials:
@@ -95,7 +95,7 @@ class Runner:
     def _value(self, model: Any, valid: Items) -> float:
         scores = ask_ranker(model, "decision_function", valid.X, valid.qid)
         predictions = None
-        if Measure.parse(self.measure).definition.reads == "predictions":
+        if Measure.parse(self.measure).reads_predictions:
             predictions = ask_ranker(model, "predict", valid.X, valid.qid)
         found = evaluate(
             scores, valid.y, valid.qid, self.measure, like=self.like, predictions=predictions
@@ -105,7 +105,7 @@ class Runner:
     def _finish(self, number: int, trial: Trial, model: Any, total: int) -> None:
         with self._lock:
             self._done += 1
-            good = goodness(self.measure, trial.value)
+            good = Measure.parse(self.measure).sign * trial.value
             if self.keep_models and good >= self._best:
                 # Equal values: the earlier trial wins, whichever thread was faster.
                 if good > self._best:
@@ -128,7 +128,7 @@ class Runner:
             ) from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
-            direction="maximize" if goodness(self.measure, 1.0) > 0 else "minimize",
+            direction="maximize" if Measure.parse(self.measure).higher_is_better else "minimize",
             sampler=optuna.samplers.TPESampler(seed=seed),
         )
         trials = []

@@ -11,7 +11,7 @@ from rankwright.exceptions import RankwrightError
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.tables import Cell, Table
 
-__all__ = ["Trial", "Trials", "goodness", "show_progress"]
+__all__ = ["Trial", "Trials", "show_progress"]
 
 Progress = Callable[[int, int, "Trial"], None]
 
@@ -59,16 +59,17 @@ class Trials:
         if not worked:
             first = self.trials[0].error if self.trials else "there was none"
             raise RankwrightError(f"none of {len(self.trials)} trials worked: {first}")
-        return max(worked, key=lambda trial: goodness(self.measure, trial.value))
+        return max(worked, key=self._goodness)
+
+    def _goodness(self, trial: Trial) -> float:
+        return Measure.parse(self.measure).sign * trial.value
 
     def table(self) -> Table:
         """The trials from the best to the worst, with a column for each parameter."""
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.params))
         order = sorted(
             self.trials,
-            key=lambda trial: (
-                math.inf if math.isnan(trial.value) else -goodness(self.measure, trial.value)
-            ),
+            key=lambda trial: math.inf if math.isnan(trial.value) else -self._goodness(trial),
         )
         rows = []
         for place, trial in enumerate(order):
@@ -88,28 +89,19 @@ class Trials:
         return self.table().to_html()
 
 
-def goodness(measure: str, value: float) -> float:
-    """The value of a measure so that more is better.
-
-    >>> goodness("AP", 0.5), goodness("Disagreement", 0.5)
-    (0.5, -0.5)
-    """
-    return value if Measure.parse(measure).higher_is_better else -value
-
-
 def show_progress(progress: bool | Progress, measure: str) -> Progress:
     """A function (done, total, trial) that reports: nothing, a line on stderr, or your own."""
     if callable(progress):
         return progress
     if not progress:
         return lambda done, total, trial: None
-    best = math.nan
+    best, sign = math.nan, Measure.parse(measure).sign
 
     def report(done: int, total: int, trial: Trial) -> None:
         import sys
 
         nonlocal best
-        if math.isnan(best) or goodness(measure, trial.value) > goodness(measure, best):
+        if math.isnan(best) or sign * trial.value > sign * best:
             best = trial.value
         words = " ".join(f"{name}={_text(value)}" for name, value in trial.params.items())
         found = trial.error or f"{trial.value:.4f}"

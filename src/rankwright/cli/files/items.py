@@ -273,7 +273,8 @@ def _usual(role: str, names: list[str]) -> str | None:
 
 def first_line(path: str, separator: str | None) -> list[str]:
     """The fields of the first line, which are the names of columns if there are any."""
-    from rankwright.data.text import read_text
+    from rankwright.data.fields import likely_separator
+    from rankwright.data.text import Text, read_text
 
     with open(path, "rb") as file:
         head = file.read(1 << 20)
@@ -287,6 +288,5 @@ def first_line(path: str, separator: str | None) -> list[str]:
         read_text(path)
     line = next((line for line in head.splitlines() if line.strip()), b"")
     text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    if separator is None:
-        separator = next((mark for mark in ",;\t|" if mark in text), ",")
+    separator = separator or likely_separator(Text(path, line)) or ","
     return [name.strip() for name in next(csv.reader([text], delimiter=separator), [])]

@@ -112,7 +112,7 @@ class System:
             raise DataError(f"{self.path} is a run: it scores no new items.")
         X = features_for(self.model, items, self.path)
         scores = self.model.decision_function(X, items.qid)
-        reads = any(rw.Measure.parse(name).definition.reads == "predictions" for name in measures)
+        reads = any(rw.Measure.parse(name).reads_predictions for name in measures)
         return scores, self.model.predict(X, items.qid) if reads else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.cli.linting.findings import Finding, Found, Status, many, state
+from rankwright.cli.linting.findings import Finding, Found, Status, all_equal, many, state
 from rankwright.data.items import Items
 
 __all__ = ["check_against", "check_items"]
@@ -50,17 +50,17 @@ def _queries(items: Items, lines: NDArray[np.int64]) -> Found:
 
 def _one_grade(items: Items, lines: NDArray[np.int64]) -> Found:
     codes, n_queries = items.queries.codes, items.queries.n_queries
-    low, high = np.full(n_queries, np.inf), np.full(n_queries, -np.inf)
-    np.minimum.at(low, codes, items.y)
-    np.maximum.at(high, codes, items.y)
-    flat = (low == high) & (items.queries.sizes > 1)
+    equal = all_equal(items.y, codes, n_queries)
+    flat = equal & (items.queries.sizes > 1)
     if not flat.any():
         return None
     query = int(np.argmax(flat))
     row = int(np.argmax(codes == query))
     name = "" if items.qid is None else f"query {items.queries.ids[query]}: "
-    reason = f"{name}all items have the grade {low[query]:g} ({many(flat)} of {n_queries} queries)"
-    status: Status = "FAIL" if (low == high).all() else "WARN"
+    reason = (
+        f"{name}all items have the grade {items.y[row]:g} ({many(flat)} of {n_queries} queries)"
+    )
+    status: Status = "FAIL" if equal.all() else "WARN"
     return status, reason, int(lines[row]), "judge more items of these queries, or leave them out"
 
 

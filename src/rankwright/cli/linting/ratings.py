@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.cli.linting.findings import Finding, Found, many, state
+from rankwright.cli.linting.findings import Finding, Found, all_equal, many, state
 from rankwright.data.ratings import Ratings, first_twice
 
 __all__ = ["check_ratings"]
@@ -50,10 +50,8 @@ def _single(ratings: Ratings, lines: Lines) -> Found:
 
 
 def _flat(ratings: Ratings, lines: Lines) -> Found:
-    low, high = np.full(ratings.n_users, np.inf), np.full(ratings.n_users, -np.inf)
-    np.minimum.at(low, ratings.user, ratings.value)
-    np.maximum.at(high, ratings.user, ratings.value)
-    found = _first_user(ratings, (low == high) & (ratings.user_counts > 1))
+    equal = all_equal(ratings.value, ratings.user, ratings.n_users)
+    found = _first_user(ratings, equal & (ratings.user_counts > 1))
     if found is None:
         return None
     row, user, share = found

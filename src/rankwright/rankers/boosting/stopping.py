@@ -139,7 +139,7 @@ class HeldOut:
         """Add what one round adds to the scores; whether it is time to stop."""
         self._scores += weak.decision_function(self._X)
         value = evaluate(self._scores, self._y, self._qid, [self._measure])[str(self._measure)]
-        value = float(value) if self._measure.higher_is_better else -float(value)
+        value = self._measure.sign * float(value)
         self.history.append(value)
         best = self.history[self.best_round - 1] if self.best_round else -np.inf
         if value > best:
@@ -149,5 +149,4 @@ class HeldOut:
     @property
     def values(self) -> FloatArray:
         """The measure after each round."""
-        sign = 1.0 if self._measure.higher_is_better else -1.0
-        return sign * np.array(self.history)
+        return self._measure.sign * np.array(self.history)
