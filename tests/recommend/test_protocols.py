@@ -105,3 +105,15 @@ def test_one_measure_may_be_given_by_its_name(sample, split) -> None:
     model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0)
     found = assess(model, sample.ratings, split, "NDCG@10")
     assert 0 < found["NDCG@10"] <= 1
+
+
+def test_features_that_say_nothing_are_no_cause_for_warnings_in_any_thread() -> None:
+    """The reference user rated what nobody else did: every fit would warn, which is an error."""
+    user, item = np.divmod(np.arange(400), 8)
+    value = np.random.default_rng(0).integers(1, 6, 400)
+    ratings = rw.Ratings.from_arrays([*user, 99], [*item, 99], [*value, 3])
+    split = halve_users(ratings.user, random_state=0)
+    rankers = {"RankBoost": rw.RankBoost(n_rounds=5)}
+    for _ in range(5):
+        found = compare_rankers(ratings, split, rankers, np.arange(50), np.array([50]))
+        assert found["RankBoost"]["Disagreement"] == pytest.approx(0.5)

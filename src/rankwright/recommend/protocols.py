@@ -156,7 +156,9 @@ def compare_rankers(
     _ = table.mean, table.norm, table.median, table.deviation, table._table  # once, not per thread
     size = max(1, -(-len(targets) // (8 * n_threads())))
     blocks = [targets[at : at + size] for at in range(0, len(targets), size)]
-    with threadpool_limits(1, "blas"):  # users are the threads
+    # Users are the threads. Filters of warnings belong to all of them: they are set here, once.
+    with threadpool_limits(1, "blas"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)
         parts = map_blocks(block, blocks)
     grades = np.concatenate([test.row(int(user))[1] for user in targets])
     qid = np.repeat(targets, [len(test.row(int(user))[1]) for user in targets])
@@ -187,10 +189,7 @@ def _ranked(
 ) -> FloatArray:
     if ranker is None or len(asked) == 0 or len(value) == 0 or np.ptp(value) == 0:
         return np.zeros(len(asked))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        model = prepared(ranker, table).fit(known, value)
-    scores: FloatArray = model.decision_function(asked)
+    scores: FloatArray = prepared(ranker, table).fit(known, value).decision_function(asked)
     return scores
 
 
