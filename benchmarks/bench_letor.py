@@ -56,8 +56,8 @@ def peak(path: str, reader: str) -> None:
     from sklearn.datasets import load_svmlight_file
 
     import rankwright as rw
-    from rankwright.data.letor.compiled import CompiledBlocks
-    from rankwright.data.letor.line import LineParser
+    from rankwright.data.io.letor_blocks import CompiledBlocks
+    from rankwright.data.io.letor_lines import LineParser
 
     # Compiled code is no part of what is asked: let it be loaded before.
     CompiledBlocks(LineParser(), print, True, False).parse(b"1 1:1\n1 1:1\n", 1)

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.rankboost.recsys_peers import PEERS
 
 import rankwright as rw
-from rankwright.recommend.protocols import split_ratings
+from rankwright.recommend.evaluation import split_ratings
 
 N_NEW, N_RATED, N_USERS = 20, 20, 200
 

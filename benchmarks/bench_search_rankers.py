@@ -60,7 +60,7 @@ def _exponentials(count: int) -> float:
     """Seconds for so many float32 exponentials, by the same polynomial, in cache."""
     from numba import njit
 
-    from rankwright.rankers.relaxation._kernels import TILE, exp_tile
+    from rankwright.rankers.keeprank._kernels import TILE, exp_tile
 
     @njit
     def repeat(exponent: Any, bits: Any, values: Any, times: int) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -55,15 +53,3 @@ def test_every_public_name_can_be_had(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = rankwright.nothing
-
-
-def test_type_checkers_see_the_names_that_users_get() -> None:
-    stub = ast.parse((Path(rankwright.__file__).with_suffix(".pyi")).read_text())
-    seen = {
-        alias.asname: node.module
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
-    wanted = {name: f"rankwright.{module}" for name, module in rankwright._HOME.items()}
-    assert {name: seen.get(name) for name in wanted} == wanted

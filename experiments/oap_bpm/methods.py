@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwright import (
-    OAPBPM,
-    BayesianPRank,
-    OAPBagging,
-    OAPVoting,
-    PRank,
-    VotedPRank,
-    WidrowHoff,
-)
+from rankwright import OAPBPM, BayesianPRank, OAPBagging, OAPVoting, PRank, VotedPRank, WidrowHoff
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,11 @@ from experiments.rankboost.table_movielens import misranked
 
 import rankwright as rw
 from rankwright.recommend.blend import predict_rows
-from rankwright.recommend.experts import Expert, Factors, ItemNeighbours, Similarity, Table
-from rankwright.recommend.protocols import split_by_time, split_ratings
+from rankwright.recommend.evaluation import split_by_time, split_ratings
+from rankwright.recommend.models.base import Expert, Table
+from rankwright.recommend.models.factors import Factors
+from rankwright.recommend.models.item_knn import ItemNeighbours
+from rankwright.recommend.models.user_similarity import Similarity
 
 RESULTS = Path(__file__).parents[1] / "_results" / "rankboost_choose_recommender.json"
 

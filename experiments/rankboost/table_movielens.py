@@ -22,8 +22,8 @@ from experiments.rankboost.recsys_peers import PEERS, Scored
 
 import rankwright as rw
 from rankwright.recommend.blend import EXPERTS, predict_rows
-from rankwright.recommend.experts import Expert, Table
-from rankwright.recommend.protocols import split_by_time, split_ratings
+from rankwright.recommend.evaluation import split_by_time, split_ratings
+from rankwright.recommend.models.base import Expert, Table
 
 RESULTS = Path(__file__).parents[1] / "_results"
 MEASURES = ["Disagreement", "NDCG@10", "AP(rel=max)"]

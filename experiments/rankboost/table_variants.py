@@ -19,7 +19,7 @@ from experiments.rankboost.movies import RESULTS, load, mean_and_error, size_of
 
 import rankwright as rw
 from rankwright.data.splits import halve_users
-from rankwright.recommend.protocols import compare_rankers
+from rankwright.recommend.evaluation import compare_rankers
 
 SEED = 100
 FILMS = (0, 25, 50, 100, 10_000)

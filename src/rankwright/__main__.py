@@ -1,5 +1,7 @@
 """``python -m rankwright``: the command line."""
 
+from __future__ import annotations
+
 from rankwright.cli.app import main
 
 if __name__ == "__main__":

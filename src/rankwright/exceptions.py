@@ -20,21 +20,6 @@ builtin a caller would expect::
 
 from __future__ import annotations
 
-__all__ = [
-    "ConvergenceWarning",
-    "DataError",
-    "DatasetError",
-    "DegenerateDataWarning",
-    "FeedbackError",
-    "FileFormatError",
-    "MeasureError",
-    "MissingQueryWarning",
-    "ModelFileError",
-    "ParameterError",
-    "RankwrightError",
-    "RankwrightWarning",
-]
-
 
 class RankwrightError(Exception):
     """Base of all errors raised on purpose."""

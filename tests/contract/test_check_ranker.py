@@ -8,21 +8,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from rankwright import (
-    Bipartite,
-    MPRank,
-    OnlineKeepRank,
-    Pairs,
-    PRank,
-    Ranker,
-    RankSVM,
-    Regression,
-)
+from rankwright import Bipartite, MPRank, OnlineKeepRank, Pairs, PRank, Ranker, RankSVM, Regression
 from rankwright.exceptions import DataError, FeedbackError
-from rankwright.rankers.learned import floats
-from rankwright.scoring import Linear
-from rankwright.testing import check_ranker
-from rankwright.testing.problem import make_problem
+from rankwright.rankers.schema import floats
+from rankwright.scoring.linear import Linear
+from rankwright.testing.problems import make_problem
+from rankwright.testing.ranker import check_ranker
 
 
 class FirstRow(Ranker):

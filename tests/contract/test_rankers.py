@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contract.instances import INSTANCES
 from rankwright.rankers.registry import RANKERS
-from rankwright.testing import ranker_checks
+from rankwright.testing.ranker import ranker_checks
 
 
 def test_every_ranker_of_the_registry_is_checked() -> None:

@@ -16,9 +16,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rankwright.data.align import align
-from rankwright.data.datasets import catalogue, find, list_datasets, load_dataset
-from rankwright.data.datasets.find import Archive
+from rankwright.data.alignment import align
+from rankwright.data.datasets import catalog as catalogue
+from rankwright.data.datasets import folder as find
+from rankwright.data.datasets.folder import Archive
+from rankwright.data.datasets.load import list_datasets, load_dataset
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DatasetError, ParameterError
 

@@ -8,7 +8,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data.align import align, items_from_runs
+from rankwright.data.alignment import align, items_from_runs
 from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, ParameterError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.align import align
+from rankwright.data.alignment import align
 from rankwright.data.runs import Run
 from rankwright.data.synthetic import make_engines, make_ordinal, make_queries, make_ratings
 from rankwright.exceptions import ParameterError

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwright.exceptions import FeedbackError
-from rankwright.feedback import last_click, position_propensity, skip_above
+from rankwright.feedback.clicks import last_click, position_propensity, skip_above
 
 Shown = list[tuple[int, bool, int]]
 shown_lists = st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(0, 2)), max_size=20)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
-from rankwright.feedback import Bipartite, Feedback, Grades, Mixture, Pairs
+from rankwright.feedback.base import Feedback, Mixture
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Bipartite, Pairs
 
 
 @st.composite

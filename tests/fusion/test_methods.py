@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import rankwright as rw
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.fusion.lists import as_runs
-from rankwright.fusion.methods import BY_SCORE, METHODS, UNWEIGHTED
-from rankwright.fusion.normalize import NORMS, normalized
+from rankwright.fusion.methods import BY_SCORE, METHODS, UNWEIGHTED, as_runs
+from rankwright.fusion.normalization import NORMS, normalized
 from rankwright.fusion.pool import Pool
 
 RANX = json.loads((Path(__file__).parent / "ranx.json").read_text())
@@ -76,7 +75,7 @@ def test_a_document_that_wins_every_duel_comes_first_where_borda_puts_another() 
 def test_duels_in_blocks_equal_duels_at_once(monkeypatch) -> None:
     lists = [np.random.default_rng(seed).permutation(20)[:12].tolist() for seed in range(5)]
     whole = rw.fuse(lists, "condorcet").score
-    monkeypatch.setattr("rankwright.fusion.by_rank.BLOCK_CELLS", 50)
+    monkeypatch.setattr("rankwright.fusion.methods.BLOCK_CELLS", 50)
     assert rw.fuse(lists, "condorcet").score.tolist() == whole.tolist()
 
 

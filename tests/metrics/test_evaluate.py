@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError, ParameterError
-from rankwright.metrics import NDCG, P, evaluate
-from rankwright.metrics import lists as lists_module
-from rankwright.metrics.catalogue import CATALOGUE
+from rankwright.metrics import NDCG, P
+from rankwright.metrics import ranked_lists as lists_module
+from rankwright.metrics.catalog import CATALOGUE
+from rankwright.metrics.evaluation import evaluate
 
 EVERY = [f"{d.name}@5" if d.cutoff == "required" else d.name for d in CATALOGUE.values()]
 

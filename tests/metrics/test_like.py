@@ -15,7 +15,7 @@ import pytest
 import pytrec_eval
 
 from rankwright.exceptions import DataError
-from rankwright.metrics import evaluate
+from rankwright.metrics.evaluation import evaluate
 
 SCORES = [
     [0.5, 0.5, 0.1, 0.9, 0.5, 0.1],

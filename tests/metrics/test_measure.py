@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import rankwright.metrics as metrics
 from rankwright.exceptions import MeasureError
-from rankwright.metrics import AP, NDCG, SVR, Measure, P, RankLoss
-from rankwright.metrics.catalogue import CATALOGUE
-from rankwright.metrics.measure import parse_measures
+from rankwright.metrics import AP, NDCG, SVR, P, RankLoss
+from rankwright.metrics.catalog import CATALOGUE
+from rankwright.metrics.measure import Measure, parse_measures
 
 
 @pytest.mark.parametrize(

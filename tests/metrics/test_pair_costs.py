@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.metrics import evaluate, pairwise_accuracy
-from rankwright.metrics.ascents import count_ascents, sum_over_ascents
+from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.pairwise import count_ascents, pairwise_accuracy, sum_over_ascents
 
 
 def _costs(h: np.ndarray, y: np.ndarray) -> dict[str, float]:

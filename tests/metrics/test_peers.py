@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sk
 
-from rankwright.metrics import evaluate
+from rankwright.metrics.evaluation import evaluate
 
 TREC = {
     "NDCG(gain=linear)": "nDCG",

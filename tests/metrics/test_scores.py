@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from rankwright.exceptions import MeasureError
-from rankwright.metrics import NDCG, Scores, evaluate
+from rankwright.metrics import NDCG
+from rankwright.metrics.evaluation import Scores, evaluate
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwright.metrics import evaluate
+from rankwright.metrics.evaluation import evaluate
 
 # Plain twins of the definitions, on the grades of one list from the first place to the last.
 

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import rankwright as rw
-from rankwright.persist.manifest import FORMAT
+from rankwright.persist.format import FORMAT
 
 MUSEUM = Path(__file__).with_name("museum")
 

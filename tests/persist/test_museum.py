@@ -12,9 +12,8 @@ import pytest
 
 import rankwright as rw
 from persist.make_museum import MUSEUM, models
-from rankwright.persist.container import read_file
-from rankwright.persist.manifest import FORMAT
-from rankwright.scoring import KINDS
+from rankwright.persist.codec import KINDS
+from rankwright.persist.format import FORMAT, read_file
 
 NEWEST = MUSEUM / f"format-{FORMAT}"
 PIECES = sorted(MUSEUM.glob("format-*/*.rw"))

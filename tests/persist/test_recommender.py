@@ -16,7 +16,7 @@ from persist.conftest import Forgery
 from persist.make_museum import MUSEUM, recommenders
 from rankwright.data.synthetic import make_ratings
 from rankwright.exceptions import ModelFileError, ParameterError
-from rankwright.persist.manifest import FORMAT
+from rankwright.persist.format import FORMAT
 
 PIECES = sorted(MUSEUM.glob("format-*/recommenders/*.rw"))
 MODELS = [

@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 import rankwright as rw
 from contract.instances import INSTANCES
+from rankwright.persist.codec import KINDS
 from rankwright.rankers.registry import rankers
-from rankwright.scoring import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ConvergenceWarning")
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from rankwright import ParameterError
-from rankwright.persist.container import read_file, write_file
-from rankwright.persist.manifest import FORMAT, Manifest, ModelNode, Refused
-from rankwright.persist.values import Packer, Unpacker
+from rankwright.persist.codec import Packer, Unpacker
+from rankwright.persist.format import FORMAT, Manifest, ModelNode, Refused, read_file, write_file
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
 ARRAYS = st.sampled_from(["<f8", "<f4", "<i8", "<i4", "u1", "?", ">f8", ">i4"]).flatmap(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import DataError
-from rankwright.rankers.learned import check_learned, flag, floats, integer, integers, real, texts
+from rankwright.rankers.schema import check_learned, flag, floats, integer, integers, real, texts
 
 DECLARED = {
     "n_features_in_": integer(low=1),

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
-from rankwright.testing.problem import make_problem
+from rankwright.testing.problems import make_problem
 
 RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "minmax": lambda x: (x - x.min()) / (x.max() - x.min()) if np.ptp(x) else x * 0,

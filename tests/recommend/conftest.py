@@ -6,7 +6,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.synthetic import make_ratings
-from rankwright.recommend.protocols import split_ratings
+from rankwright.recommend.evaluation import split_ratings
 
 
 @pytest.fixture(scope="session")

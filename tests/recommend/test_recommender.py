@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.recommend.protocols import assess
+from rankwright.recommend.evaluation import assess
 
 RANKERS = [
     rw.RankBoost(n_rounds=20, cumulative=True),

@@ -15,14 +15,13 @@ import pytest
 import rankwright as rw
 from rankwright.cli.demonstrations import metasearch
 from rankwright.data.synthetic import make_queries
-from rankwright.report import Chart, Page, Section, write_page
-from rankwright.report.page import key_value_table
-from rankwright.report.rankings import rankings_section
+from rankwright.report.page import Chart, Page, Section, key_value_table, write_page
 from rankwright.report.sections import (
     comparison_section,
     contributions_section,
     learning_section,
     queries_section,
+    rankings_section,
     settings_section,
     thresholds_section,
     verdict,

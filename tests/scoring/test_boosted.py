@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 from rankwright.exceptions import DataError
-from rankwright.scoring import Additive, Slopes, Trees
+from rankwright.scoring.linear import Slopes
+from rankwright.scoring.trees import Additive, Trees
 
 
 def _additive(**changes: Any) -> Additive:

@@ -11,7 +11,11 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.scoring import KINDS, Affine, Kernel, KernelExpansion, Linear, Ordinal, QueryScale
+from rankwright.persist.codec import KINDS
+from rankwright.scoring.kernel import Kernel, KernelExpansion
+from rankwright.scoring.linear import Linear
+from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.transforms import Affine, QueryScale
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(7, 3)), RNG.normal(size=(4, 3))

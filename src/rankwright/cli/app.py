@@ -20,8 +20,6 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 
-__all__ = ["VERBS", "app", "main"]
-
 # What a script can rely on: see `rankwright --help`.
 EXIT_USAGE, EXIT_DATA, EXIT_MODEL, EXIT_IO, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 

@@ -6,17 +6,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankwright.cli.console import print_json
-from rankwright.cli.files import (
-    RatingsOptions,
-    TableOptions,
-    at_hand,
-    tell_kind,
-)
+from rankwright.cli.files.items import TableOptions
+from rankwright.cli.files.pipes import at_hand
+from rankwright.cli.files.ratings import RatingsOptions, tell_kind
 
 if TYPE_CHECKING:
-    from rankwright.cli.linting import Finding
+    from rankwright.cli.linting.findings import Finding
 
-__all__ = ["check"]
 
 EXIT_FAILED, EXIT_DATA = 1, 3
 
@@ -54,7 +50,7 @@ def check(
     json
         JSON instead of lines.
     """
-    from rankwright.cli.linting import check_file
+    from rankwright.cli.linting.files import check_file
 
     with at_hand(data) as local:
         kind = tell_kind(local, table, reading)

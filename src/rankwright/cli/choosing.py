@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.cli.files import first_gap
+from rankwright.cli.files.items import first_gap
 from rankwright.cli.preparing import fit
 from rankwright.cli.settings import make_ranker
 from rankwright.data.items import Items
 from rankwright.data.splits import fold_queries, split_queries
-from rankwright.metrics.evaluate import evaluate
+from rankwright.metrics.evaluation import Scores, evaluate
 from rankwright.metrics.measure import Measure
-from rankwright.metrics.scores import Scores
-
-__all__ = ["Attempt", "Folds", "attempt", "best_of", "default_measure", "hold_out", "wanted"]
 
 Folds = list[tuple[Items, Items]]  # to train on, to judge by
 
@@ -144,7 +141,7 @@ def _asked(models: list[Any], folds: Folds, method: str) -> NDArray[np.float64]:
 
 def _boost(settings: dict[str, Any], train: Items, valid: Items, measure: str) -> Any:
     """RankBoost up to its best round on the validation queries."""
-    from rankwright.rankers.boosting.stopping import EarlyStopping
+    from rankwright.rankers.boosting.early_stopping import EarlyStopping
 
     both = Items.concat([train.take(slice(None)), valid.take(slice(None))])
     # Queries of the two parts may bear the same names: number them apart.

@@ -10,21 +10,14 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import note
 from rankwright.cli.evaluate import Like, named
-from rankwright.cli.files import TableOptions, check_targets, write_answer
-from rankwright.cli.files.systems import (
-    Judged,
-    System,
-    read_judged,
-    read_system,
-    refuse_two_pipes,
-)
+from rankwright.cli.files.items import TableOptions
+from rankwright.cli.files.pipes import check_targets, write_answer
+from rankwright.cli.files.systems import Judged, System, read_judged, read_system, refuse_two_pipes
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from rankwright.metrics.comparison import Comparison
-    from rankwright.metrics.scores import Scores
-
-__all__ = ["compare"]
+    from rankwright.metrics.evaluation import Scores
 
 
 def compare(

@@ -13,8 +13,6 @@ from cyclopts import App
 
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["STDIN", "print_config", "take_options"]
-
 STDIN = "<stdin>"  # what "-" is called inside, and in errors
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["as_json", "note", "plain_values", "print_json", "suggest", "working"]
-
 
 def note(text: str) -> None:
     """A remark for the person at the terminal; pipes carry results only."""

@@ -12,11 +12,10 @@ from typing import Any
 import rankwright as rw
 from rankwright.cli.config import STDIN
 from rankwright.cli.console import note, print_json
-from rankwright.cli.files import TableOptions, at_hand, read_items, tell_format, write_text
-from rankwright.cli.files.formats import by_ending
+from rankwright.cli.files.formats import by_ending, tell_format
+from rankwright.cli.files.items import TableOptions, read_items
+from rankwright.cli.files.pipes import at_hand, write_text
 from rankwright.exceptions import DataError, ParameterError
-
-__all__ = ["convert", "write_items"]
 
 Rows = Iterator[list[Any]]
 
@@ -164,7 +163,7 @@ def _write_parquet(items: rw.Items, names: tuple[str, ...], target: str) -> None
         from pyarrow import parquet, table
     except ImportError:
         raise DataError(f"{target}: Parquet is written by pyarrow: pip install pyarrow.") from None
-    from rankwright.data.atomic import atomic_write
+    from rankwright.data.io.files import atomic_write
 
     if target in ("-", STDIN):
         raise ParameterError("Parquet is written to a file only. Give its name instead of -.")

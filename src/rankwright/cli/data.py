@@ -10,8 +10,6 @@ import rankwright as rw
 from rankwright.cli.console import note, print_json
 from rankwright.exceptions import ParameterError
 
-__all__ = ["app"]
-
 app = App(name="data", help="Known public data sets.")
 
 
@@ -103,7 +101,7 @@ def write(
 
 
 def _write_ratings(ratings: rw.Ratings, target: str) -> None:
-    from rankwright.cli.files import write_text
+    from rankwright.cli.files.pipes import write_text
 
     users, items = ratings.users[ratings.user].tolist(), ratings.items[ratings.item].tolist()
     rows = zip(users, items, ratings.value.tolist(), strict=True)

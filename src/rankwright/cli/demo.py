@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rankwright.cli.console import note, print_json, suggest
-from rankwright.cli.files import check_targets
+from rankwright.cli.files.pipes import check_targets
 from rankwright.cli.options import check_seed
 
 if TYPE_CHECKING:
     from rankwright.cli.demonstrations import Part
     from rankwright.report.page import Section
-
-__all__ = ["demo"]
 
 
 def demo(
@@ -43,8 +41,8 @@ def demo(
         JSON instead of tables.
     """
     from rankwright.cli.demonstrations import PARTS
-    from rankwright.report.fingerprint import environment
     from rankwright.report.page import Page, write_page
+    from rankwright.report.provenance import environment
     from rankwright.report.sections import by_mean, settings_section
 
     began = time.perf_counter()

@@ -13,17 +13,15 @@ from rankwright.data.splits import halve_users, split_queries
 from rankwright.data.synthetic import make_engines, make_ordinal, make_queries, make_ratings
 from rankwright.metrics.comparison import Comparison
 from rankwright.report.page import Section
-from rankwright.report.rankings import rankings_section
 from rankwright.report.sections import (
     comparison_section,
     contributions_section,
     learning_section,
     queries_section,
+    rankings_section,
     thresholds_section,
     win_loss_section,
 )
-
-__all__ = ["PARTS", "Part", "metasearch", "ordinal_stream", "ratings", "search"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def ordinal_stream(seed: int) -> Part:
 
 
 def _progress(ranker: Any, X: Any, y: Any) -> Any:
-    from rankwright.selection import progressive
+    from rankwright.selection.progressive_validation import progressive
 
     steps = progressive(ranker, X, y, classes=range(1, 6))
     return np.array([step["RankLoss"] for step in steps])[9::10]

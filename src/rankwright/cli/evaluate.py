@@ -9,14 +9,13 @@ from cyclopts import Parameter
 
 import rankwright as rw
 from rankwright.cli.console import note, print_json
-from rankwright.cli.files import TableOptions
+from rankwright.cli.files.items import TableOptions
 from rankwright.cli.files.systems import read_judged, read_system, refuse_two_pipes
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from rankwright.metrics.scores import Scores
+    from rankwright.metrics.evaluation import Scores
 
-__all__ = ["Like", "evaluate", "named"]
 
 Like = Literal["trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"]
 

@@ -10,10 +10,8 @@ from cyclopts import App, Parameter
 
 from rankwright.cli.console import note, print_json
 from rankwright.cli.experiments.records import Record, find_folder, known, newest, record_path
-from rankwright.cli.files import write_text
+from rankwright.cli.files.pipes import write_text
 from rankwright.exceptions import ParameterError, RankwrightError
-
-__all__ = ["app"]
 
 app = App(name="experiment", help="The tables and figures of the papers.")
 

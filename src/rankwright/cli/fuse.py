@@ -9,11 +9,9 @@ from cyclopts import Parameter
 
 import rankwright as rw
 from rankwright.cli.console import as_json
-from rankwright.cli.files import at_hand, check_targets, write_answer
+from rankwright.cli.files.pipes import at_hand, check_targets, write_answer
 from rankwright.cli.options import at_least, check_run_name
 from rankwright.exceptions import DataError, ParameterError
-
-__all__ = ["fuse"]
 
 
 def fuse(

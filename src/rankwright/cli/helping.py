@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["Pages", "reflow"]
-
 
 def reflow(text: str) -> str:
     """The lines of a paragraph in one; those of an example apart, and set in.

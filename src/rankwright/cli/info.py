@@ -6,16 +6,9 @@ from typing import Any
 
 import rankwright as rw
 from rankwright.cli.console import print_json
-from rankwright.cli.files import (
-    RatingsOptions,
-    TableOptions,
-    at_hand,
-    read_items,
-    read_ratings,
-    tell_kind,
-)
-
-__all__ = ["info"]
+from rankwright.cli.files.items import TableOptions, read_items
+from rankwright.cli.files.pipes import at_hand
+from rankwright.cli.files.ratings import RatingsOptions, read_ratings, tell_kind
 
 
 def info(
@@ -65,8 +58,7 @@ def info(
 
 
 def _model(path: str) -> dict[str, Any]:
-    from rankwright.persist.container import MAX_BYTES, read_file
-    from rankwright.persist.manifest import refusing
+    from rankwright.persist.format import MAX_BYTES, read_file, refusing
 
     with refusing(path):
         manifest, arrays = read_file(path, MAX_BYTES)

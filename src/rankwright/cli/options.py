@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rankwright.exceptions import ParameterError
 
-__all__ = ["at_least", "check_run_name", "check_seed"]
-
 
 def at_least(least: int, **numbers: int | None) -> None:
     """Refuse options with smaller numbers.

@@ -7,10 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rankwright.cli.console import as_json
-from rankwright.cli.files import TableOptions, write_answer
+from rankwright.cli.files.items import TableOptions
+from rankwright.cli.files.pipes import write_answer
 from rankwright.cli.files.systems import features_for, read_for, read_model
-
-__all__ = ["predict"]
 
 
 def predict(

@@ -8,10 +8,8 @@ from typing import Any
 
 import rankwright as rw
 from rankwright.cli.console import note
-from rankwright.cli.files import first_gap
+from rankwright.cli.files.items import first_gap
 from rankwright.exceptions import DataError
-
-__all__ = ["fit", "last_step", "name_features", "prepare", "refuse_gaps", "warn_of_compiling"]
 
 # One regularisation for all weights suits them only if the features have one scale. (RankNet sees
 # to that itself; trees, thresholds and perceptrons do not ask for it.)

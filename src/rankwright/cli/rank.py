@@ -9,12 +9,11 @@ from cyclopts import Parameter
 
 import rankwright as rw
 from rankwright.cli.console import as_json
-from rankwright.cli.files import TableOptions, remark_on_queries, write_answer
+from rankwright.cli.files.items import TableOptions, remark_on_queries
+from rankwright.cli.files.pipes import write_answer
 from rankwright.cli.files.systems import features_for, read_for, read_model
 from rankwright.cli.options import at_least, check_run_name
 from rankwright.exceptions import DataError, ParameterError
-
-__all__ = ["rank"]
 
 Row = tuple[Any, str, int, float]
 

@@ -12,22 +12,20 @@ from rankwright.cli.files.systems import Judged, System, features_for
 from rankwright.cli.preparing import last_step
 from rankwright.data.items import Items
 from rankwright.metrics.comparison import Comparison
-from rankwright.metrics.scores import Scores
-from rankwright.report.fingerprint import environment, file_fingerprint
+from rankwright.metrics.evaluation import Scores
 from rankwright.report.page import Page, Section, write_page
-from rankwright.report.rankings import rankings_section
+from rankwright.report.provenance import environment, file_fingerprint
 from rankwright.report.sections import (
     by_mean,
     comparison_section,
     contributions_section,
     learning_section,
     queries_section,
+    rankings_section,
     settings_section,
     thresholds_section,
     win_loss_section,
 )
-
-__all__ = ["provenance", "report_on_systems", "report_on_training", "table_sections"]
 
 
 def report_on_systems(

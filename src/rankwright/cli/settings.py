@@ -10,8 +10,6 @@ from typing import Any
 
 from rankwright.exceptions import ParameterError
 
-__all__ = ["make_ranker", "parse_settings", "parse_value"]
-
 
 def parse_value(text: str) -> Any:
     """A number, true/false, none, a list, or else the text itself.
@@ -73,7 +71,7 @@ def _weak(value: Any) -> Any:
     """``weak=tree`` or ``weak=tree:16`` (leaves)."""
     if not isinstance(value, str) or not value.startswith("tree"):
         return value
-    from rankwright.rankers.boosting.trees import TreeRanking
+    from rankwright.rankers.boosting.grower import TreeRanking
 
     _, _, leaves = value.partition(":")
     return TreeRanking(max_leaves=int(leaves)) if leaves.isdigit() else TreeRanking()
@@ -83,7 +81,7 @@ def _early_stopping(value: Any) -> Any:
     """``early_stopping=20`` is the patience."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
-    from rankwright.rankers.boosting.stopping import EarlyStopping
+    from rankwright.rankers.boosting.early_stopping import EarlyStopping
 
     return EarlyStopping(patience=value)
 

@@ -10,14 +10,13 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
-from rankwright.cli.files import TableOptions, check_targets, describe, read_items
+from rankwright.cli.files.items import TableOptions, describe, read_items
+from rankwright.cli.files.pipes import check_targets
 from rankwright.cli.files.systems import read_like
 from rankwright.cli.options import check_seed
 from rankwright.cli.preparing import last_step, name_features, refuse_gaps, warn_of_compiling
 from rankwright.cli.settings import make_ranker, parse_settings
 from rankwright.exceptions import ParameterError
-
-__all__ = ["train"]
 
 
 def train(

@@ -12,7 +12,8 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli.console import note, plain_values, print_json, suggest, working
 from rankwright.cli.evaluate import named
-from rankwright.cli.files import TableOptions, check_targets, describe, read_items
+from rankwright.cli.files.items import TableOptions, describe, read_items
+from rankwright.cli.files.pipes import check_targets
 from rankwright.cli.files.systems import read_like
 from rankwright.cli.options import at_least, check_seed
 from rankwright.cli.preparing import name_features, prepare, refuse_gaps, warn_of_compiling
@@ -20,9 +21,8 @@ from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_
 from rankwright.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from rankwright.selection.trials import Trial
+    from rankwright.selection.search import Trial
 
-__all__ = ["tune"]
 
 # What is tried for a ranker when nobody says what to try.
 USUAL: dict[str, dict[str, list[Any]]] = {

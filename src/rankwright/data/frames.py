@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from rankwright.exceptions import DataError
 
-__all__ = ["Columns", "columns_of", "read_parquet"]
-
 Columns = dict[str, NDArray[Any]]
 
 

@@ -14,8 +14,6 @@ from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids
 from rankwright.exceptions import DataError
 
-__all__ = ["BadLine", "Items"]
-
 Matrix = Any  # (n_items, n_features): a NumPy array or a SciPy CSR array, of floats
 
 

@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright._typing import IntArray
 from rankwright.data.vocabulary import as_ids, encode
 from rankwright.exceptions import DataError
-
-__all__ = ["Queries"]
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

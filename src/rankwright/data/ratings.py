@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,17 +11,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright.data.arrays import as_column, first_repeat, read_only, row_numbers
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
-from rankwright.data.ratings_columns import column_of
-from rankwright.data.vocabulary import Vocabulary, as_ids, encode
+from rankwright.data.vocabulary import (
+    Vocabulary,
+    as_column,
+    as_ids,
+    encode,
+    first_repeat,
+    read_only,
+    row_numbers,
+)
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["DUPLICATES", "Ratings", "first_twice", "settle_duplicates"]
+# Names as they are commonly written, in lower case and without signs between the words.
+_USUAL_NAMES = {
+    "user": ("user", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid"),
+    "item": (
+        *("item", "itemid", "iid", "movie", "movieid", "film", "filmid", "product", "productid"),
+        *("book", "bookid", "isbn", "asin", "joke", "jokeid"),
+    ),
+    "value": ("value", "rating", "score", "stars", "points", "bookrating", "overall"),
+    "time": ("time", "timestamp", "unixreviewtime"),
+}
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+
+def usual_place(role: str, names: Sequence[str]) -> int | None:
+    """The place of the column with a usual name for this role, or None.
+
+    >>> usual_place("item", ["userId", "movie_id", "rating"])
+    1
+    """
+    plain = [re.sub(r"[^a-z]", "", name.lower()) for name in names]
+    return next((plain.index(name) for name in _USUAL_NAMES[role] if name in plain), None)
+
+
+def column_of(table: Mapping[str, Any], role: str, name: str | None) -> Any:
+    """The column of that name, or (None) the one with a usual name for this role."""
+    place = usual_place(role, list(table)) if name is None else None
+    name = list(table)[place] if place is not None else name
+    if name is None or name not in table:
+        wanted = f"for the {role}" if name is None else repr(name)
+        raise DataError(
+            f"the frame has no column {wanted}; it has {list(table)}. Give {role}=name."
+        )
+    return table[name]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

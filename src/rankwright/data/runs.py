@@ -11,14 +11,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright.data.arrays import as_column, first_repeat, read_only, row_numbers
+from rankwright._typing import IntArray
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import as_ids, encode
+from rankwright.data.vocabulary import (
+    as_column,
+    as_ids,
+    encode,
+    first_repeat,
+    read_only,
+    row_numbers,
+)
 from rankwright.exceptions import DataError, ParameterError
-
-__all__ = ["Qrels", "Run"]
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.arrays import as_column
+from rankwright._typing import IntArray
 from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import ParameterError
 
-__all__ = ["Split", "fold_queries", "halve_users", "leave_out", "need_a_share", "split_queries"]
-
-IntArray = NDArray[np.int64]
 Seed = int | np.random.Generator | None
 
 

@@ -9,19 +9,6 @@ A feedback says which rows of ``X`` belong above which others, and how much that
 ``clicks``     preferences read from what people clicked and what they skipped
 """
 
-from rankwright.feedback.base import Feedback, Mixture
-from rankwright.feedback.bipartite import Bipartite
-from rankwright.feedback.clicks import last_click, position_propensity, skip_above
-from rankwright.feedback.grades import Grades
-from rankwright.feedback.pairs import Pairs
+import lazy_loader
 
-__all__ = [
-    "Bipartite",
-    "Feedback",
-    "Grades",
-    "Mixture",
-    "Pairs",
-    "last_click",
-    "position_propensity",
-    "skip_above",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,17 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import FeedbackError
 
 if TYPE_CHECKING:
     from rankwright.feedback.pairs import Pairs
-
-__all__ = ["Feedback", "FloatArray", "IntArray", "Mixture"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class Feedback(ABC):
@@ -83,7 +78,8 @@ class Mixture(Feedback):
 
     Examples
     --------
-    >>> from rankwright.feedback import Grades, Pairs
+    >>> from rankwright.feedback.grades import Grades
+    >>> from rankwright.feedback.pairs import Pairs
     >>> mixed = Grades([0, 1, 2]) + 0.5 * Pairs([2], [0])
     >>> mixed.n_pairs, mixed.total_weight
     (4, 3.5)

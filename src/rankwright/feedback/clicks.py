@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
-from rankwright.feedback.base import FloatArray, IntArray, frozen_rows
+from rankwright.feedback.base import frozen_rows
 from rankwright.feedback.pairs import Pairs
-
-__all__ = ["last_click", "position_propensity", "skip_above"]
 
 
 def position_propensity(n_positions: int, severity: float = 1.0) -> FloatArray:

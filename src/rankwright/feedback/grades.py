@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
-from rankwright.feedback.base import Feedback, FloatArray, IntArray, frozen_weights
+from rankwright.feedback.base import Feedback, frozen_weights
 
 if TYPE_CHECKING:
     from rankwright.data.ratings import Ratings
     from rankwright.data.runs import Run
     from rankwright.feedback.pairs import Pairs
-
-__all__ = ["Grades"]
 
 
 @dataclass(frozen=True, eq=False)

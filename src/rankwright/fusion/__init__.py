@@ -5,20 +5,6 @@
 trains the combination from judgements (:class:`LearnedFusion`).
 """
 
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-from rankwright.fusion.methods import fuse
-from rankwright.fusion.normalize import normalize
-
-if TYPE_CHECKING:
-    from rankwright.fusion.learned import LearnedFusion
-
-__all__ = ["LearnedFusion", "fuse", "normalize"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "LearnedFusion":  # what only fuses by a rule need not load scikit-learn
-        from rankwright.fusion.learned import LearnedFusion
-
-        return LearnedFusion
-    raise AttributeError(f"module 'rankwright.fusion' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

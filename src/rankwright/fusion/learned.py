@@ -12,21 +12,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, DegenerateDataWarning
-from rankwright.feedback import Pairs
-from rankwright.fusion.lists import as_runs
-from rankwright.fusion.normalize import NORMS, normalized
+from rankwright.feedback.pairs import Pairs
+from rankwright.fusion.methods import as_runs
+from rankwright.fusion.normalization import NORMS, normalized
 from rankwright.fusion.pool import Pool
-from rankwright.rankers import rules
+from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.learned import Holds
+from rankwright.rankers.schema import Holds
 
-__all__ = ["LearnedFusion"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 FEATURES = ("position", *NORMS)
 
 
@@ -50,7 +47,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         (or its lowest score).
     features : {"position", "minmax", "max", "sum", "zscore", "rank", "borda", "none"}
         Minus the place, the default, or the engine's own score, normalised as
-        :func:`rankwright.fusion.normalize` does (``none``: as it is).
+        :func:`rankwright.fusion.normalization` does (``none``: as it is).
 
     Attributes
     ----------
@@ -76,8 +73,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     """
 
     _rules: ClassVar = {
-        "ranker": rules.either(rules.nothing(), rules.an_instance("a ranker", Ranker)),
-        "features": rules.one_of(*FEATURES),
+        "ranker": schema.either(schema.nothing(), schema.an_instance("a ranker", Ranker)),
+        "features": schema.one_of(*FEATURES),
     }
 
     def __init__(self, ranker: Any = None, *, features: str = "position") -> None:
@@ -239,7 +236,7 @@ def _preference(row: Any) -> tuple[Any, ...]:
     parts = () if isinstance(row, str) or not isinstance(row, Iterable) else tuple(row)
     if len(parts) == 3:
         return (*parts, 1.0)
-    if len(parts) != 4 or not rules.number().test(parts[3]):
+    if len(parts) != 4 or not schema.number().test(parts[3]):
         raise DataError(
             f"preference {row!r}: write (query, better doc, worse doc) or (..., weight)."
         )

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.arrays import read_only
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.runs import Run
+from rankwright.data.vocabulary import read_only
 from rankwright.exceptions import DataError
-
-__all__ = ["Pool"]
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

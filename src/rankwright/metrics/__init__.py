@@ -6,29 +6,6 @@
 (0.7967, 1.0)
 """
 
-from rankwright.metrics.catalogue import CATALOGUE
-from rankwright.metrics.comparison import Comparison, compare
-from rankwright.metrics.evaluate import evaluate
-from rankwright.metrics.measure import Measure
-from rankwright.metrics.ordinal import running_rank_loss
-from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.metrics.scores import Scores
+import lazy_loader
 
-NDCG, ERR, AP, P, R = (Measure(name) for name in ("NDCG", "ERR", "AP", "P", "R"))
-RR, RBP, AUC, PROT = (Measure(name) for name in ("RR", "RBP", "AUC", "PROT"))
-Coverage, Top, AverageRank = (Measure(name) for name in ("Coverage", "Top", "AverageRank"))
-Disagreement, Misranked = Measure("Disagreement"), Measure("Misranked")
-KendallTau, Spearman = Measure("KendallTau"), Measure("Spearman")
-HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))
-MSD, M1D, RankLoss = (Measure(name) for name in ("MSD", "M1D", "RankLoss"))
-
-__all__ = [
-    "Comparison",
-    "Measure",
-    "Scores",
-    "compare",
-    "evaluate",
-    "pairwise_accuracy",
-    "running_rank_loss",
-    *CATALOGUE,
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

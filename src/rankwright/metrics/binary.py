@@ -15,21 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.metrics.lists import RankedLists, TieGroups
+from rankwright._typing import FloatArray
+from rankwright.metrics.ranked_lists import RankedLists, TieGroups
 
-__all__ = [
-    "auc",
-    "average_precision",
-    "average_rank",
-    "coverage",
-    "precision",
-    "rank_biased_precision",
-    "recall",
-    "reciprocal_rank",
-    "top",
-]
-
-FloatArray = NDArray[np.float64]
 Values = tuple[FloatArray, NDArray[np.bool_]]
 Rel = float | str
 

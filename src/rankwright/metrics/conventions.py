@@ -15,8 +15,6 @@ from typing import Any
 from rankwright.exceptions import ParameterError
 from rankwright.metrics.measure import Measure
 
-__all__ = ["LIKE", "TIES", "Conventions"]
-
 TIES = ("expected", "stable", "worst", "best", "docid")
 _EMPTY = ("skip", "zero", "one")
 

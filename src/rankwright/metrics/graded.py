@@ -8,11 +8,9 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.metrics.lists import RankedLists, TieGroups
+from rankwright._typing import FloatArray
+from rankwright.metrics.ranked_lists import RankedLists, TieGroups
 
-__all__ = ["DISCOUNTS", "GAINS", "err", "ndcg"]
-
-FloatArray = NDArray[np.float64]
 Values = tuple[FloatArray, NDArray[np.bool_]]
 
 

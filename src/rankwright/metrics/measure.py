@@ -9,9 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rankwright.exceptions import MeasureError
-from rankwright.metrics.catalogue import CATALOGUE, EMPTY, SPELLINGS, Definition, Parameter
-
-__all__ = ["Measure", "parse_measures"]
+from rankwright.metrics.catalog import CATALOGUE, EMPTY, SPELLINGS, Definition, Parameter
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -209,3 +207,12 @@ def _check_cutoff(name: str, cutoff: Any) -> int | None:
     if number < 1 or number != float(cutoff):
         raise MeasureError(f"{name}@{cutoff}: the number of places must be an integer >= 1.")
     return number
+
+
+NDCG, ERR, AP, P, R = (Measure(name) for name in ("NDCG", "ERR", "AP", "P", "R"))
+RR, RBP, AUC, PROT = (Measure(name) for name in ("RR", "RBP", "AUC", "PROT"))
+Coverage, Top, AverageRank = (Measure(name) for name in ("Coverage", "Top", "AverageRank"))
+Disagreement, Misranked = Measure("Disagreement"), Measure("Misranked")
+KendallTau, Spearman = Measure("KendallTau"), Measure("Spearman")
+HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))
+MSD, M1D, RankLoss = (Measure(name) for name in ("MSD", "M1D", "RankLoss"))

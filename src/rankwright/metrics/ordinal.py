@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.exceptions import DataError
-from rankwright.metrics.lists import RankedLists
-
-__all__ = ["rank_loss", "running_rank_loss"]
+from rankwright.metrics.ranked_lists import RankedLists
 
 
 def rank_loss(lists: RankedLists) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

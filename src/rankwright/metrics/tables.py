@@ -7,8 +7,6 @@ import json
 import textwrap
 from dataclasses import dataclass
 
-__all__ = ["Cell", "Table"]
-
 
 @dataclass(frozen=True)
 class Cell:

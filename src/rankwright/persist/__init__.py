@@ -33,3 +33,7 @@ What a file leaves out: metadata requests and ``set_output`` choices (ask for th
 loading), and what only steers training: callbacks, the cache folder of a pipeline, and the state of
 a ``RandomState`` given as ``random_state`` (all loaded as None; an integer seed is kept).
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,15 +6,25 @@ from typing import Any
 
 from rankwright import __version__
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.persist.container import MAX_BYTES, read_file, write_file
-from rankwright.persist.kinds import build_model, build_part, pack_model, pack_node, serve
-from rankwright.persist.manifest import FORMAT, Manifest, Refused, refusing
-from rankwright.persist.scikit import entrance
+from rankwright.persist.classes import (
+    build_model,
+    build_part,
+    entrance,
+    pack_model,
+    pack_node,
+    serve,
+)
+from rankwright.persist.codec import Array, Packer, Unpacker, build_state, pack_served
+from rankwright.persist.format import (
+    FORMAT,
+    MAX_BYTES,
+    Manifest,
+    Refused,
+    read_file,
+    refusing,
+    write_file,
+)
 from rankwright.persist.scorer import scorer_of
-from rankwright.persist.states import build_state, pack_served
-from rankwright.persist.values import Array, Packer, Unpacker
-
-__all__ = ["load", "save"]
 
 
 def save(model: Any, path: Any) -> None:

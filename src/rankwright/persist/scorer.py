@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.persist.container import MAX_BYTES, read_file
-from rankwright.persist.manifest import Manifest, Refused, brief, refusing
-from rankwright.persist.states import build_served, build_state
-from rankwright.persist.values import Array, Unpacker
-from rankwright.scoring import QueryScale, Scorer, Transform
+from rankwright.persist.codec import Array, Unpacker, build_served, build_state
+from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
+from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.kernel import row_blocks
-
-__all__ = ["SavedScorer", "load_scorer", "scorer_of"]
-
-FloatArray = NDArray[np.float64]
+from rankwright.scoring.transforms import QueryScale
 
 # Transforms that widen the rows make so many values at once (1 GB): no file can take all memory,
 # and an ordinary call stays one block, so that its scores are the estimator's to the last bit.

@@ -1,4 +1,5 @@
-"""3 · Features and feedback in, a scoring model out.
+"""Features and feedback in, a scoring model out."""
 
-``base.py`` is the contract, ``registry.py`` the list; each family of rankers has its folder.
-"""
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

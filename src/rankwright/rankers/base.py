@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import (
     DataError,
@@ -25,16 +26,15 @@ from rankwright.exceptions import (
     FeedbackError,
     MissingQueryWarning,
 )
-from rankwright.feedback import Bipartite, Feedback, Grades, Mixture
+from rankwright.feedback.base import Feedback, Mixture
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.labels import as_grades
+from rankwright.feedback.pairs import Bipartite
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.rankers.declared import as_grades
-from rankwright.rankers.learned import Learned, integer, texts
-from rankwright.rankers.rules import Rule
-from rankwright.scoring import QueryScale, Scorer, Transform
+from rankwright.rankers.schema import Learned, Rule, integer, texts
+from rankwright.scoring.base import Scorer, Transform
+from rankwright.scoring.transforms import QueryScale
 
-__all__ = ["Ranker"]
-
-FloatArray = NDArray[np.float64]
 ROUTING = (
     "For grid search and cross-validation: sklearn.set_config(enable_metadata_routing=True) and "
     'GridSearchCV(ranker, grid, cv=GroupKFold().set_split_request(groups="qid"))'

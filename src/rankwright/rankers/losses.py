@@ -1,14 +1,8 @@
-"""Smooth losses of a pair, as functions of its difference of scores, and their sums over queries.
-
-A pair (i above j) with difference d = s_i - s_j is in the right order with probability
-P = 1 / (1 + exp(-d)).
-
-``cross_entropy``  -log P: grows without bound for a wrong pair (RankNet)
-``fidelity``       1 - sqrt(P): at most 1, so one bad pair or query cannot rule (FRank)
-"""
+"""Some queries, or some pairs, and the smooth pair losses among their rows."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,14 +10,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.exceptions import DataError
-from rankwright.feedback import Grades
+from rankwright._typing import FloatArray, IntArray
+from rankwright.exceptions import DataError, FeedbackError
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import map_blocks
 
-__all__ = ["LOSSES", "PairLoss", "QueryPairs", "cross_entropy", "fidelity", "ndcg_gains"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 PairLoss = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 N_BLOCKS = 8  # fixed, so that the order of additions does not depend on the number of threads
@@ -133,7 +126,7 @@ class QueryPairs:
         changes when its two rows change places in the order of these scores (LambdaRank); the
         slope is then that of the loss with the weights held.
         """
-        from rankwright.rankers import _kernels
+        from rankwright.feedback._kernels.levels import pair_losses as _kernels
 
         slope, code = np.zeros(len(scores)), LOSSES[loss][1]
         gain = ndcg_gains(self.grade) if weighting == "ndcg" else np.zeros(0)
@@ -151,7 +144,7 @@ class QueryPairs:
 
     def split(self, scores: FloatArray, hit: NDArray[np.uint8], loss: str) -> tuple[float, float]:
         """Sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is."""
-        from rankwright.rankers import _kernels
+        from rankwright.feedback._kernels.levels import pair_losses as _kernels
 
         code = LOSSES[loss][1]
         cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)
@@ -196,3 +189,123 @@ def ndcg_gains(grade: FloatArray) -> FloatArray:
             f"{grade.min():g} to {grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
         )
     return np.asarray(np.exp2(grade) - 1.0)
+
+
+Flags = NDArray[np.uint8]
+
+PAIRS_PER_QUERY = 64  # so many pairs of a list count as one query when batches are cut
+
+
+class Batch(ABC):
+    """Some rows, and the pair losses among them."""
+
+    rows: IntArray
+
+    @property
+    @abstractmethod
+    def n_units(self) -> int:
+        """How many queries, or runs of pairs, it holds."""
+
+    @abstractmethod
+    def take(self, units: IntArray) -> Batch:
+        """Some of its queries, or runs of pairs."""
+
+    @abstractmethod
+    def sums(
+        self, scores: FloatArray, loss: str, weighting: str | None
+    ) -> tuple[float, float, FloatArray]:
+        """Sum of losses, of weights, and the slope by the scores of ``rows``."""
+
+    @abstractmethod
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        """By how much the loss would fall and rise, to first order, if the rows hit went up.
+
+        The sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is.
+        """
+
+
+def all_batches(
+    feedback: Feedback, weighting: str | None, *, by_query: bool = False
+) -> list[Batch]:
+    """One batch for each simple feedback in the sum; those without pairs are left out.
+
+    ``by_query`` gives all queries the same weight, however many pairs they have.
+    """
+    found: list[Batch] = []
+    for factor, term in feedback.terms():
+        if isinstance(term, Grades):
+            pairs = QueryPairs.of(term, factor)
+            found.append(QueryBatch(pairs.by_query() if by_query else pairs))
+        elif isinstance(term, Pairs):
+            if weighting is not None:
+                raise FeedbackError(
+                    f"weighting={weighting!r} needs grades: pairs say which of two rows is better "
+                    "and not how good they are. Use weighting=None."
+                )
+            found.append(PairBatch.of(term.lower, term.upper, factor * term.weight))
+    return [batch for batch in found if batch.n_units]
+
+
+class QueryBatch(Batch):
+    def __init__(self, pairs: QueryPairs) -> None:
+        self.pairs, self.rows = pairs, pairs.rows
+
+    @property
+    def n_units(self) -> int:
+        return self.pairs.n_queries
+
+    def take(self, units: IntArray) -> QueryBatch:
+        return QueryBatch(self.pairs.take(units))
+
+    def sums(
+        self, scores: FloatArray, loss: str, weighting: str | None
+    ) -> tuple[float, float, FloatArray]:
+        return self.pairs.sums(scores, loss, weighting)
+
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        return self.pairs.split(scores, hit, loss)
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Pairs of places among ``rows``."""
+
+    rows: IntArray
+    lower: IntArray
+    upper: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, lower: IntArray, upper: IntArray, weight: FloatArray) -> PairBatch:
+        """Pairs of rows; those of weight zero are left out."""
+        used = weight > 0
+        rows, place = np.unique(np.stack([lower[used], upper[used]]), return_inverse=True)
+        below, above = place.reshape(2, -1)
+        return cls(rows, below, above, weight[used])
+
+    @property
+    def n_units(self) -> int:
+        return -(-len(self.weight) // PAIRS_PER_QUERY)
+
+    def take(self, units: IntArray) -> PairBatch:
+        pairs = (units[:, None] * PAIRS_PER_QUERY + np.arange(PAIRS_PER_QUERY)).ravel()
+        pairs = pairs[pairs < len(self.weight)]
+        return self.of(
+            self.rows[self.lower[pairs]], self.rows[self.upper[pairs]], self.weight[pairs]
+        )
+
+    def sums(
+        self, scores: FloatArray, loss: str, weighting: str | None
+    ) -> tuple[float, float, FloatArray]:
+        value, bend = LOSSES[loss][0](scores[self.upper] - scores[self.lower])
+        pull = self.weight * bend
+        slope = np.zeros(len(scores))
+        slope += np.bincount(self.upper, pull, len(scores))
+        slope -= np.bincount(self.lower, pull, len(scores))
+        return float(self.weight @ value), float(self.weight.sum()), slope
+
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        _, bend = LOSSES[loss][0](scores[self.upper] - scores[self.lower])
+        up, low = hit[self.upper].astype(bool), hit[self.lower].astype(bool)
+        pull = -self.weight * bend
+        return float(pull[up & ~low].sum()), float(pull[low & ~up].sum())

@@ -7,8 +7,6 @@ from typing import Any
 
 from rankwright.exceptions import ParameterError
 
-__all__ = ["RANKERS", "ranker", "rankers", "takes"]
-
 RANKERS = {
     "AdaBoostRanker": "rankwright.rankers.boosting.adaboost",
     "RankBoost": "rankwright.rankers.boosting.rankboost",
@@ -16,24 +14,24 @@ RANKERS = {
     "RankSVM": "rankwright.rankers.gradient.ranksvm",
     "RankNet": "rankwright.rankers.gradient.ranknet",
     "FRank": "rankwright.rankers.boosting.frank",
-    "LargeMarginOrdinal": "rankwright.rankers.gradient.large_margin",
-    "KeepRank": "rankwright.rankers.relaxation.keeprank",
-    "OnlineKeepRank": "rankwright.rankers.relaxation.online",
+    "LargeMarginOrdinal": "rankwright.rankers.gradient.ranksvm",
+    "KeepRank": "rankwright.rankers.keeprank.keeprank",
+    "OnlineKeepRank": "rankwright.rankers.keeprank.online",
     "PRank": "rankwright.rankers.online.prank",
-    "KernelPRank": "rankwright.rankers.online.dual.kernel_prank",
-    "BayesianPRank": "rankwright.rankers.online.belief.bayesian",
+    "KernelPRank": "rankwright.rankers.online.kernel_prank",
+    "BayesianPRank": "rankwright.rankers.online.bayesian",
     "VotedPRank": "rankwright.rankers.online.voted",
-    "OAPBPM": "rankwright.rankers.online.ensembles.oap",
-    "OAPBagging": "rankwright.rankers.online.ensembles.oap",
-    "OAPVoting": "rankwright.rankers.online.ensembles.oap",
-    "WidrowHoff": "rankwright.rankers.online.widrow_hoff",
-    "MulticlassPerceptron": "rankwright.rankers.online.multiclass",
-    "MPRank": "rankwright.rankers.kernel.mprank",
-    "MPRankCV": "rankwright.rankers.kernel.mprank_cv",
-    "SVRank": "rankwright.rankers.kernel.svrank",
-    "VSIM": "rankwright.rankers.memory.vsim",
-    "NearestNeighbour": "rankwright.rankers.memory.knn",
-    "KNN": "rankwright.rankers.memory.knn",
+    "OAPBPM": "rankwright.rankers.online.ensembles",
+    "OAPBagging": "rankwright.rankers.online.ensembles",
+    "OAPVoting": "rankwright.rankers.online.ensembles",
+    "WidrowHoff": "rankwright.rankers.online.baselines",
+    "MulticlassPerceptron": "rankwright.rankers.online.baselines",
+    "MPRank": "rankwright.rankers.magnitude.mprank",
+    "MPRankCV": "rankwright.rankers.magnitude.mprank_cv",
+    "SVRank": "rankwright.rankers.magnitude.svrank",
+    "VSIM": "rankwright.rankers.neighbors.vsim",
+    "NearestNeighbour": "rankwright.rankers.neighbors.knn",
+    "KNN": "rankwright.rankers.neighbors.knn",
 }
 
 
@@ -57,7 +55,7 @@ def rankers() -> list[type[Any]]:
 def takes(feedback: type[Any]) -> list[str]:
     """The names of the rankers that learn from this kind of feedback.
 
-    >>> from rankwright.feedback import Pairs
+    >>> from rankwright.feedback.pairs import Pairs
     >>> "Regression" in takes(Pairs)
     True
     """

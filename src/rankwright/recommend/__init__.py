@@ -1,1 +1,5 @@
-"""Collaborative filtering: what other users say about items, as features of a ranking problem."""
+"""Recommendations from ratings."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,6 +5,8 @@ Inner loops run along rows and add vectors, never a sum in one number, so they a
 without leave to reorder sums: results are the same on every machine.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numba import njit
 

@@ -9,24 +9,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError
-from rankwright.feedback import Grades
+from rankwright.feedback.grades import Grades
 from rankwright.parallel import map_blocks, n_threads, ranges
-from rankwright.rankers import rules
+from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.learned import Holds
-from rankwright.recommend.experts import (
-    Expert,
-    Factors,
-    ItemMeans,
-    ItemNeighbours,
-    Similarity,
-    Table,
-)
-from rankwright.recommend.experts.base import FloatArray, IntArray
-
-__all__ = ["Blend", "predict_rows"]
+from rankwright.rankers.schema import Holds
+from rankwright.recommend.models.base import Expert, Table
+from rankwright.recommend.models.factors import Factors
+from rankwright.recommend.models.item_knn import ItemNeighbours
+from rankwright.recommend.models.popularity import ItemMeans
+from rankwright.recommend.models.user_similarity import Similarity
 
 SHARE = 0.1  # of the ratings is held out at a time for the ranker
 ENOUGH = 20_000  # ratings for the ranker; where a tenth is less, other tenths follow
@@ -56,8 +51,8 @@ class Blend(BaseEstimator):  # type: ignore[misc]
     """
 
     _rules: ClassVar = {
-        "ranker": rules.either(rules.nothing(), rules.an_instance("a ranker", Ranker)),
-        "seed": rules.at_least(0),
+        "ranker": schema.either(schema.nothing(), schema.an_instance("a ranker", Ranker)),
+        "seed": schema.at_least(0),
     }
 
     def __init__(self, ranker: Any = None, seed: int = 0) -> None:
@@ -118,7 +113,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
     def _weigh(self, ratings: Ratings, tenth: IntArray, n_tenths: int) -> Any:
         """The ranker, trained on what experts say of ratings that they do not know."""
-        from rankwright.rankers.kernel.mprank import MPRank
+        from rankwright.rankers.magnitude.mprank import MPRank
 
         opinions = np.zeros((len(ratings), len(EXPERTS)))
         for number in range(n_tenths):

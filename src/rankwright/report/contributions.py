@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["Curve", "contributions"]
+from rankwright._typing import FloatArray
 
-FloatArray = NDArray[np.float64]
 N_ROWS, N_VALUES, MOST_FEATURES = 100, 24, 300
 
 

@@ -12,9 +12,7 @@ from string import Template
 from typing import Any, Literal
 
 from rankwright import __version__
-from rankwright.data.atomic import atomic_write
-
-__all__ = ["Chart", "Page", "Section", "key_value_table", "write_page"]
+from rankwright.data.io.files import atomic_write
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 
-__all__ = ["FloatArray", "IntArray", "Matrix", "RowMap", "Scorer", "State", "Transform", "must"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of the same
 
 

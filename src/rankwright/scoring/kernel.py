@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.scoring.base import FloatArray, Matrix, RowMap, Scorer, State, must
-
-__all__ = ["Kernel", "KernelExpansion", "KernelValues", "row_blocks"]
+from rankwright.scoring.base import Matrix, RowMap, Scorer, State, must
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankwright.scoring.base import FloatArray, IntArray, Matrix, Scorer, must
+from rankwright._typing import FloatArray, IntArray
+from rankwright.scoring.base import Matrix, Scorer, must
 from rankwright.scoring.kernel import row_blocks
-
-__all__ = ["Network", "unpack_layers"]
 
 
 @dataclass(frozen=True, eq=False)

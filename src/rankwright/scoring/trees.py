@@ -2,15 +2,145 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright.scoring.additive import columns_of
-from rankwright.scoring.base import FloatArray, IntArray, Matrix, Scorer, must
+from rankwright._typing import FloatArray, IntArray
+from rankwright.scoring.base import Matrix, Scorer, must
 
-__all__ = ["Trees"]
+ROWS_PER_BLOCK = 65536
+
+
+@dataclass(frozen=True, eq=False)
+class Additive(Scorer):
+    """score = the sum over features of a step function of the feature.
+
+    The steps of feature ``feature[i]`` are at ``threshold[ptr[i] : ptr[i + 1]]``; a value x gets
+    ``value[ptr[i] + i + k]``, where k thresholds are below x. NaN gets ``missing[i]``; so does an
+    entry that a CSR matrix does not store if ``absent_abstains``, else such an entry is a zero.
+
+    Examples
+    --------
+    >>> curve = Additive(
+    ...     n_inputs=2, feature=np.array([1]), ptr=np.array([0, 2]), threshold=np.array([1.0, 5.0]),
+    ...     value=np.array([0.0, 0.5, 2.0]), missing=np.array([-1.0]))
+    >>> curve.decision_function(np.array([[9.0, 1.0], [9.0, 2.0], [9.0, 6.0], [9.0, np.nan]]))
+    array([ 0. ,  0.5,  2. , -1. ])
+    """
+
+    kind: ClassVar[str] = "additive"
+    n_inputs: int
+    feature: IntArray
+    ptr: IntArray
+    threshold: FloatArray
+    value: FloatArray
+    missing: FloatArray
+    absent_abstains: bool = False
+
+    def __post_init__(self) -> None:
+        must(self.n_inputs >= 1, "n_inputs must be >= 1")
+        n = len(self.feature)
+        rows = (self.feature, self.ptr, self.threshold, self.value, self.missing)
+        must(all(row.ndim == 1 for row in rows), "the arrays of an additive scorer are rows")
+        must(len(self.ptr) == n + 1 and len(self.missing) == n, "one curve per feature needed")
+        must(((self.feature >= 0) & (self.feature < self.n_inputs)).all(), "feature out of range")
+        must(self.ptr[0] == 0 and (np.diff(self.ptr) >= 0).all(), "ptr must ascend from 0")
+        must(self.ptr[-1] == len(self.threshold), "ptr must end at the number of thresholds")
+        must(len(self.value) == len(self.threshold) + n, "one value more than thresholds needed")
+        must(np.isfinite(self.threshold).all(), "thresholds must be finite")
+        steps = np.diff(self.threshold) >= 0
+        steps[self.ptr[1:-1][(self.ptr[1:-1] > 0) & (self.ptr[1:-1] < self.ptr[-1])] - 1] = True
+        must(steps.all(), "thresholds of a feature must ascend")
+        must(np.isfinite(self.value).all() and np.isfinite(self.missing).all(), "values not finite")
+
+    @classmethod
+    def from_rounds(
+        cls,
+        n_inputs: int,
+        feature: IntArray,
+        threshold: FloatArray,
+        default: IntArray,
+        alpha: FloatArray,
+        absent_abstains: bool = False,
+    ) -> Additive:
+        """The sum of alpha[t] * h_t, h_t(x) = [x[feature[t]] > threshold[t]], or default[t].
+
+        A threshold of -inf says "has a value at all".
+        """
+        used, place = np.unique(feature, return_inverse=True)
+        finite = np.isfinite(threshold)
+        order = np.flatnonzero(finite)[np.lexsort((threshold[finite], place[finite]))]
+        owner, steps = place[order], threshold[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (owner[1:] != owner[:-1]) | (steps[1:] != steps[:-1])
+        rise = np.bincount(np.cumsum(new) - 1, alpha[order], int(new.sum()))
+        n_steps = np.bincount(owner[new], minlength=len(used))
+        ptr = np.concatenate([[0], np.cumsum(n_steps)])
+        start = np.bincount(place[~finite], alpha[~finite], len(used)).astype(np.float64)
+        value = np.repeat(start, n_steps + 1)
+        for i in range(len(used)):
+            value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
+        missing = np.bincount(place, np.where(default == 1, alpha, 0.0), len(used))
+        return cls(
+            n_inputs,
+            used.astype(np.int64),
+            ptr.astype(np.int64),
+            steps[new],
+            value,
+            missing.astype(np.float64),
+            absent_abstains,
+        )
+
+    @property
+    def n_features(self) -> int:
+        return self.n_inputs
+
+    def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:
+        """Thresholds, the values between them (one more), and the value without the feature."""
+        found = np.flatnonzero(self.feature == feature)
+        if not len(found):
+            return np.zeros(0), np.zeros(1), 0.0
+        return self._curve(int(found[0]))
+
+    def _curve(self, i: int) -> tuple[FloatArray, FloatArray, float]:
+        start, stop = int(self.ptr[i]), int(self.ptr[i + 1])
+        values = self.value[start + i : stop + i + 1]
+        return self.threshold[start:stop], values, float(self.missing[i])
+
+    def decision_function(self, X: Matrix) -> FloatArray:
+        scores = np.zeros(X.shape[0])
+        for rows, i, column in columns_of(X, self.feature, self.absent_abstains):
+            thresholds, values, missing = self._curve(i)
+            value = values[np.searchsorted(thresholds, column, side="left")]
+            scores[rows] += np.where(np.isnan(column), missing, value)
+        return scores
+
+
+def columns_of(
+    X: Any, features: Any, absent_abstains: bool
+) -> Iterator[tuple[slice, int, FloatArray]]:
+    """Some columns of a matrix, in blocks of rows: (rows, place in ``features``, column).
+
+    A CSR matrix is never made dense as a whole; what it does not store is 0, or NaN.
+    """
+    for start in range(0, X.shape[0], ROWS_PER_BLOCK):
+        rows = slice(start, min(start + ROWS_PER_BLOCK, X.shape[0]))
+        block = X[rows]
+        if hasattr(block, "tocsc"):
+            block = block.tocsc()
+            block.sum_duplicates()
+        for place, feature in enumerate(features):
+            if isinstance(block, np.ndarray):
+                yield rows, place, block[:, feature]
+                continue
+            column = np.full(rows.stop - rows.start, np.nan if absent_abstains else 0.0)
+            entries = slice(*block.indptr[feature : feature + 2])
+            column[block.indices[entries]] = block.data[entries]
+            yield rows, place, column
+
 
 BLOCK = 16384
 

@@ -5,10 +5,6 @@
 ``progressive``   test, then train: an online ranker on a stream
 """
 
-from rankwright.selection.progressive import progressive
-from rankwright.selection.search import RankSearchCV
-from rankwright.selection.space import Range
-from rankwright.selection.trials import Trial, Trials
-from rankwright.selection.tune import Tuned, tune
+import lazy_loader
 
-__all__ = ["Range", "RankSearchCV", "Trial", "Trials", "Tuned", "progressive", "tune"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,6 +5,6 @@
 >>> check_ranker(Regression())
 """
 
-from rankwright.testing.ranker import check_ranker, ranker_checks
+import lazy_loader
 
-__all__ = ["check_ranker", "ranker_checks"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

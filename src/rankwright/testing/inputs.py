@@ -12,19 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.testing.problem import Problem, fitted, make_problem
-
-__all__ = [
-    "check_bad_parameters_are_refused_by_name",
-    "check_columns_must_be_as_in_training",
-    "check_data_frames_equal_arrays_and_keep_names",
-    "check_inputs_stay_unchanged",
-    "check_kinds_of_arrays_are_equal",
-    "check_missing_values",
-    "check_unfitted_is_refused",
-    "check_words_are_no_grades",
-    "check_wrong_lengths_are_refused",
-]
+from rankwright.testing.problems import Problem, fitted, make_problem
 
 
 def check_kinds_of_arrays_are_equal(ranker: Any) -> None:

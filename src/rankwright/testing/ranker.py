@@ -6,11 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rankwright.rankers.base import Ranker
-from rankwright.testing import degenerate, inputs, integration, queries, repeatability, weights
-
-__all__ = ["check_ranker", "ranker_checks"]
-
-THEMES = (inputs, queries, weights, repeatability, degenerate, integration)
+from rankwright.testing import inputs, integration, queries
 
 
 def ranker_checks() -> list[Callable[[Any], None]]:
@@ -18,7 +14,12 @@ def ranker_checks() -> list[Callable[[Any], None]]:
 
     For pytest: ``@pytest.mark.parametrize("check", ranker_checks())``.
     """
-    return [getattr(theme, name) for theme in THEMES for name in theme.__all__]
+    return [
+        check
+        for module in (inputs, queries, integration)
+        for name, check in vars(module).items()
+        if name.startswith("check_") and check.__module__ == module.__name__
+    ]
 
 
 def check_ranker(ranker: Any) -> None:

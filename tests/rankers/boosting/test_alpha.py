@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.rankers.boosting.alpha import from_curve, from_edge, from_split
+from rankwright.rankers.boosting.weak_learners import from_curve, from_edge, from_split
 
 shares = st.floats(0.0, 1.0)
 

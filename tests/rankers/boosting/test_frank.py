@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from rankwright import FRank
-from rankwright.feedback import Grades, Pairs
-from rankwright.rankers.batches import all_batches
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.boosting.frank import FidelityLoss
-from rankwright.testing.problem import make_problem
+from rankwright.rankers.losses import all_batches
+from rankwright.testing.problems import make_problem
 
 PROBLEM = make_problem(n_queries=4, n_items=8, n_features=3)
 FEEDBACK = Grades(PROBLEM.y, PROBLEM.qid)

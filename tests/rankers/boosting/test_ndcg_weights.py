@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rankwright import RankBoost, evaluate
-from rankwright.feedback import Grades
-from rankwright.rankers.boosting.distribution import PairDistribution
+from rankwright.feedback.grades import Grades
+from rankwright.rankers.boosting.pair_weights import PairDistribution
 
 
 def _expected_gap(scores: Any, i: int, j: int) -> float:

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
 from rankwright.exceptions import DegenerateDataWarning, FeedbackError
-from rankwright.feedback import Bipartite, Grades, Pairs
-from rankwright.rankers.boosting.distribution import PairDistribution
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.rankers.boosting.pair_weights import PairDistribution
 
 
 def _problem(n: int = 300, d: int = 5, seed: int = 0, levels: int = 3) -> tuple[Any, Any, Any]:

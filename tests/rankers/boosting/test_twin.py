@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers.boosting.rankboost import RankBoost
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")

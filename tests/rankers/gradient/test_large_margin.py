@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rankwright import LargeMarginOrdinal, RankSVM
-from rankwright.rankers.gradient.large_margin import rank_boundaries
-from rankwright.testing.problem import make_problem
+from rankwright.rankers.gradient.ranksvm import rank_boundaries
+from rankwright.testing.problems import make_problem
 
 PROBLEM = make_problem()
 

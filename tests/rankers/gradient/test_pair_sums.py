@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import DataError, FeedbackError
-from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers.gradient.pair_sums import pair_sums
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from rankwright import RankNet
 from rankwright.exceptions import DataError, FeedbackError
-from rankwright.feedback import Grades, Pairs
-from rankwright.metrics.evaluate import evaluate
-from rankwright.rankers.batches import all_batches
-from rankwright.rankers.gradient.backprop import Trainee
-from rankwright.rankers.losses import LOSSES, QueryPairs
-from rankwright.testing.problem import make_problem
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+from rankwright.metrics.evaluation import evaluate
+from rankwright.rankers.gradient.ranknet import Trainee
+from rankwright.rankers.losses import LOSSES, QueryPairs, all_batches
+from rankwright.testing.problems import make_problem
 
 PROBLEM = make_problem(n_queries=3, n_items=7, n_features=3)
 

@@ -10,9 +10,11 @@ from scipy.optimize import minimize
 
 from rankwright import RankSVM
 from rankwright.exceptions import ConvergenceWarning
-from rankwright.feedback import Feedback, Grades, Pairs
-from rankwright.rankers.gram import Gram
-from rankwright.testing.problem import make_problem
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+from rankwright.rankers.kernels import Gram
+from rankwright.testing.problems import make_problem
 
 PROBLEM = make_problem(n_queries=4, n_items=8, n_features=3)
 

@@ -10,8 +10,9 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import rankwright as rw
-from rankwright.feedback import Grades, Pairs
-from rankwright.testing.problem import make_problem
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+from rankwright.testing.problems import make_problem
 
 
 def centred(values: np.ndarray, qid: np.ndarray, weight: np.ndarray) -> np.ndarray:

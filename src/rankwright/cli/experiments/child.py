@@ -20,10 +20,8 @@ from typing import Any
 
 from rankwright import __version__
 from rankwright.cli.experiments.records import Record
-from rankwright.data.atomic import atomic_write
-from rankwright.report.fingerprint import environment
-
-__all__ = ["main"]
+from rankwright.data.io.files import atomic_write
+from rankwright.report.provenance import environment
 
 
 class _Tee(io.TextIOBase):

@@ -10,8 +10,6 @@ from typing import Any
 from rankwright import __version__
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["Record", "find_folder", "known", "newest", "record_path"]
-
 
 @dataclass(frozen=True)
 class Record:

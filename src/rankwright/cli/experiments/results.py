@@ -8,10 +8,8 @@ from itertools import groupby
 from typing import Any
 
 from rankwright.cli.experiments.records import Record
+from rankwright.report.charts import lines
 from rankwright.report.page import Chart, Page, Section, write_page
-from rankwright.report.specs import lines
-
-__all__ = ["results_page", "results_text"]
 
 HEAD = """# Results of the experiments
 

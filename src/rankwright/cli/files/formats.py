@@ -9,8 +9,6 @@ import zlib
 
 from rankwright.exceptions import DataError, ParameterError
 
-__all__ = ["FORMATS", "by_ending", "guess_format", "tell_format"]
-
 FORMATS = ("letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings", "scores", "model")
 
 _ENDINGS = {

@@ -22,20 +22,8 @@ from rankwright.cli.files.pipes import at_hand
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 if TYPE_CHECKING:
-    from rankwright.data.tables import Words
+    from rankwright.data.io.tables import Words
 
-__all__ = [
-    "READING",
-    "TABLES",
-    "TableOptions",
-    "advice_on_words",
-    "describe",
-    "find_words",
-    "first_gap",
-    "first_line",
-    "read_items",
-    "remark_on_queries",
-]
 
 READING = Group("How to read the data", sort_key=10)
 TABLES = ("csv", "tsv", "jsonl", "parquet")
@@ -116,7 +104,7 @@ def read_items(
         if kind == "letor":
             return rw.read_letor(local, n_features=n_features, on_bad_line=options.on_bad_line)
         if kind in TABLES:
-            from rankwright.data.tables import items_from_frame
+            from rankwright.data.io.tables import items_from_frame
 
             source, columns, how = _opened(local, kind)
             roles = _roles(columns, options, path, graded, names) | how
@@ -133,7 +121,7 @@ def read_items(
 
 def find_words(path: str, options: TableOptions, leave_out: Sequence[str]) -> list[Words]:
     """The columns of a table that hold words where numbers are needed."""
-    from rankwright.data import tables
+    from rankwright.data.io import tables
 
     source, columns, how = _opened(path, tell_format(path, options.read_as))
     roles = _roles(columns, options, path, True, None) | how
@@ -146,7 +134,7 @@ def _opened(path: str, kind: str) -> tuple[Any, list[str], dict[str, Any]]:
         how = {"separator": "\t" if kind == "tsv" else None}
         return path, first_line(path, how["separator"]), how
     from rankwright.data.frames import read_parquet
-    from rankwright.data.jsonl import read_jsonl
+    from rankwright.data.io.tables import read_jsonl
 
     table = read_jsonl(path) if kind == "jsonl" else read_parquet(path)
     return table, list(table), {}
@@ -273,8 +261,8 @@ def _usual(role: str, names: list[str]) -> str | None:
 
 def first_line(path: str, separator: str | None) -> list[str]:
     """The fields of the first line, which are the names of columns if there are any."""
-    from rankwright.data.fields import likely_separator
-    from rankwright.data.text import Text, read_text
+    from rankwright.data.io.fields import likely_separator
+    from rankwright.data.io.files import Text, read_text
 
     with open(path, "rb") as file:
         head = file.read(1 << 20)

@@ -12,10 +12,8 @@ from contextlib import contextmanager
 
 from rankwright.cli.config import STDIN
 from rankwright.cli.console import note
-from rankwright.data.atomic import atomic_write
+from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import DataError, FileFormatError, ModelFileError, ParameterError
-
-__all__ = ["at_hand", "check_targets", "write_answer", "write_text"]
 
 
 @contextmanager

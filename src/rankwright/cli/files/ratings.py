@@ -13,8 +13,6 @@ from rankwright.cli.files.formats import tell_format
 from rankwright.cli.files.items import TableOptions, first_line
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
-__all__ = ["RatingsOptions", "read_ratings", "tell_kind"]
-
 # What Python code would be told -> what to do at a shell.
 FIXES = {
     "separator=": "ratings are lines such as user,item,rating; or say --ratings-format",
@@ -93,7 +91,7 @@ def _is_of_ratings(path: str, kind: str) -> bool:
 
     As items it would have no features worth the name.
     """
-    from rankwright.data.ratings_columns import usual_place
+    from rankwright.data.ratings import usual_place
 
     if kind not in ("csv", "tsv"):
         return False

@@ -18,20 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rankwright.metrics.scores import Scores
+    from rankwright.metrics.evaluation import Scores
     from rankwright.persist.scorer import SavedScorer
 
-__all__ = [
-    "Judged",
-    "System",
-    "features_for",
-    "read_for",
-    "read_judged",
-    "read_like",
-    "read_model",
-    "read_system",
-    "refuse_two_pipes",
-]
 
 MANY = 50  # items: a few may well have zeros alone in the last features
 
@@ -295,7 +284,7 @@ def _refuse_data(path: str, kind: str | None, wanted: str, rule: str) -> None:
 
 
 def _read_scores(path: str) -> NDArray[np.float64]:
-    from rankwright.data.fields import split_fields
-    from rankwright.data.text import read_text
+    from rankwright.data.io.fields import split_fields
+    from rankwright.data.io.files import read_text
 
     return split_fields(read_text(path), None, 1, "a score").numbers(0, "score")

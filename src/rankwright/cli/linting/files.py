@@ -7,20 +7,18 @@ from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
 
-from rankwright.cli.files import RatingsOptions, TableOptions, find_words, read_items, read_ratings
-from rankwright.cli.files.items import TABLES
+from rankwright.cli.files.items import TABLES, TableOptions, find_words, read_items
+from rankwright.cli.files.ratings import RatingsOptions, read_ratings
 from rankwright.cli.files.systems import read_like
 from rankwright.cli.linting.findings import Finding
 from rankwright.cli.linting.items import check_against, check_items
 from rankwright.cli.linting.ratings import check_ratings
 from rankwright.cli.linting.reading import Reader, lines_of_items, lines_of_ratings, readable
+from rankwright.data.io.letor import read_letor
+from rankwright.data.io.tables import Words
+from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
-from rankwright.data.letor import read_letor
-from rankwright.data.tables import Words
-from rankwright.data.trec import read_qrels, read_run
 from rankwright.exceptions import DataError, ParameterError
-
-__all__ = ["check_file"]
 
 
 def check_file(

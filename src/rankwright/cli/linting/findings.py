@@ -9,8 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Finding", "Found", "Status", "all_equal", "many", "state"]
-
 Status = Literal["PASS", "WARN", "FAIL"]
 Found = tuple[Status, str, int | None, str] | None  # status, reason, line, fix; None: kept
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from rankwright.cli.linting.findings import Finding, Found, Status, all_equal, many, state
 from rankwright.data.items import Items
 
-__all__ = ["check_against", "check_items"]
-
 
 def check_items(items: Items, lines: NDArray[np.int64]) -> Iterator[Finding]:
     """Every rule on one file of items; those on features where there are any."""

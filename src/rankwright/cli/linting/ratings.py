@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from rankwright.cli.linting.findings import Finding, Found, all_equal, many, state
 from rankwright.data.ratings import Ratings, first_twice
 
-__all__ = ["check_ratings"]
-
 Lines = NDArray[np.int64] | None
 
 

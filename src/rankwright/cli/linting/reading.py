@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.cli.files import advice_on_words
+from rankwright.cli.files.items import advice_on_words
 from rankwright.cli.linting.findings import Finding
-from rankwright.data.fields import likely_separator, quoted_rows
+from rankwright.data.io.fields import likely_separator, quoted_rows
+from rankwright.data.io.files import Text
+from rankwright.data.io.tables import Words
 from rankwright.data.items import Items
 from rankwright.data.ratings import Ratings
-from rankwright.data.tables import Words
-from rankwright.data.text import Text
 from rankwright.exceptions import DataError, FileFormatError
-
-__all__ = ["Readable", "Reader", "lines_of_items", "lines_of_ratings", "readable"]
 
 Reader = Callable[[str], Any]
 MOST_BAD_LINES, MOST_ALIKE = 20, 5

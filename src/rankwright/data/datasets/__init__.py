@@ -1,5 +1,5 @@
-"""Public data sets by name: found in a folder or in the cache, downloaded, or explained."""
+"""Public data sets by name: found in a folder or a cache, downloaded, or explained."""
 
-from rankwright.data.datasets.load import Partition, Track, list_datasets, load_dataset
+import lazy_loader
 
-__all__ = ["Partition", "Track", "list_datasets", "load_dataset"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

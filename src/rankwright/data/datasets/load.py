@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankwright.data.datasets.catalogue import DATASETS, Dataset
-from rankwright.data.datasets.find import find_shelf
-from rankwright.data.datasets.loaders import Partition, Track
+from rankwright.data.datasets.catalog import DATASETS, Dataset
+from rankwright.data.datasets.folder import find_shelf
 from rankwright.exceptions import ParameterError
-
-__all__ = ["Partition", "Track", "list_datasets", "load_dataset"]
 
 
 def list_datasets() -> dict[str, str]:

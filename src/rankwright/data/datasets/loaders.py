@@ -7,32 +7,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from rankwright.data.datasets.find import Shelf
+from rankwright.data.datasets.folder import Shelf
+from rankwright.data.io.judges import Judgements, read_judges
+from rankwright.data.io.letor import read_letor
+from rankwright.data.io.ratings import read_ratings
+from rankwright.data.io.tables import read_table
+from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
-from rankwright.data.judges import Judgements, read_judges
-from rankwright.data.letor import read_letor
 from rankwright.data.ratings import Ratings
-from rankwright.data.ratings_files import read_ratings
 from rankwright.data.runs import Qrels, Run
-from rankwright.data.tables import read_table
-from rankwright.data.trec import read_qrels, read_run
 from rankwright.exceptions import ParameterError
-
-__all__ = [
-    "Partition",
-    "Track",
-    "load_book_crossing",
-    "load_grouped",
-    "load_judges",
-    "load_letor_folds",
-    "load_letor_parts",
-    "load_netflix",
-    "load_ohsumed",
-    "load_pair",
-    "load_ratings",
-    "load_table",
-    "load_track",
-]
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright.feedback import Feedback, Grades
-from rankwright.feedback.base import FloatArray, IntArray
-from rankwright.rankers import rules
+from rankwright._typing import FloatArray, IntArray
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.boosting import alpha as methods
-from rankwright.rankers.boosting.binned import BinnedScan
-from rankwright.rankers.boosting.choice import DEFAULTS
-from rankwright.rankers.boosting.columns import MAX_BINS, Columns
-from rankwright.rankers.boosting.ordered import SortedScan
-from rankwright.rankers.boosting.scans import Scan, team_for
-from rankwright.rankers.learned import floats, integers, real
-from rankwright.scoring import Additive, Scorer
-
-__all__ = ["AdaBoostRanker"]
+from rankwright.rankers.boosting import weak_learners as methods
+from rankwright.rankers.boosting.binning import MAX_BINS, Columns
+from rankwright.rankers.boosting.splitting import DEFAULTS, BinnedScan, Scan, SortedScan, team_for
+from rankwright.rankers.schema import floats, integers, real
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.trees import Additive
 
 
 class AdaBoostRanker(Ranker):
@@ -66,12 +63,12 @@ class AdaBoostRanker(Ranker):
     """
 
     _rules: ClassVar = {
-        "n_rounds": rules.at_least(1),
-        "rel": rules.either(rules.nothing(), rules.number()),
-        "default": rules.one_of("learned", 0, 1),
+        "n_rounds": schema.at_least(1),
+        "rel": schema.either(schema.nothing(), schema.number()),
+        "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
-        "absent": rules.one_of("zero", "abstain"),
-        "smoothing": rules.either(rules.nothing(), rules.above_0_up_to(0.25)),
+        "absent": schema.one_of("zero", "abstain"),
+        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
     }
     _learned: ClassVar = {
         "feature_": integers("n_rounds", low=0, high="n_features"),

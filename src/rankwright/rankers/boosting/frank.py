@@ -7,22 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback import Feedback, Grades, Pairs
-from rankwright.rankers import rules
-from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.batches import Batch, all_batches
-from rankwright.rankers.boosting.alpha import from_split
-from rankwright.rankers.boosting.binned import BinnedScan
-from rankwright.rankers.boosting.choice import Directions
-from rankwright.rankers.boosting.columns import MAX_BINS, Columns
-from rankwright.rankers.boosting.ordered import SortedScan
-from rankwright.rankers.boosting.scans import Scan, team_for
-from rankwright.rankers.boosting.weak import WeakRanking
-from rankwright.rankers.learned import floats, integers
-from rankwright.scoring import Additive, Scorer
-
-__all__ = ["FRank"]
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.binning import MAX_BINS, Columns
+from rankwright.rankers.boosting.splitting import BinnedScan, Directions, Scan, SortedScan, team_for
+from rankwright.rankers.boosting.weak_learners import WeakRanking, from_split
+from rankwright.rankers.losses import Batch, all_batches
+from rankwright.rankers.schema import floats, integers
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.trees import Additive
 
 HALVINGS = 30
 
@@ -79,11 +77,11 @@ class FRank(Ranker):
     """
 
     _rules: ClassVar = {
-        "n_rounds": rules.at_least(1),
-        "cumulative": rules.one_of("signed", True, False),
+        "n_rounds": schema.at_least(1),
+        "cumulative": schema.one_of("signed", True, False),
         "max_bins": MAX_BINS,
-        "smoothing": rules.either(rules.nothing(), rules.above_0_up_to(0.25)),
-        "normalize": rules.either(rules.nothing(), rules.one_of("query")),
+        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
+        "normalize": schema.either(schema.nothing(), schema.one_of("query")),
     }
     _learned: ClassVar = {
         "feature_": integers("n_rounds", low=0, high="n_features"),

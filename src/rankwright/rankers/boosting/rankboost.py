@@ -9,25 +9,28 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
-from rankwright.feedback import Bipartite, Feedback, Grades, Pairs
-from rankwright.rankers import rules
-from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.boosting.columns import MAX_BINS
-from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
-from rankwright.rankers.boosting.explain import (
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.binning import MAX_BINS
+from rankwright.rankers.boosting.early_stopping import EarlyStopping
+from rankwright.rankers.boosting.ensemble import (
+    LEARNED,
     Curve,
+    Ensemble,
     Explanation,
     generalization_bound,
     vc_dimension,
 )
-from rankwright.rankers.boosting.stopping import EarlyStopping
+from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.training import boost
-from rankwright.rankers.boosting.trees import TreeRanking
-from rankwright.rankers.learned import floats, integer, real
-from rankwright.scoring import Additive, Scorer
-
-__all__ = ["RankBoost"]
+from rankwright.rankers.schema import floats, integer, real
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.trees import Additive
 
 
 class RankBoost(Ranker):
@@ -115,25 +118,25 @@ class RankBoost(Ranker):
     """
 
     _rules: ClassVar = {
-        "n_rounds": rules.at_least(1),
-        "criterion": rules.one_of("r", "z", "newton"),
-        "cumulative": rules.one_of("signed", True, False),
-        "default": rules.one_of("learned", 0, 1),
+        "n_rounds": schema.at_least(1),
+        "criterion": schema.one_of("r", "z", "newton"),
+        "cumulative": schema.one_of("signed", True, False),
+        "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
-        "weak": rules.either(
-            rules.one_of("threshold", "value"), rules.an_instance("a TreeRanking", TreeRanking)
+        "weak": schema.either(
+            schema.one_of("threshold", "value"), schema.an_instance("a TreeRanking", TreeRanking)
         ),
-        "absent": rules.one_of("zero", "abstain"),
-        "smoothing": rules.either(rules.nothing(), rules.above_0_up_to(0.25)),
-        "weighting": rules.either(rules.nothing(), rules.one_of("ndcg")),
-        "early_stopping": rules.either(
-            rules.nothing(), rules.an_instance("an EarlyStopping", EarlyStopping)
+        "absent": schema.one_of("zero", "abstain"),
+        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
+        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "early_stopping": schema.either(
+            schema.nothing(), schema.an_instance("an EarlyStopping", EarlyStopping)
         ),
-        "callbacks": rules.Rule(
+        "callbacks": schema.Rule(
             "None or a list of functions",
             lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
         ),
-        "progress": rules.either(rules.nothing(), rules.a_flag()),
+        "progress": schema.either(schema.nothing(), schema.a_flag()),
     }
     _learned: ClassVar = {
         **LEARNED,
@@ -281,8 +284,8 @@ class RankBoost(Ranker):
             so many features, the largest d with 2 ** d <= 2 n_features (d + 1).
         """
         check_is_fitted(self)
-        rules.between(1e-300, 1.0).check("generalization_bound", "delta", delta)
+        schema.between(1e-300, 1.0).check("generalization_bound", "delta", delta)
         d = vc_dimension(self.n_features_in_) if d is None else d
-        rules.at_least(2).check("generalization_bound", "d", d)
+        schema.at_least(2).check("generalization_bound", "d", d)
         error = min(1.0, self.train_rloss_ + self.train_ties_ / 2)
         return generalization_bound(error, self.n_lower_, self.n_upper_, len(self.alpha_), delta, d)

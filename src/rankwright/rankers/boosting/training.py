@@ -6,22 +6,133 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankwright.feedback import Feedback
-from rankwright.feedback.base import FloatArray
+from rankwright._typing import FloatArray, IntArray
+from rankwright.feedback.base import Feedback
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.columns import Columns
-from rankwright.rankers.boosting.compact import boost_compactly, is_compact
-from rankwright.rankers.boosting.distribution import PairDistribution
+from rankwright.rankers.boosting.binning import Columns
+from rankwright.rankers.boosting.early_stopping import HeldOut, progress_bar
 from rankwright.rankers.boosting.ensemble import Ensemble, one_round
-from rankwright.rankers.boosting.progress import progress_bar
-from rankwright.rankers.boosting.scans import team_for
-from rankwright.rankers.boosting.stopping import HeldOut
-from rankwright.rankers.boosting.trees import TreeRanking
-from rankwright.rankers.boosting.trees.growth import TreeLearner
-from rankwright.rankers.boosting.weak import Round, ThresholdLearner, ValueLearner, WeakLearner
+from rankwright.rankers.boosting.grower import TreeLearner, TreeRanking
+from rankwright.rankers.boosting.pair_weights import PairDistribution
+from rankwright.rankers.boosting.splitting import DEFAULTS, Scan, team_for
+from rankwright.rankers.boosting.weak_learners import (
+    Round,
+    ThresholdLearner,
+    ValueLearner,
+    WeakLearner,
+    WeakRanking,
+)
 
-__all__ = ["Trained", "boost"]
+
+@dataclass(frozen=True)
+class Entries:
+    """Known values by row, as numbers of bins; bins by feature, values descending.
+
+    Attributes
+    ----------
+    ptr : (n_rows + 1,) int64, where the entries of each row start
+    bin : (n_entries,) uint32, the bin of each entry
+    bin_ptr : (n_features + 1,) int64, where the bins of each feature start
+    bin_value : (n_bins,) float64, the highest value of each bin
+    abstains : (n_features,) bool, whether any row lacks the feature
+    """
+
+    ptr: IntArray
+    bin: NDArray[np.uint32]
+    bin_ptr: IntArray
+    bin_value: FloatArray
+    abstains: NDArray[np.bool_]
+
+    @classmethod
+    def read(cls, columns: Columns) -> Entries:
+        """One bin for each value, but where a feature has more values than bins are allowed."""
+        from rankwright.rankers.boosting._kernels.cuts import sparse as _kernels
+
+        ptr, feature, value = columns.known()
+        order, starts = np.empty(len(value), np.int64), np.zeros(len(value), bool)
+        first = np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=columns.n_features))])
+        _kernels.sort_entries(feature, value, first, order, starts)
+        n_bins = np.add.reduceat(np.append(starts, False), first[:-1], dtype=np.int64)
+        n_bins[first[:-1] == first[1:]] = 0
+        if columns.max_bins is not None:
+            for each in np.flatnonzero(n_bins >= columns.max_bins).tolist():
+                lower = slice(first[each] + 1, first[each + 1])
+                starts[lower] = columns.read(each).starts[1:]
+                n_bins[each] = 1 + starts[lower].sum()
+        number = np.empty(len(value), np.uint32)
+        number[order] = np.cumsum(starts) - 1
+        bin_ptr = np.concatenate([[0], np.cumsum(n_bins)])
+        return cls(ptr, number, bin_ptr, value[order[starts]], np.diff(first) < columns.n_rows)
+
+
+SMALL = 200_000  # values in X up to which one thread is as good as many
+STRETCH = 100_000_000  # values looked at (about 0.1 s) before somebody may interrupt
+
+
+def is_compact(model: Any, X: Any, pairs: PairDistribution) -> bool:
+    """Whether training may go this way: thresholds, the criterion r, graded rows, few values."""
+    if (
+        model.weak != "threshold"
+        or model.criterion != "r"
+        or model.weighting is not None
+        or model.early_stopping is not None
+        or model.callbacks
+        or not pairs.levels.direct
+        or len(pairs.levels.member) == 0
+        or len(pairs.pairs.lower)
+    ):
+        return False
+    if hasattr(X, "tocsr"):
+        return bool(model.absent == "abstain" and X.nnz <= SMALL)
+    return bool(X.size <= SMALL or X.size - np.count_nonzero(np.isnan(X)) <= SMALL)
+
+
+def boost_compactly(
+    model: Any, columns: Columns, pairs: PairDistribution, smoothing: float
+) -> tuple[list[WeakRanking], list[float]]:
+    """The weak rankings of all rounds and their z; moves the scores of ``pairs``, nothing else."""
+    from rankwright.rankers.boosting._kernels.cuts import sparse as _kernels
+
+    entries, levels = Entries.read(columns), pairs.levels
+    signed, upward = model.cumulative == "signed", model.cumulative is True
+    direction = np.full(columns.n_features, int(upward), np.int8)
+    chosen, weight = np.zeros((model.n_rounds, 3), np.int64), np.zeros(model.n_rounds)
+    state = np.array([pairs.total, pairs.unit + np.log(pairs.total), 0.0])
+    stretch = 1 + STRETCH // (1 + len(entries.bin))
+    rounds: list[WeakRanking] = []
+    logs = [np.array([state[1]])]
+    with progress_bar(type(model).__name__, model.n_rounds, model.progress) as show:
+        while len(rounds) < model.n_rounds:
+            n = min(stretch, model.n_rounds - len(rounds))
+            found, alpha, log_weight = np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n)
+            done = _kernels.boost(
+                entries.ptr, entries.bin, entries.bin_ptr, entries.abstains, pairs.scores,
+                pairs.potential, levels.arrays, levels.room, direction, signed, upward,
+                np.array(DEFAULTS[model.default]), smoothing, Scan.margin, state, chosen, weight,
+                found, alpha, log_weight,
+            )  # fmt: skip
+            rounds += _weak_rankings(entries, found[:done], alpha[:done])
+            logs.append(log_weight[:done])
+            show(len(rounds), f"bound {np.exp(state[1] - logs[0][0]):.4g}")
+            if done < n:
+                break
+    z: list[float] = np.exp(np.diff(np.concatenate(logs))).tolist()
+    return rounds, z
+
+
+def _weak_rankings(entries: Entries, found: Any, alpha: Any) -> list[WeakRanking]:
+    feature, cut, default = found.T
+    place = entries.bin_ptr[feature] + cut
+    threshold = np.append(entries.bin_value, 0.0)[place]
+    threshold[place == entries.bin_ptr[feature + 1]] = -np.inf
+    return [
+        WeakRanking(*each)
+        for each in zip(
+            feature.tolist(), threshold.tolist(), default.tolist(), alpha.tolist(), strict=True
+        )
+    ]
 
 
 @dataclass(frozen=True)

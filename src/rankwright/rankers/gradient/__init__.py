@@ -1,1 +1,5 @@
-"""One loss over all pairs, minimised."""
+"""Rankers that minimize one loss over all pairs: RankSVM, RankNet, Regression."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

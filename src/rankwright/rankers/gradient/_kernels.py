@@ -6,10 +6,12 @@ level (a Fenwick tree over levels: sums over all lower levels in O(log levels)) 
 The weight of a pair is sum_k upper[k, i] * lower[k, j].
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numba import njit
 
-from rankwright.feedback._kernels import tree_add, tree_sum
+from rankwright.feedback._kernels.levels import tree_add, tree_sum
 
 
 @njit(cache=True, nogil=True)

@@ -8,17 +8,78 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from rankwright.feedback import Feedback, Grades, Pairs
-from rankwright.metrics.evaluate import evaluate
-from rankwright.rankers import rules
-from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.batches import Batch, QueryBatch, all_batches
-from rankwright.rankers.gradient.backprop import Adam, Trainee
-from rankwright.rankers.gram import dense
-from rankwright.rankers.learned import floats, integer, integers
-from rankwright.scoring import Network, Scorer
+from rankwright._typing import FloatArray
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+from rankwright.metrics.evaluation import evaluate
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.kernels import dense
+from rankwright.rankers.losses import Batch, QueryBatch, all_batches
+from rankwright.rankers.schema import floats, integer, integers
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.network import Network, n_weights, unpack_layers
 
-__all__ = ["RankNet"]
+
+class Trainee:
+    """A network of tanh layers whose weights are one flat array (see ``scoring.Network``)."""
+
+    def __init__(self, layers: list[int], rng: np.random.Generator) -> None:
+        self.layers = layers
+        self.weights = np.zeros(n_weights(layers))
+        for table, _ in unpack_layers(layers, self.weights):
+            bound = np.sqrt(6.0 / sum(table.shape))  # Glorot: signals neither fade nor grow
+            table[:] = rng.uniform(-bound, bound, table.shape)
+
+    def forward(self, X: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+        """The scores, and the values of each layer on the way."""
+        values = [X]
+        layers = unpack_layers(self.layers, self.weights)
+        for table, offset in layers[:-1]:
+            values.append(np.tanh(values[-1] @ table + offset))
+        return np.asarray((values[-1] @ layers[-1][0])[:, 0]), values
+
+    def gradient(self, values: list[FloatArray], slope: FloatArray) -> FloatArray:
+        """The derivative of a loss by the weights, from its slope by the scores."""
+        gradient = np.zeros_like(self.weights)
+        parts = unpack_layers(self.layers, gradient)
+        layers = unpack_layers(self.layers, self.weights)
+        back = slope[:, None]
+        for i in range(len(layers) - 1, -1, -1):
+            table, offset = parts[i]
+            table[:] = values[i].T @ back
+            if len(offset):
+                offset[:] = back.sum(axis=0)
+            if i:
+                back = (back @ layers[i][0].T) * (1.0 - values[i] ** 2)
+        return gradient
+
+    def folded(self, shift: FloatArray, scale: FloatArray) -> FloatArray:
+        """Weights that give on rows X the scores of these weights on (X - shift) / scale."""
+        weights = self.weights.copy()
+        table, offset = unpack_layers(self.layers, weights)[0]
+        table /= scale[:, None]
+        if len(offset):
+            offset -= shift @ table
+        return weights
+
+
+class Adam:
+    """Steps scaled by running means of the gradient and of its square (Kingma and Ba 2015)."""
+
+    def __init__(self, n: int, rate: float) -> None:
+        self.rate, self.t = rate, 0
+        self.mean, self.square = np.zeros(n), np.zeros(n)
+
+    def step(self, gradient: FloatArray) -> FloatArray:
+        """What to add to the weights."""
+        self.t += 1
+        self.mean += 0.1 * (gradient - self.mean)
+        self.square += 0.001 * (gradient**2 - self.square)
+        mean, square = self.mean / (1 - 0.9**self.t), self.square / (1 - 0.999**self.t)
+        return np.asarray(-self.rate * mean / (np.sqrt(square) + 1e-8))
+
 
 ROWS = 1 << 16  # rows made dense and standardised at a time
 
@@ -81,17 +142,17 @@ class RankNet(Ranker):
     """
 
     _rules: ClassVar = {
-        "hidden": rules.Rule("a sequence of integers >= 1", lambda value: _are_sizes(value)),
-        "loss": rules.one_of("cross_entropy", "fidelity"),
-        "weighting": rules.either(rules.nothing(), rules.one_of("ndcg")),
-        "learning_rate": rules.positive(),
-        "alpha": rules.number(0.0),
-        "n_epochs": rules.at_least(1),
-        "batch_queries": rules.at_least(1),
-        "validation_fraction": rules.between(0.0, 0.9),
-        "patience": rules.at_least(1),
-        "random_state": rules.a_seed(),
-        "normalize": rules.either(rules.nothing(), rules.one_of("query")),
+        "hidden": schema.Rule("a sequence of integers >= 1", lambda value: _are_sizes(value)),
+        "loss": schema.one_of("cross_entropy", "fidelity"),
+        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "learning_rate": schema.positive(),
+        "alpha": schema.number(0.0),
+        "n_epochs": schema.at_least(1),
+        "batch_queries": schema.at_least(1),
+        "validation_fraction": schema.between(0.0, 0.9),
+        "patience": schema.at_least(1),
+        "random_state": schema.a_seed(),
+        "normalize": schema.either(schema.nothing(), schema.one_of("query")),
     }
     _learned: ClassVar = {
         "layers_": integers("n_layers", low=1),
@@ -262,4 +323,4 @@ def _mean_and_spread(X: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(rules.at_least(1).test(size) for size in value)
+    return isinstance(value, list | tuple) and all(schema.at_least(1).test(size) for size in value)

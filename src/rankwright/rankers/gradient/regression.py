@@ -7,14 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg, sparse
 
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.feedback import Feedback, Grades, Pairs
-from rankwright.rankers import rules
-from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.learned import floats, integer, real
-from rankwright.scoring import Linear, Scorer
-
-__all__ = ["Regression"]
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.schema import floats, integer, real
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.linear import Linear
 
 
 class Regression(Ranker):
@@ -54,7 +56,7 @@ class Regression(Ranker):
     array([3, 2, 1, 2, 1])
     """
 
-    _rules: ClassVar = {"alpha": rules.number(0.0), "center": rules.a_flag()}
+    _rules: ClassVar = {"alpha": schema.number(0.0), "center": schema.a_flag()}
     _learned: ClassVar = {
         "coef_": floats("n_features"),
         "intercept_": real(),

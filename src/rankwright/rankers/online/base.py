@@ -1,4 +1,4 @@
-"""What all online rankers share: rows shown one after the other, grades declared beforehand."""
+"""Online rankers whose model is one rule: weights and ascending thresholds."""
 
 from __future__ import annotations
 
@@ -13,27 +13,88 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import (
     ConvergenceWarning,
     DataError,
     DegenerateDataWarning,
     ParameterError,
 )
-from rankwright.feedback import Feedback, Grades
-from rankwright.rankers.base import FloatArray, Ranker
-from rankwright.rankers.declared import (
-    as_classes,
-    as_grades,
-    check_declared_again,
-    codes_of,
-    refuse_grade,
-)
-from rankwright.rankers.learned import Learned, floats, integer
-from rankwright.rankers.online.rows import IntArray, Rows, rows_of
-from rankwright.rankers.online.visits import visits
-from rankwright.scoring import Polynomial
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.labels import as_classes, as_grades, codes_of, refuse_grade
+from rankwright.feedback.labels import check_same_classes as check_declared_again
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.kernels import Gram
+from rankwright.rankers.schema import Learned, floats, integer
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.linear import Linear
+from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.transforms import Mapped, Polynomial
 
-__all__ = ["STREAM", "OnlineRanker", "kernels"]
+Rows = tuple[Any, Any, Any, Any]  # (X, None, None, None) or (None, data, indices, indptr)
+
+
+def rows_of(X: Any) -> Rows:
+    """What a kernel takes for a matrix."""
+    if isinstance(X, np.ndarray):
+        return X, None, None, None
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return None, X.data, X.indices, X.indptr
+
+
+def dense_row(rows: Rows, row: int, n_features: int) -> FloatArray:
+    """One row as a plain (1, n_features) table."""
+    X, data, indices, indptr = rows
+    one = np.zeros((1, n_features))
+    if X is not None:
+        one[0] = X[row]
+    else:
+        part = slice(indptr[row], indptr[row + 1])
+        one[0, indices[part]] = data[part]
+    return one
+
+
+def with_room(view: Any, wanted: int, *, exact: bool = False) -> Any:
+    """A table of at least (``exact``: just) ``wanted`` rows that begins with those of ``view``.
+
+    It is the table behind the view when that is large enough, else a copy twice as large.
+
+    >>> table = with_room(np.zeros((3, 2)), 5)
+    >>> table.shape, with_room(table[:4], 6) is table, with_room(table[:4], 9).shape
+    ((6, 2), True, (9, 2))
+    """
+    base = view.base
+    if (
+        isinstance(base, np.ndarray)
+        and base.flags.writeable
+        and view.flags.c_contiguous
+        and view.ctypes.data == base.ctypes.data
+        and (base.dtype, base.shape[1:]) == (view.dtype, view.shape[1:])
+        and (len(base) == wanted if exact else len(base) >= wanted)
+    ):
+        return base
+    table = np.zeros((wanted if exact else max(wanted, 2 * len(view)), *view.shape[1:]), view.dtype)
+    table[: len(view)] = view
+    return table
+
+
+def visits(grades: Grades) -> IntArray:
+    """Each row as often as its weight says (once without weights), in order."""
+    times = grades.row_weight
+    if not np.array_equal(times, np.round(times)):
+        odd = int(np.flatnonzero(times != np.round(times))[0])
+        raise DataError(
+            f"row {odd} has weight {times[odd]:g}. An online ranker shows a row a whole number of "
+            "times: give weights 0, 1, 2, ..."
+        )
+    order: IntArray = np.repeat(np.arange(len(times)), times.astype(np.int64))
+    if len(order) == 0:
+        raise DataError("every row has weight zero: there is nothing to show.")
+    return order
+
 
 MOST_GRADES = 1000
 MAPPED_ROWS = 4096
@@ -269,6 +330,42 @@ class OnlineRanker(Ranker):
 @cache
 def kernels() -> Any:
     """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online import _kernels
+    from rankwright.rankers.online._kernels.prank import prank as _kernels
 
     return _kernels
+
+
+class RuleRanker(OnlineRanker):
+    """The grade of a row is the first whose threshold lies above the row's score.
+
+    Such rules can be averaged, which is what the OAP ensembles do with them.
+    """
+
+    coef_: FloatArray
+    thresholds_: FloatArray
+
+    def _map_for(self, n_features: int) -> Polynomial | None:
+        """The map that rows of this many features go through, if any."""
+        return None
+
+    def _gram_for(self, n_features: int) -> Gram | None:
+        """The kernel, where the weights are a sum over rows and not kept themselves."""
+        return None
+
+    def _map(self) -> Polynomial | None:
+        return self._map_for(self.n_features_in_)
+
+    def _rule(self) -> tuple[FloatArray, FloatArray]:
+        """Weights and thresholds, on a scale on which those of several rankers may be averaged."""
+        return self.coef_, self.thresholds_
+
+    def _is_plain_prank(self) -> bool:
+        """Whether the update is PRank's own, for which ensembles have a faster way."""
+        return False
+
+    def _rule_scorer(self) -> Ordinal:
+        return Ordinal(Linear(self.coef_), self.thresholds_, self.classes_)
+
+    def _scorer(self) -> Scorer:
+        features, rule = self._map(), self._rule_scorer()
+        return rule if features is None else Mapped(features, rule)

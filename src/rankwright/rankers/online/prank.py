@@ -6,19 +6,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright.rankers import rules
-from rankwright.rankers.base import FloatArray
-from rankwright.rankers.learned import floats, real
-from rankwright.rankers.online.base import STREAM, kernels
-from rankwright.rankers.online.rows import IntArray, Rows
-from rankwright.rankers.online.rule import RuleRanker
-
-__all__ = ["PASSES_RULES", "PRank"]
+from rankwright._typing import FloatArray, IntArray
+from rankwright.rankers import schema
+from rankwright.rankers.online.base import STREAM, Rows, RuleRanker, kernels
+from rankwright.rankers.schema import floats, real
 
 PASSES_RULES = {
-    "n_passes": rules.at_least(1),
-    "shuffle": rules.a_flag(),
-    "random_state": rules.a_seed(),
+    "n_passes": schema.at_least(1),
+    "shuffle": schema.a_flag(),
+    "random_state": schema.a_seed(),
 }
 NO_DRIFT = [np.zeros(0), np.zeros(0)]
 
@@ -102,8 +98,8 @@ class PRank(RuleRanker):
     """
 
     _rules: ClassVar = {
-        "average": rules.a_flag(),
-        "update": rules.one_of("perceptron", "romma"),
+        "average": schema.a_flag(),
+        "update": schema.one_of("perceptron", "romma"),
         **PASSES_RULES,
     }
     _learned: ClassVar = {

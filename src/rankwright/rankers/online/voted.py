@@ -6,17 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright.rankers import rules
-from rankwright.rankers.base import FloatArray
-from rankwright.rankers.learned import floats, integer, integers
-from rankwright.rankers.online.base import STREAM, OnlineRanker, kernels
+from rankwright._typing import FloatArray, IntArray
+from rankwright.rankers import schema
+from rankwright.rankers.online.base import STREAM, OnlineRanker, Rows, dense_row, kernels, with_room
 from rankwright.rankers.online.prank import PASSES_RULES
-from rankwright.rankers.online.room import with_room
-from rankwright.rankers.online.rows import IntArray, Rows, dense_row
-from rankwright.scoring import Votes
-from rankwright.scoring.votes import nearest
-
-__all__ = ["VotedPRank"]
+from rankwright.rankers.schema import floats, integer, integers
+from rankwright.scoring.ordinal import Votes, nearest
 
 GROWTH = 1024  # rows shown between two looks at the room that is left
 TABLE = ("rules_coef_", "rules_thresholds_", "rules_votes_")
@@ -68,8 +63,8 @@ class VotedPRank(OnlineRanker):
     """
 
     _rules: ClassVar = {
-        "count": rules.one_of("survived", "right"),
-        "max_rules": rules.either(rules.nothing(), rules.at_least(1)),
+        "count": schema.one_of("survived", "right"),
+        "max_rules": schema.either(schema.nothing(), schema.at_least(1)),
         **PASSES_RULES,
     }
     _learned: ClassVar = {

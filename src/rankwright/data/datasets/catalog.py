@@ -1,0 +1,239 @@
+"""The table of public data sets: what each is, where it comes from, on which terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rankwright.data.datasets import loaders
+from rankwright.data.datasets.folder import Archive
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One line of the table.
+
+    Attributes
+    ----------
+    about : str
+        What is in it.
+    load : function of a shelf and of options
+    files : tuple of str
+        What the folder must hold, each plain or gzipped.
+    address, terms : str
+        Where to get it, and what may be done with it.
+    folder : str
+        The folder of the files, where that is not the name of the set.
+    archive : Archive or None
+        A file that can be fetched and checked.
+    options : tuple of str
+        What ``load`` lets the user choose.
+    """
+
+    about: str
+    load: Callable[..., Any]
+    files: tuple[str, ...]
+    address: str
+    terms: str
+    folder: str = ""
+    archive: Archive | None = None
+    options: tuple[str, ...] = ()
+
+
+_GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
+_MOVIELENS_TERMS = (
+    "research use with acknowledgement of GroupLens (Harper & Konstan 2015); no redistribution "
+    "without permission, no commercial use"
+)
+_LETOR = (
+    "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
+)
+_LETOR_TERMS = "research use under the agreement with Microsoft Research"
+_UCI = "https://archive.ics.uci.edu"
+_UCI_TERMS = "CC BY 4.0, cite the donors (UCI Machine Learning Repository)"
+_FOLDS = tuple(f"Fold{k}/{part}.txt" for k in range(1, 6) for part in ("train", "vali", "test"))
+
+
+def _ratings() -> dict[str, Dataset]:
+    return {
+        "movielens-1m": Dataset(
+            "1,000,209 ratings of 3,706 films by 6,040 users, 1 to 5 stars",
+            partial(loaders.load_ratings, file="ratings.dat", format="movielens-1m"),
+            ("ratings.dat",),
+            "https://grouplens.org/datasets/movielens/1m/",
+            _MOVIELENS_TERMS,
+            archive=Archive(_GROUPLENS + "ml-1m.zip", "c4d9eecfca2ab87c1945afe126590906"),
+        ),
+        "movielens-100k": Dataset(
+            "100,000 ratings of 1,682 films by 943 users, 1 to 5 stars",
+            partial(loaders.load_ratings, file="u.data", format="movielens-100k"),
+            ("u.data",),
+            "https://grouplens.org/datasets/movielens/100k/",
+            _MOVIELENS_TERMS,
+            archive=Archive(_GROUPLENS + "ml-100k.zip", "0e33842e24a9c977be4e0107933c0723"),
+        ),
+        "jester": Dataset(
+            "1,810,455 ratings of 100 jokes by 24,983 users, -10 to 10",
+            partial(loaders.load_ratings, file="jester-data-1.csv", format="jester"),
+            ("jester-data-1.csv",),
+            "https://eigentaste.berkeley.edu/dataset/ (part 1, saved as CSV)",
+            "free for research; cite Goldberg et al., Information Retrieval 4(2), 2001",
+        ),
+        "book-crossing": Dataset(
+            "433,671 explicit ratings of 185,973 books by 77,805 users, 1 to 10",
+            loaders.load_book_crossing,
+            ("BX-Book-Ratings.csv",),
+            "http://www2.informatik.uni-freiburg.de/~cziegler/BX/",
+            "free for research; cite Ziegler et al., WWW 2005",
+            options=("implicit",),
+        ),
+        "netflix-sample": Dataset(
+            "109,065 training and 3,326 test ratings by 1,000 customers, 1 to 5 stars",
+            loaders.load_netflix,
+            ("training.txt", "testing.txt"),
+            "withdrawn by Netflix in 2010; copies of this sample are found by the file names",
+            "non-commercial research use (Netflix Prize 2006)",
+        ),
+    }
+
+
+def _judgements() -> dict[str, Dataset]:
+    return {
+        "cystic-fibrosis": Dataset(
+            "4,819 query-document pairs of 100 queries, each scored 0, 1, 2 by four judges",
+            loaders.load_judges,
+            ("cfquery",),
+            "https://people.ischool.berkeley.edu/~hearst/irbook/cfc.html",
+            "see its file copyright; cite Shaw, Wood, Wood & Tibbo, LISR 13, 1991",
+        ),
+        "trec9-ohsumed": Dataset(
+            "7 runs over 63 topics of OHSUMED 1988-91, with qrels of 1 or 2",
+            partial(loaders.load_track, qrels="qrels.ohsu.88-91", runs="runs/*"),
+            ("qrels.ohsu.88-91", "runs"),
+            "https://trec.nist.gov/data/t9_filtering.html",
+            "experimental use only; the data are incomplete and out of date (Hersh et al. 1994)",
+        ),
+        "trec-robust03": Dataset(
+            "17 runs over the 100 topics of the TREC 2003 Robust track, with qrels of 0, 1, 2",
+            partial(loaders.load_track, qrels="qrels.robust2003.txt", runs="runs/input.*"),
+            ("qrels.robust2003.txt", "runs"),
+            "https://trec.nist.gov/data/t12_robust.html",
+            "runs belong to their participants; research use (NIST)",
+        ),
+    }
+
+
+def _letor() -> dict[str, Dataset]:
+    parts = range(1, 6)
+    return {
+        "letor3-ohsumed": Dataset(
+            "LETOR 3.0 OHSUMED: 106 queries, 16,140 documents, 45 features, grades 0 to 2",
+            loaders.load_ohsumed,
+            tuple(f"QueryLevelNorm/{file}" for file in _FOLDS),
+            _LETOR + "letor-3-0/",
+            _LETOR_TERMS,
+            options=("fold", "version"),
+        ),
+        "letor4-mq2008": Dataset(
+            "LETOR 4.0 MQ2008: 784 queries, 15,211 documents, 46 features, grades 0 to 2",
+            partial(loaders.load_letor_folds, n_features=46),
+            _FOLDS,
+            _LETOR + "letor-4-0/",
+            _LETOR_TERMS,
+            options=("fold",),
+        ),
+        "letor4-mq2007-partial": Dataset(
+            "LETOR 4.0 MQ2007, 59,135 of its 69,623 documents: 1,692 queries, 46 features",
+            partial(loaders.load_letor_parts, n_features=46, pattern="S{}.partial.txt"),
+            tuple(f"S{k}.partial.txt" for k in parts),
+            _LETOR + "letor-4-0/",
+            _LETOR_TERMS,
+            options=("fold",),
+        ),
+        "letor4-mq2007-agg": Dataset(
+            "MQ2007 rank aggregation: 1,692 queries, 69,623 documents, positions in 21 lists",
+            partial(loaders.load_letor_parts, n_features=21, pattern="A{}.txt"),
+            tuple(f"A{k}.txt" for k in parts),
+            _LETOR + "letor-4-0/",
+            _LETOR_TERMS,
+            options=("fold",),
+        ),
+        "letor4-mq2008-agg": Dataset(
+            "MQ2008 rank aggregation: 784 queries, 15,211 documents, positions in 25 lists",
+            partial(loaders.load_letor_parts, n_features=25, pattern="A{}.txt"),
+            tuple(f"A{k}.txt" for k in parts),
+            _LETOR + "letor-4-0/",
+            _LETOR_TERMS,
+            options=("fold",),
+        ),
+        "mslr-web-sample": Dataset(
+            "MSLR-WEB, 5,000 lines of training and of test: 136 features, grades 0 to 4",
+            partial(
+                loaders.load_pair,
+                train="msn1.fold1.train.5k.txt",
+                test="msn1.fold1.test.5k.txt",
+                n_features=136,
+            ),
+            ("msn1.fold1.train.5k.txt", "msn1.fold1.test.5k.txt"),
+            "https://www.microsoft.com/en-us/research/project/mslr/",
+            _LETOR_TERMS,
+        ),
+        "lightgbm-rank": Dataset(
+            "LightGBM's example: 3,005 and 768 documents, 300 features, grades 0 to 4",
+            partial(loaders.load_grouped, n_features=300),
+            ("rank.train", "rank.train.query", "rank.test", "rank.test.query"),
+            "https://github.com/microsoft/LightGBM/tree/master/examples/lambdarank",
+            "MIT licence",
+        ),
+    }
+
+
+def _table(about: str, folder: str, file: str, address: str, terms: str, **columns: Any) -> Dataset:
+    load = partial(loaders.load_table, file=file, **columns)
+    return Dataset(about, load, (file,), address, terms, folder=f"ordinal/{folder}")
+
+
+def _ordinal() -> dict[str, Dataset]:
+    uci = partial(_table, folder="uci", address=_UCI, terms=_UCI_TERMS, y=-1)
+    boston = {
+        "address": "http://lib.stat.cmu.edu/datasets/boston",
+        "terms": "StatLib; its column B is contested",
+    }
+    found = {
+        "uci-abalone": uci("4,177 abalones, 8 measures, rings", file="abalone.csv", one_hot=[0]),
+        "uci-housing": uci(
+            "506 districts of Boston, 13 features, value", file="housing.data", **boston
+        ),
+        "uci-machine-cpu": uci("209 computers, 6 features, performance", file="machine-cpu.csv"),
+        "uci-winequality-red": uci(
+            "1,599 red wines, 11 measures, quality", file="winequality-red.csv"
+        ),
+    }
+    weka = partial(_table, folder="ben-david", y=-1)
+    weka = partial(weka, address="https://www.cs.waikato.ac.nz/ml/weka/datasets.html")
+    weka = partial(weka, terms="donated by Arie Ben-David, distributed with WEKA")
+    for name, about in {
+        "ERA": "1,000 judgements of applicants, 4 features, ranks 1 to 9",
+        "ESL": "488 judgements of applicants, 4 features, ranks 1 to 9",
+        "LEV": "1,000 evaluations of lecturers, 4 features, ranks 0 to 4",
+        "SWD": "1,000 assessments of risk, 10 features, ranks 2 to 5",
+    }.items():
+        found[f"ben-david-{name.lower()}"] = weka(about, file=f"{name}.csv")
+    cut = partial(_table, folder="equal-width", y="response")
+    cut = partial(cut, address="https://github.com/gagolews/ordinal-regression-data")
+    cut = partial(cut, terms="compiled by Cena and Gagolewski from Chu's benchmark and UCI")
+    for name, size in {
+        "abalone": "4,177 rows, 10 ranks",
+        "auto": "392 rows, 10 ranks",
+        "bostonhousing": "506 rows, 5 ranks",
+        "machine": "199 rows, 10 ranks",
+        "stock": "950 rows, 5 ranks",
+        "wisconsin_breast": "194 rows, 5 ranks",
+    }.items():
+        found[f"equal-width-{name}"] = cut(f"{name}: {size} of equal width", file=f"{name}_ord.csv")
+    return found
+
+
+DATASETS: dict[str, Dataset] = {**_ratings(), **_judgements(), **_letor(), **_ordinal()}

@@ -1,0 +1,281 @@
+"""Whole files of numbers at NumPy's speed, where nothing in them is out of the ordinary."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.io.files import Text
+from rankwright.data.vocabulary import encode_texts
+
+_BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may stand inside an id
+_IS_BLANK = np.isin(np.arange(256), list((_BLANKS + "\n").encode()))
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """Rows of ``n_fields`` tokens each, flat, with the line each row came from.
+
+    Attributes
+    ----------
+    text : Text
+    tokens : list of str
+        Row by row: those of row i are ``tokens[i * n_fields : (i + 1) * n_fields]``.
+    n_fields : int
+    lines : (n_rows,) int64
+        Line numbers, from 1.
+    separator : str or None
+        Between two fields; None is any run of blanks.
+    """
+
+    text: Text
+    tokens: list[str]
+    n_fields: int
+    lines: NDArray[np.int64]
+    separator: str | None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.lines)
+
+    def column(self, field: int) -> list[str]:
+        return self.tokens[field :: self.n_fields]
+
+    def after_header(self) -> Fields:
+        """The same rows without the first."""
+        return Fields(
+            self.text, self.tokens[self.n_fields :], self.n_fields, self.lines[1:], self.separator
+        )
+
+    def refuse(self, row: int, field: int, reason: str, fix: str) -> NoReturn:
+        """Raise the error for one field of one row."""
+        line = int(self.lines[row])
+        column = _column_of(self.text.line(line), field, self.separator)
+        self.text.refuse(line, column, reason, fix)
+
+    def encode(
+        self, field: int, what: str, as_text: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """One column of ids: a dense number for each row, and the distinct ids.
+
+        The ids are int64 where every one is a plain whole number, else text; ``007`` is text, for
+        as a number it would not read back as it was written.
+        """
+        number, texts = encode_texts(self.column(field))
+        if "" in texts:
+            row = self.column(field).index("")
+            self.refuse(row, field, f"{what} is empty", f"give every line its {what}")
+        if not as_text and all(map(_PLAIN_INTEGER.fullmatch, texts)):
+            return number, texts.astype(np.int64)
+        return number, texts
+
+    def numbers(
+        self,
+        field: int,
+        what: str,
+        integer: bool = False,
+        missing: Collection[str] = (),
+        fix: str = "",
+    ) -> NDArray[Any]:
+        """One column as float64 (or int64); anything but plain finite numbers is refused.
+
+        A token of ``missing`` becomes NaN.
+        """
+        tokens = self.column(field)
+        dtype = np.int64 if integer else np.float64
+        gaps = [row for row, token in enumerate(tokens) if token in missing] if missing else []
+        for row in gaps:
+            tokens[row] = "0"
+        values = _parse_numbers(tokens, dtype)
+        if values is None or not (integer or np.isfinite(values).all()):
+            self._refuse_numbers(tokens, field, what, integer, fix)
+        if gaps:
+            values[gaps] = np.nan
+        return values
+
+    def _refuse_numbers(
+        self, tokens: list[str], field: int, what: str, integer: bool, fix: str
+    ) -> NoReturn:
+        kind = "whole number" if integer else "finite number"
+        for row, token in enumerate(tokens):
+            if not is_number(token, integer):
+                found = f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
+                self.refuse(row, field, found, fix or f"write the {what} as a plain {kind}")
+        raise AssertionError(f"{self.text.path}: {what} refused as a column, accepted one by one")
+
+
+def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
+    """All tokens at once by Python's own parser, or None if one is not a number.
+
+    Python also takes underscores, digits of other scripts and line ends; they are kept from it.
+    """
+    distinct = list(dict.fromkeys(tokens))
+    if 4 * len(distinct) < len(tokens):  # ratings, ranks, grades: parse each spelling once
+        parsed = _parse_numbers(distinct, dtype)
+        return None if parsed is None else parsed[encode_texts(tokens)[0]]
+    joined = "\0".join(tokens)
+    if not joined.isascii() or any(sign in joined for sign in "_\r\n"):
+        return None
+    parse = int if dtype is np.int64 else float
+    try:
+        return np.fromiter(map(parse, tokens), dtype, len(tokens))
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_number(token: str, integer: bool = False) -> bool:
+    """Whether a token, but for blanks around it, is a finite number (or a whole one of 64 bits)."""
+    plain = token.strip(" \t\x0b\x0c")
+    if not _NUMBER.fullmatch(plain):
+        return False
+    if integer:
+        whole = re.fullmatch(r"[+-]?0*[0-9]{1,19}", plain)
+        return whole is not None and -(2**63) <= int(plain) < 2**63
+    return bool(np.isfinite(float(plain)))
+
+
+def _column_of(line: str, field: int, separator: str | None) -> int:
+    """The column (from 1) at which a field starts; past the end of the line if it has none."""
+    if separator is None:
+        starts = [match.start() + 1 for match in re.finditer(rf"[^{_BLANKS}]+", line)]
+    else:
+        inside = np.cumsum([c == '"' for c in line]) % 2 if '"' in line else np.zeros(len(line))
+        cuts = [m.start() for m in re.finditer(re.escape(separator), line) if not inside[m.start()]]
+        starts = [1, *(cut + len(separator) + 1 for cut in cuts)]
+    return starts[field] if field < len(starts) else len(line.rstrip(_BLANKS)) + 1
+
+
+def split_fields(text: Text, separator: str | None, n_fields: int, layout: str) -> Fields:
+    """Cut every line at a separator that is never quoted (None: at any run of blanks).
+
+    Blank lines are passed over. ``layout`` says in the error what a line should hold.
+    """
+    cut = _cut_at_blanks if separator is None else _cut_at
+    tokens, counts = cut(text, text.decode(), separator or "", n_fields)
+    wrong = (counts != n_fields) & (counts != 0)
+    if wrong.any():
+        line = int(np.argmax(wrong))
+        refuse_count(text, line + 1, int(counts[line]), n_fields, separator, layout)
+    return Fields(text, tokens, n_fields, np.flatnonzero(counts) + 1, separator)
+
+
+def _cut_at(
+    text: Text, content: str, separator: str, n_fields: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    """All fields, and how many each line has (a blank line none)."""
+    if len(separator) > 1:  # NUL stands in no text that came through ``read_text``
+        content, separator = content.replace(separator, "\0"), "\0"
+    lines = content.removesuffix("\n").split("\n")
+    counts = [line.count(separator) + 1 for line in lines]
+    if counts.count(n_fields) < len(lines):
+        counts = [count if line.strip() else 0 for line, count in zip(lines, counts, strict=True)]
+        lines = [line for line, count in zip(lines, counts, strict=True) if count]
+    return separator.join(lines).split(separator), np.array(counts, dtype=np.int64)
+
+
+def _cut_at_blanks(
+    text: Text, content: str, separator: str, n_fields: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The same at runs of blanks, counting on the bytes: a field starts where a blank ends."""
+    data = np.frombuffer(text.data, dtype=np.uint8)
+    blank = _IS_BLANK[data]
+    starts = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]]))
+    ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
+    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
+    if content.isascii() and not any(sign in content for sign in "\x1c\x1d\x1e\x1f"):
+        return content.split(), counts
+    parts = text.data.split()  # text has more blanks than bytes, and they may stand inside an id
+    return b"\n".join(parts).decode(text.encoding).split("\n"), counts
+
+
+def refuse_count(
+    text: Text, line: int, found: int, n_fields: int, separator: str | None, layout: str
+) -> NoReturn:
+    """Raise the error for a line with too few or too many fields."""
+    column = _column_of(text.line(line), min(found, n_fields), separator)
+    fields = "field" if found == 1 else "fields"
+    text.refuse(line, column, f"{found} {fields}, not {n_fields}", f"a line holds: {layout}")
+
+
+def likely_separator(text: Text) -> str | None:
+    """Of comma, semicolon, tab and bar, the one the first line has most of; None if none.
+
+    >>> likely_separator(Text("a.csv", b'user;"a,b,c";rating'))
+    ';'
+    """
+    line = text.data.lstrip().split(b"\n", 1)[0].decode(text.encoding, "replace")
+    line = re.sub(r'"[^"]*"', "", line)
+    best = max(",;\t|", key=line.count)
+    return best if best in line else None
+
+
+def parse_csv(text: Text, separator: str, layout: str) -> Fields:
+    """Cut lines whose fields may stand in double quotes; the first line sets their number."""
+    if '"' not in text.decode():
+        first = next(line for line in text.data.split(b"\n") if line.strip())
+        n_fields = first.count(separator.encode(text.encoding)) + 1
+        return split_fields(text, separator, n_fields, layout)
+    rows, lines = zip(*quoted_rows(text, separator), strict=True)
+    n_fields = len(rows[0])
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != n_fields:
+            refuse_count(text, line, len(row), n_fields, separator, layout)
+    tokens = [token for row in rows for token in row]
+    return Fields(text, tokens, n_fields, np.array(lines, dtype=np.int64), separator)
+
+
+def quoted_rows(text: Text, separator: str) -> Iterator[tuple[list[str], int]]:
+    """The fields of each line that is not blank, and its number; quotes may hold line ends."""
+    reader = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=separator, strict=True)
+    line = 1
+    try:
+        for row in reader:
+            if row and (len(row) > 1 or row[0].strip()):
+                yield row, line
+            line = reader.line_num + 1
+    except csv.Error as error:
+        column = _column_of(text.line(line), 10**9, separator)
+        fix = 'close every quote; write " inside one as ""'
+        text.refuse(line, column, f"broken quoting ({error})", fix)
+
+
+# NumPy takes a bare CR for a line end, and the separators of ASCII for blanks.
+_STRANGE = (b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
+
+
+def parse_numeric(
+    text: Text, separator: str, dtype: Any, *, n_header: int = 0, ndmin: Literal[1, 2] = 1
+) -> NDArray[Any] | None:
+    """Every line as a row of numbers, or None where a slower, exact parser must have a look.
+
+    None says that a number is missing or malformed, a line has another number of fields, or the
+    text holds signs that NumPy reads in a way of its own (some letters of other scripts count as
+    digits there). NaN and infinity pass: the caller knows which columns may hold them.
+
+    >>> parse_numeric(Text("a.dat", b"1::0.5\\n2::1.5\\n"), "::", "i8,f8")["f1"]
+    array([0.5, 1.5])
+    >>> parse_numeric(Text("a.dat", b"1::0.5\\n2::\\n"), "::", "i8,f8") is None
+    True
+    """
+    data = text.data
+    if not data.isascii() or any(sign in data for sign in _STRANGE):
+        return None
+    if len(separator) > 1:  # NumPy wants one character; NUL stands in no text that was read
+        data, separator = data.replace(separator.encode(), b"\0"), "\0"
+    if n_header and not data.removesuffix(b"\n").count(b"\n"):
+        return None  # nothing but a header, about which NumPy would warn
+    file = io.BytesIO(data)
+    try:
+        rows: NDArray[Any] = np.loadtxt(file, dtype, None, separator, None, n_header, ndmin=ndmin)
+    except ValueError:
+        return None
+    return rows

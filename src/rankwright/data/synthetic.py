@@ -1,0 +1,418 @@
+"""Lists of several noisy search engines over the same documents, for metasearch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.items import Items
+from rankwright.data.ratings import Ratings
+from rankwright.data.runs import Qrels, Run
+from rankwright.data.vocabulary import read_only
+from rankwright.exceptions import ParameterError
+
+Seed = int | np.random.Generator | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A draw together with what is known of it; its arrays are read-only."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, field.name, read_only(value))
+
+
+def cut_by_shares(values: FloatArray, shares: Sequence[float] | NDArray[Any]) -> IntArray:
+    """Grades 0 .. k - 1 such that each is taken by its share of the values.
+
+    >>> cut_by_shares(np.array([0.1, 0.7, 0.3, 0.9]), [1, 1])
+    array([0, 1, 0, 1])
+    """
+    upper = np.cumsum(shares)[:-1] / np.sum(shares)
+    return np.searchsorted(np.quantile(values, upper), values)
+
+
+def need(holds: bool, name: str, found: object, words: str) -> None:
+    """Refuse an argument that is out of its range."""
+    if not holds:
+        raise ParameterError(f"{name}={found!r}: {name} must be {words}.")
+
+
+_THRESHOLDS = np.array([-1.0, -0.1, 0.25, 1.0])
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalSample(Sample):
+    """Items with a rank 1 .. 5 each, drawn by :func:`make_ordinal`.
+
+    Attributes
+    ----------
+    X : (n_items, 2) float64
+    y : (n_items,) int64
+        Ranks 1 .. 5.
+    latent : (n_items,) float64
+        The noise-free value behind the rank: the right order.
+    noise : float
+        Standard deviation of what was added to ``latent`` before cutting.
+    """
+
+    X: FloatArray
+    y: IntArray
+    latent: FloatArray
+    noise: float
+
+    @property
+    def bayes_prediction(self) -> IntArray:
+        """The best possible rank for each item.
+
+        Rank loss is least at the median rank, and the noise is symmetric, so the median rank is
+        the rank of ``latent`` itself.
+        """
+        return 1 + np.searchsorted(_THRESHOLDS, self.latent)
+
+    @property
+    def expected_loss(self) -> FloatArray:
+        """The rank loss ``bayes_prediction`` must expect on each item."""
+        return _conditional_loss(self.latent, self.noise)
+
+    @property
+    def bayes_rank_loss(self) -> float:
+        """The mean rank loss that no rule can beat on fresh items (0.1526 for the papers' data)."""
+        return _bayes_rank_loss(self.noise)
+
+
+def make_ordinal(
+    n_items: int = 1000, *, noise: float = 0.125, random_state: Seed = None
+) -> OrdinalSample:
+    """Draw the synthetic ordinal data of the PRank and OAP-BPM papers.
+
+    x is uniform in the unit square. The rank is 1 plus the number of (-1, -0.1, 0.25, 1) that lie
+    below 10 (x1 - 0.5)(x2 - 0.5) + noise, the noise being normal with standard deviation 0.125.
+
+    Parameters
+    ----------
+    n_items : int, default=1000
+    noise : float, default=0.125
+        Standard deviation of the noise; 0 gives ranks without error.
+    random_state : int, Generator or None
+        Seeds the draw.
+
+    Examples
+    --------
+    >>> sample = make_ordinal(5000, random_state=0)
+    >>> sample.X.shape, np.unique(sample.y).tolist()
+    ((5000, 2), [1, 2, 3, 4, 5])
+    >>> round(sample.bayes_rank_loss, 4)
+    0.1526
+    >>> round(float(np.abs(sample.y - sample.bayes_prediction).mean()), 2)
+    0.15
+    """
+    need(n_items >= 1, "n_items", n_items, "an integer >= 1")
+    need(noise >= 0, "noise", noise, "a number >= 0")
+    rng = np.random.default_rng(random_state)
+    X = rng.uniform(size=(n_items, 2))
+    latent = 10 * (X[:, 0] - 0.5) * (X[:, 1] - 0.5)
+    observed = latent + noise * rng.standard_normal(n_items)
+    return OrdinalSample(X, 1 + np.searchsorted(_THRESHOLDS, observed), latent, noise)
+
+
+def _conditional_loss(latent: FloatArray, noise: float) -> FloatArray:
+    """Sum over the thresholds of the probability that the noise carries an item across it."""
+    if noise == 0:
+        return np.zeros(len(latent))
+    distance = np.abs(np.subtract.outer(latent, _THRESHOLDS)) / (noise * math.sqrt(2))
+    crossing: FloatArray = np.vectorize(math.erfc)(distance) / 2
+    return np.asarray(crossing.sum(axis=1))
+
+
+@lru_cache
+def _bayes_rank_loss(noise: float) -> float:
+    """The mean of the conditional loss over x, by the midpoint rule.
+
+    z = |x1 - 1/2| |x2 - 1/2| has the distribution function 4z (1 - ln 4z) on (0, 1/4), and both
+    signs of the product are equally likely. Cells are narrow near 0, where that function is steep.
+    """
+    edges = np.linspace(0, 1, 10_001) ** 2 / 4
+    mass = np.diff(np.concatenate([[0.0], 4 * edges[1:] * (1 - np.log(4 * edges[1:]))]))
+    middle = 10 * (edges[1:] + edges[:-1]) / 2
+    loss = _conditional_loss(middle, noise) + _conditional_loss(-middle, noise)
+    return float(mass @ loss / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySample(Sample):
+    """Graded documents of several queries, drawn by :func:`make_queries`.
+
+    Attributes
+    ----------
+    X : (n_items, n_features) float64
+        NaN where a feature is missing.
+    y : (n_items,) int64
+        Grades 0 .. n_grades - 1.
+    qid : (n_items,) int64
+    utility : (n_items,) float64
+        What the grade measures, without noise: the right order inside each query.
+    bayes_score : (n_items,) float64
+        The mean of ``utility`` given the features that are not missing. No score made of ``X``
+        can be expected to order better, so its measures are the limit to aim at.
+    weights : (n_features,) float64
+        What makes ``utility`` of the complete features; 0 where a feature means nothing.
+    """
+
+    X: FloatArray
+    y: IntArray
+    qid: IntArray
+    utility: FloatArray
+    bayes_score: FloatArray
+    weights: FloatArray
+
+    @property
+    def items(self) -> Items:
+        """The sample as the container that readers return."""
+        return Items(self.X, self.y.astype(np.float64), self.qid)
+
+
+def make_queries(
+    n_queries: int = 50,
+    *,
+    docs_per_query: int | tuple[int, int] = (5, 40),
+    n_features: int = 10,
+    n_informative: int | None = None,
+    n_grades: int = 5,
+    noise: float = 0.5,
+    query_effect: float = 0.5,
+    missing: float = 0.0,
+    random_state: Seed = None,
+) -> QuerySample:
+    """Draw graded search results: queries of several documents, features of unequal worth.
+
+    Features are standard normal. The informative ones add up, with random weights, to a utility
+    of variance 1; noise and an offset of the query are added and the sum is cut into grades, each
+    about half as frequent as the one below it.
+
+    Parameters
+    ----------
+    n_queries : int, default=50
+    docs_per_query : int or (low, high), default=(5, 40)
+        Documents of every query, or the range from which each query draws its own number.
+    n_features : int, default=10
+    n_informative : int or None
+        How many features (the first ones) mean something; None is about half of them.
+    n_grades : int, default=5
+    noise : float, default=0.5
+        Standard deviation of the error of a judge.
+    query_effect : float, default=0.5
+        Standard deviation of the queries' offsets: some queries have more good documents.
+    missing : float, default=0.0
+        Share of the cells of ``X`` set to NaN, at random.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> sample = make_queries(20, n_features=4, random_state=0)
+    >>> sample.X.shape[1], np.unique(sample.y).tolist(), sample.weights.round(1).tolist()
+    (4, [0, 1, 2, 3, 4], [-0.7, 0.7, 0.0, 0.0])
+    """
+    n_informative = (n_features + 1) // 2 if n_informative is None else n_informative
+    need(n_queries >= 1, "n_queries", n_queries, "an integer >= 1")
+    need(1 <= n_informative <= n_features, "n_informative", n_informative, "in 1 .. n_features")
+    need(n_grades >= 1, "n_grades", n_grades, "an integer >= 1")
+    need(0 <= missing < 1, "missing", missing, "in [0, 1)")
+    low, high = (docs_per_query,) * 2 if isinstance(docs_per_query, int) else docs_per_query
+    need(1 <= low <= high, "docs_per_query", docs_per_query, "an integer >= 1, or low <= high")
+    rng = np.random.default_rng(random_state)
+    sizes = rng.integers(low, high + 1, size=n_queries)
+    qid = np.repeat(np.arange(n_queries), sizes)
+    X = rng.standard_normal((len(qid), n_features))
+    weights = np.zeros(n_features)
+    weights[:n_informative] = rng.uniform(0.2, 1, n_informative) * rng.choice(
+        [-1, 1], n_informative
+    )
+    weights /= np.linalg.norm(weights)
+    utility = X @ weights
+    offset = query_effect * rng.standard_normal(n_queries)
+    judged = utility + offset[qid] + noise * rng.standard_normal(len(qid))
+    y = cut_by_shares(judged, 0.5 ** np.arange(n_grades))
+    X[rng.uniform(size=X.shape) < missing] = np.nan
+    return QuerySample(X, y, qid, utility, np.nan_to_num(X) @ weights, weights)
+
+
+_MOVIE_SHARES = (0.06, 0.11, 0.27, 0.35, 0.21)  # of 1 .. 5 stars in MovieLens
+
+
+@dataclass(frozen=True, eq=False)
+class RatingSample(Sample):
+    """Ratings with latent tastes, drawn by :func:`make_ratings`.
+
+    Attributes
+    ----------
+    ratings : Ratings
+        Users and items are numbered from 0, and every one of them is in the vocabulary.
+    affinity : (n_users, n_items) float64
+        How much each user likes each item, without noise: the right order of all items.
+    """
+
+    ratings: Ratings
+    affinity: FloatArray
+
+
+def make_ratings(
+    n_users: int = 200,
+    n_items: int = 100,
+    *,
+    n_tastes: int = 3,
+    density: float = 0.3,
+    noise: float = 0.5,
+    shares: tuple[float, ...] = _MOVIE_SHARES,
+    random_state: Seed = None,
+) -> RatingSample:
+    """Draw ratings of popular and less popular items by users of different tastes.
+
+    A user's affinity to an item is the item's quality plus the product of two vectors of tastes,
+    plus the user's habit of rating high or low; noise is added, and the sum is cut into 1 .. k
+    points. Popular items are rated more often; every user rates two items at least.
+
+    Parameters
+    ----------
+    n_users, n_items : int
+    n_tastes : int, default=3
+        Length of the vectors of tastes.
+    density : float, default=0.3
+        Mean share of the items that a user has rated.
+    noise : float, default=0.5
+    shares : tuple of float
+        How often 1 .. k points are given; the default is near MovieLens.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> sample = make_ratings(50, 40, random_state=0)
+    >>> sample.ratings
+    Ratings(609 ratings, 50 users, 40 items, values 1 to 5)
+    """
+    need(n_users >= 1, "n_users", n_users, "an integer >= 1")
+    need(n_items >= 2, "n_items", n_items, "an integer >= 2")
+    need(n_tastes >= 1, "n_tastes", n_tastes, "an integer >= 1")
+    need(0 < density <= 1, "density", density, "in (0, 1]")
+    rng = np.random.default_rng(random_state)
+    tastes = rng.standard_normal((n_users, n_tastes)) / math.sqrt(n_tastes)
+    affinity = tastes @ rng.standard_normal((n_tastes, n_items))
+    affinity += 0.5 * rng.standard_normal(n_items) + 0.5 * rng.standard_normal((n_users, 1))
+    points = 1 + cut_by_shares(affinity + noise * rng.standard_normal(affinity.shape), shares)
+    # Gumbel keys: taking the largest draws without replacement in proportion to popularity.
+    keys = rng.gumbel(size=affinity.shape) + rng.standard_normal(n_items)
+    counts = np.clip(rng.binomial(n_items, density, size=n_users), 2, n_items)
+    place = np.argsort(np.argsort(-keys, axis=1), axis=1)
+    user, item = np.nonzero(place < counts[:, None])
+    ratings = Ratings(
+        np.arange(n_users), np.arange(n_items), user, item, points[user, item].astype(np.float64)
+    )
+    return RatingSample(ratings, affinity)
+
+
+@dataclass(frozen=True, eq=False)
+class EngineSample(Sample):
+    """Lists of several engines for the same queries, drawn by :func:`make_engines`.
+
+    Attributes
+    ----------
+    runs : tuple of Run
+        What each engine returned; its scores are on a scale of its own.
+    qrels : Qrels
+        The relevant documents of each query, best grade first.
+    ideal : Run
+        All documents in the right order.
+    bayes : Run
+        The posterior mean of each document's worth given what every engine thought of *all*
+        documents, unlisted ones too: no fusion of the lists can be expected to do better.
+    noise : (n_engines,) float64
+        Each engine's error.
+    """
+
+    runs: tuple[Run, ...]
+    qrels: Qrels
+    ideal: Run
+    bayes: Run
+    noise: FloatArray
+
+
+def make_engines(
+    n_queries: int = 50,
+    n_docs: int = 100,
+    n_engines: int = 5,
+    *,
+    list_length: int = 30,
+    n_relevant: int = 5,
+    n_grades: int = 3,
+    noise: tuple[float, float] = (0.5, 2.0),
+    random_state: Seed = None,
+) -> EngineSample:
+    """Draw the lists of several noisy search engines, for metasearch.
+
+    Each document of a query has a standard normal worth; the ``n_relevant`` best are relevant.
+    Engine e sees the worth plus normal noise of its own size and returns its first documents.
+
+    Parameters
+    ----------
+    n_queries, n_docs, n_engines : int
+        Documents are counted per query.
+    list_length : int, default=30
+        How many documents an engine returns for a query.
+    n_relevant : int, default=5
+        Relevant documents per query (1 for the one right page of the RankBoost paper).
+    n_grades : int, default=3
+        Grades 0 .. n_grades - 1; the relevant documents share the upper ones evenly.
+    noise : (low, high), default=(0.5, 2.0)
+        The engines' errors run evenly from the first to the second.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> sample = make_engines(10, 40, 3, list_length=15, random_state=0)
+    >>> sample.runs[0], sample.qrels
+    (Run('engine-0', 150 rows, 10 queries), Qrels(400 rows, 10 queries))
+    """
+    for name, number in (("n_queries", n_queries), ("n_docs", n_docs), ("n_engines", n_engines)):
+        need(number >= 1, name, number, "an integer >= 1")
+    need(1 <= list_length <= n_docs, "list_length", list_length, "in 1 .. n_docs")
+    need(1 <= n_relevant <= n_docs, "n_relevant", n_relevant, "in 1 .. n_docs")
+    need(n_grades >= 2, "n_grades", n_grades, "an integer >= 2")
+    need(min(noise) > 0, "noise", noise, "two numbers > 0")
+    rng = np.random.default_rng(random_state)
+    worth = rng.standard_normal((n_queries, n_docs))
+    spread = np.linspace(noise[0], noise[1], n_engines)
+    seen = worth + spread[:, None, None] * rng.standard_normal((n_engines, *worth.shape))
+    place = np.argsort(np.argsort(-worth, axis=1), axis=1)
+    grade = np.maximum(0, n_grades - 1 - place * (n_grades - 1) // n_relevant)
+    precision = spread**-2.0
+    posterior = np.tensordot(precision, seen, axes=1) / (1 + precision.sum())
+    scale, shift = np.exp(rng.standard_normal(n_engines)), 5 * rng.standard_normal(n_engines)
+    runs = tuple(
+        _full_run(shift[e] + scale[e] * seen[e], f"engine-{e}").top(list_length)
+        for e in range(n_engines)
+    )
+    ideal = _full_run(worth, "ideal")
+    qrels = Qrels(ideal.queries, ideal.docs, ideal.query, ideal.doc, grade=grade.ravel())
+    return EngineSample(runs, qrels, ideal, _full_run(posterior, "bayes"), spread)
+
+
+def _full_run(score: FloatArray, name: str) -> Run:
+    """A run with one row for each cell; documents of different queries are different."""
+    n_queries, n_docs = score.shape
+    width = len(str(max(n_docs - 1, 0)))
+    queries = np.array([f"q{q}" for q in range(n_queries)], dtype=object)
+    docs = np.array(
+        [f"q{q}-d{d:0{width}}" for q in range(n_queries) for d in range(n_docs)], object
+    )
+    query = np.repeat(np.arange(n_queries), n_docs)
+    return Run(queries, docs, query, np.arange(score.size), score=score.ravel(), name=name)

@@ -1,0 +1,1 @@
+"""Compiled sums over the pairs of a feedback that never build the pairs."""

@@ -1,0 +1,140 @@
+"""Sums of smooth losses over all pairs of graded rows, one query after the other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def pair_loss(difference, code):
+    """Loss and slope of one pair; code 0 is cross entropy, 1 is fidelity."""
+    small = math.exp(-abs(difference))
+    chance = 1.0 / (1.0 + small) if difference >= 0 else small / (1.0 + small)
+    wrong = small / (1.0 + small) if difference >= 0 else 1.0 / (1.0 + small)
+    if code == 0:
+        return max(-difference, 0.0) + math.log1p(small), -wrong
+    root = math.sqrt(chance)
+    return 1.0 - root, -0.5 * root * wrong
+
+
+@njit(cache=True, nogil=True)
+def odds_loss(upper, lower, code):
+    """The same from exp(score) of the two rows: no exponential for each pair."""
+    share = 1.0 / (upper + lower)
+    if code == 0:
+        return -math.log(upper * share), -lower * share
+    root = math.sqrt(upper * share)
+    return 1.0 - root, -0.5 * root * lower * share
+
+
+@njit(cache=True, nogil=True)
+def exp_scores(scores, odds):
+    """exp(score - middle) of each row; whether it stays far from overflow."""
+    low, high = np.min(scores), np.max(scores)
+    if high - low > 600.0:
+        return False
+    for i in range(len(scores)):
+        odds[i] = math.exp(scores[i] - 0.5 * (low + high))
+    return True
+
+
+@njit(cache=True, nogil=True)
+def place_discounts(order, weight, discount):
+    """The mean discount 1 / log2(place + 1) of the places that each row holds in this order.
+
+    A row of weight 2 holds two places; a fraction of a place counts as that fraction.
+    """
+    place = 0.0
+    for t in range(len(order)):
+        i = order[t]
+        stop = place + weight[i]
+        total, p = 0.0, place
+        while stop - p > 1e-12:
+            whole = math.floor(p + 1e-12)
+            part = min(stop, whole + 1.0) - p
+            total += part / math.log2(whole + 2.0)
+            p += part
+        discount[i] = total / weight[i]
+        place = stop
+
+
+@njit(cache=True, nogil=True)
+def pair_loss_sums(
+    scores, grade, weight, query_weight, ptr, first, last, gain, code, magnitude, slope
+):
+    """Weighted loss over all pairs of queries first .. last - 1.
+
+    scores, grade, weight  (n,) float64, rows query by query; weights > 0
+    query_weight           (n_queries,) float64
+    ptr                    (n_queries + 1,) int64
+    gain                   (n,) float64: pairs also weigh |delta NDCG|; empty: they do not
+    slope                  (n,) float64   increased by the derivative
+
+    Returns the sum of weighted losses and the sum of weights.
+    """
+    value, mass = 0.0, 0.0
+    for q in range(first, last):
+        start, stop = ptr[q], ptr[q + 1]
+        s, y, w = scores[start:stop], grade[start:stop], weight[start:stop]
+        by_ndcg = len(gain) > 0
+        discount = np.zeros(stop - start)
+        ideal = 1.0
+        g = gain[start:stop] if by_ndcg else discount
+        if by_ndcg:
+            place_discounts(np.argsort(-g, kind="mergesort"), w, discount)
+            ideal = np.sum(g * discount * w)
+            place_discounts(np.argsort(-s, kind="mergesort"), w, discount)
+        odds = np.empty(stop - start)
+        moderate = exp_scores(s, odds)
+        for i in range(stop - start):
+            for j in range(stop - start):
+                if y[i] <= y[j]:
+                    continue
+                each = query_weight[q] * w[i] * w[j]
+                if magnitude:
+                    each *= y[i] - y[j]
+                if by_ndcg:
+                    each *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
+                if moderate:
+                    loss, bend = odds_loss(odds[i], odds[j], code)
+                else:
+                    loss, bend = pair_loss(s[i] - s[j], code)
+                value += each * loss
+                mass += each
+                slope[start + i] += each * bend
+                slope[start + j] -= each * bend
+    return value, mass
+
+
+@njit(cache=True, nogil=True)
+def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last, code, magnitude):
+    """Sums of weighted |slope| over pairs of queries first .. last - 1, by which row is hit.
+
+    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as above
+
+    Returns the sum over pairs whose upper row alone is hit, and over those whose lower row is.
+    """
+    right, wrong = 0.0, 0.0
+    for q in range(first, last):
+        start, stop = ptr[q], ptr[q + 1]
+        odds = np.empty(stop - start)
+        moderate = exp_scores(scores[start:stop], odds)
+        for i in range(start, stop):
+            for j in range(start, stop):
+                if hit[i] == hit[j] or grade[i] <= grade[j]:
+                    continue
+                each = query_weight[q] * weight[i] * weight[j]
+                if magnitude:
+                    each *= grade[i] - grade[j]
+                if moderate:
+                    _, bend = odds_loss(odds[i - start], odds[j - start], code)
+                else:
+                    _, bend = pair_loss(scores[i] - scores[j], code)
+                if hit[i]:
+                    right -= each * bend
+                else:
+                    wrong -= each * bend
+    return right, wrong

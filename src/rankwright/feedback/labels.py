@@ -1,0 +1,70 @@
+"""Grades are numbers; those of a stream are declared once, at the first call, then looked up."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import FloatArray
+from rankwright.exceptions import DataError
+
+
+def as_grades(values: Any, name: str) -> FloatArray:
+    """The values as numbers, or an error that shows the first that is none.
+
+    >>> as_grades([2, "1", 0.5], "y")
+    array([2. , 1. , 0.5])
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name} holds {_first_word(values)}: grades are numbers, the higher the better. Give "
+            "each word its number, for instance with {'bad': 0, 'good': 1}."
+        ) from None
+
+
+def _first_word(values: Any) -> str:
+    """The first entry that is no number, as text."""
+    for value in np.asarray(values, dtype=object).ravel().tolist():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return repr(value)
+    return "rows of different length"
+
+
+def as_classes(classes: Any) -> FloatArray:
+    """Declared grades, checked: ascending, each once."""
+    values = as_grades(list(classes), "classes")
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise DataError(f"classes={classes!r}: give the grades of the stream, finite numbers.")
+    return np.unique(values)
+
+
+def check_same_classes(known: FloatArray, classes: Any) -> None:
+    """Refuse other grades than those of the first call; None declares nothing."""
+    if classes is not None and not np.array_equal(np.unique(classes), known):
+        raise DataError(
+            f"classes={np.unique(classes).tolist()} differ from those of the first call, "
+            f"{known.tolist()}. Grades are declared once; fit() begins anew."
+        )
+
+
+def codes_of(classes: FloatArray, values: FloatArray) -> NDArray[np.int64]:
+    """The place of each grade among the declared ones."""
+    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    odd = np.flatnonzero(classes[codes] != values)
+    if len(odd):
+        refuse_grade(classes, values[odd[0]])
+    return codes.astype(np.int64)
+
+
+def refuse_grade(classes: FloatArray, value: float) -> NoReturn:
+    """Say which grade was not declared, and how to declare it."""
+    raise DataError(
+        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare every grade of "
+        "the stream at the first call: partial_fit(X, y, classes=[...])."
+    )

@@ -1,0 +1,141 @@
+"""Scores of different engines made comparable, list by list.
+
+Each rule works on the list of one run for one query, on its own, and keeps the order of the list. A
+list whose scores are all equal (or that has one document) counts all its documents as its best
+where there is a scale from worst to best: ``minmax`` and ``max`` give them 1, ``sum`` equal
+shares, ``zscore`` 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import FloatArray
+from rankwright.data.runs import Run
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.fusion.pool import Pool
+
+
+def minmax(pool: Pool) -> FloatArray:
+    """From 0 for the last to 1 for the first: (s - min) / (max - min)."""
+    score = _moderate(pool)
+    low, high = pool.lowest(score), pool.highest(score)
+    return _share(score - low[pool.query], (high - low)[pool.query], 1.0)
+
+
+def by_max(pool: Pool) -> FloatArray:
+    """Divided by the highest score, which keeps the engine's zero: s / max, for scores >= 0."""
+    low = pool.lowest(pool.score)
+    if np.nanmin(low, initial=0.0) < 0:
+        query, run = np.argwhere(low < 0)[0]
+        raise DataError(
+            f"norm='max' divides by the highest score and needs scores >= 0; run "
+            f"{pool.names[run]!r}, query {pool.queries[query]} has {low[query, run]:g}. "
+            "Use norm='minmax'."
+        )
+    return _share(pool.score, pool.highest(pool.score)[pool.query], 1.0)
+
+
+def by_sum(pool: Pool) -> FloatArray:
+    """Shifted so that the last is 0, then divided so that the list adds up to 1."""
+    score = _moderate(pool)
+    above = score - pool.lowest(score)[pool.query]
+    length = pool.total(pool.listed)[pool.query]
+    equal = np.divide(1.0, length, out=np.full_like(length, np.nan), where=pool.listed)
+    return _share(above, pool.total(above)[pool.query], equal)
+
+
+def zscore(pool: Pool) -> FloatArray:
+    """Mean 0 and variance 1 within each list."""
+    score = _moderate(pool)
+    length = np.maximum(pool.total(pool.listed), 1)
+    centred = score - (pool.total(score) / length)[pool.query]
+    spread = np.sqrt(pool.total(centred**2) / length)
+    # Rounding leaves a spread of some 1e-16 where all scores are equal.
+    constant = pool.highest(score) <= pool.lowest(score)
+    return _share(centred, np.where(constant, 0.0, spread)[pool.query], 0.0)
+
+
+def by_rank(pool: Pool) -> FloatArray:
+    """From 1 for the first down in equal steps to 1/n for the last: 1 - (place - 1) / n."""
+    length = np.maximum(pool.total(pool.listed), 1)[pool.query]
+    return 1 - (pool.rank - 1) / length
+
+
+def borda(pool: Pool) -> FloatArray:
+    """Borda points over the number of candidates; documents not listed get the mean left over."""
+    candidates = np.diff(pool.ptr)[pool.query][:, None]
+    return 1 - (pool.full_rank - 1) / candidates
+
+
+def as_given(pool: Pool) -> FloatArray:
+    """The scores themselves."""
+    return pool.score
+
+
+NORMS: dict[str, Callable[[Pool], FloatArray]] = {
+    "minmax": minmax,
+    "max": by_max,
+    "sum": by_sum,
+    "zscore": zscore,
+    "rank": by_rank,
+    "borda": borda,
+    "none": as_given,
+}
+
+
+def normalized(pool: Pool, norm: str) -> FloatArray:
+    """(n_rows, n_runs) normalised scores of a pool, NaN where a run does not list the document."""
+    if norm not in NORMS:
+        raise ParameterError(f"norm={norm!r}: norm must be one of {', '.join(NORMS)}.")
+    return NORMS[norm](pool)
+
+
+def normalize(run: Run, norm: str = "minmax") -> Run:
+    """The same run with the scores of each query normalised.
+
+    Parameters
+    ----------
+    run : Run
+    norm : {"minmax", "max", "sum", "zscore", "rank", "borda", "none"}
+        ``minmax``: from 0 to 1. ``max``: divided by the highest (scores >= 0). ``sum``: from 0,
+        adding up to 1. ``zscore``: mean 0, variance 1. ``rank``: equal steps from 1 down to 1/n.
+        ``borda``: the same for a single run; among several it counts all candidates.
+
+    Examples
+    --------
+    >>> run = Run.from_dict({"q1": {"a": 12.0, "b": 9.0, "c": 8.0}})
+    >>> normalize(run, "minmax").to_dict()
+    {'q1': {'a': 1.0, 'b': 0.25, 'c': 0.0}}
+    """
+    pool = Pool.of([run])
+    values = normalized(pool, norm)[:, 0]
+    order = np.lexsort((_text_order(run.docs)[run.doc], _text_order(run.queries)[run.query]))
+    score = np.empty(len(run))
+    score[order] = values
+    return replace(run, score=score)
+
+
+def _text_order(ids: NDArray[np.generic]) -> NDArray[np.int64]:
+    """The place of each id among all of them sorted as text, as a pool sorts them."""
+    texts = [str(key) for key in ids.tolist()]
+    place = np.empty(len(texts), dtype=np.int64)
+    place[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return place
+
+
+def _moderate(pool: Pool) -> FloatArray:
+    """Scores times a power of two for each list, to lie in -1 .. 1: sums cannot overflow."""
+    _, exponent = np.frexp(np.nan_to_num(pool.highest(np.abs(pool.score))))
+    scaled: FloatArray = np.ldexp(pool.score, -exponent[pool.query])
+    return scaled
+
+
+def _share(part: FloatArray, whole: FloatArray, otherwise: float | FloatArray) -> FloatArray:
+    """``part / whole``, and ``otherwise`` where the whole is 0; NaN stays NaN."""
+    fallback = np.where(np.isnan(part), np.nan, otherwise)
+    return np.divide(part, whole, out=fallback, where=(whole > 0))

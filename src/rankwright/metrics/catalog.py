@@ -1,0 +1,184 @@
+"""Every measure there is: its function, parameters, direction, and what other tools call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankwright.metrics import binary, graded, ordinal, pairwise
+from rankwright.metrics import pairwise as differences
+from rankwright.metrics.ranked_lists import RankedLists
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter of a measure may be, in words, and how text is turned into its value."""
+
+    words: str
+    read: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One measure.
+
+    cutoff : "optional", "required" or "none"
+    grades : "any", "gain" (>= 0, small enough for its gain) or "stop" (0 .. max)
+    reads : "order" (scores may be infinite), "scores" or "predictions" (their size counts)
+    empty : what a query that does not count has not got
+    """
+
+    name: str
+    words: str
+    function: Callable[..., Any]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    cutoff: str = "none"
+    higher_is_better: bool = True
+    grades: str = "any"
+    reads: str = "order"
+    empty: str = "no relevant item"
+
+    def compute(self, lists: RankedLists, cutoff: int | None, params: Mapping[str, Any]) -> Any:
+        """Value and "is defined" for each row."""
+        extra = {} if self.cutoff == "none" else {"cutoff": cutoff}
+        return self.function(lists, **extra, **params)
+
+
+def _choice(*words: str) -> Parameter:
+    def read(value: Any) -> str:
+        text = str(value).lower()
+        if text not in words:
+            raise ValueError
+        return text
+
+    return Parameter(" or ".join(words), read)
+
+
+def _number(words: str, fits: Callable[[float], bool]) -> Parameter:
+    def read(value: Any) -> float | int:
+        number = float(value)
+        if not fits(number):
+            raise ValueError
+        return int(number) if number.is_integer() else number
+
+    return Parameter(words, read)
+
+
+def _read_rel(value: Any) -> float | int | str:
+    return "max" if str(value).lower() == "max" else _FINITE.read(value)
+
+
+_FINITE = _number("a finite number", lambda x: abs(x) < float("inf"))
+_REL = {"rel": Parameter("a grade, or max", _read_rel)}
+_POWER = {"n": _number("1 or 2", lambda x: x in (1, 2))}
+_EPS = {"eps": _number("a number >= 0", lambda x: 0 <= x < float("inf"))}
+_CAP = {"cap": _number("a number >= 1", lambda x: x >= 1)}
+_P = {"p": _number("a number above 0 and below 1", lambda x: 0 < x < 1)}
+_MAX = {"max": _number("a number above 0, at most 30", lambda x: 0 < x <= 30)}
+_GAIN = {"gain": _choice("exp", "linear"), "discount": _choice("log2", "letor3")}
+_OVER = {"over": _choice("all", "cutoff"), "steps": _choice("item", "threshold")}
+EMPTY = _choice("skip", "zero", "one")
+
+_REL_1, _REL_MAX = {"rel": 1}, {"rel": "max"}
+_N_1 = {"n": 1}
+_COST: dict[str, Any] = {"higher_is_better": False, "reads": "scores", "empty": "no pair"}
+_PAIRS: dict[str, Any] = {"empty": "no pair of different grade"}
+
+_DEFINITIONS = [
+    Definition(
+        "NDCG", "discounted gain over the best possible", graded.ndcg, _GAIN,
+        {"gain": "exp", "discount": "log2"}, "optional", grades="gain",
+    ),
+    Definition(
+        "ERR", "expected reciprocal rank", graded.err, _MAX, {"max": 4}, "optional", grades="stop"
+    ),
+    Definition(
+        "AP", "average precision", binary.average_precision, _REL | _OVER,
+        {"rel": 1, "over": "all", "steps": "item"}, "optional",
+    ),
+    Definition(
+        "P", "precision", binary.precision, _REL | {"over": _choice("cutoff", "list")},
+        {"rel": 1, "over": "cutoff"}, "required",
+    ),
+    Definition("R", "recall", binary.recall, _REL, _REL_1, "required"),
+    Definition("RR", "reciprocal rank", binary.reciprocal_rank, _REL, _REL_1, "optional"),
+    Definition(
+        "RBP", "rank-biased precision", binary.rank_biased_precision, _REL | _P,
+        {"rel": 1, "p": 0.8}, "optional",
+    ),
+    Definition(
+        "AUC", "area under the ROC curve", binary.auc, _REL, _REL_1,
+        empty="no pair of a relevant and another item",
+    ),
+    Definition("PROT", "1 / place of the first top item", binary.reciprocal_rank, _REL, _REL_MAX),
+    Definition("Coverage", "precision at the last top item", binary.coverage, _REL, _REL_MAX),
+    Definition("Top", "a relevant item among the first", binary.top, _REL, _REL_1, "required"),
+    Definition(
+        "AverageRank", "mean place of the relevant items", binary.average_rank, _REL | _CAP,
+        {"rel": 1, "cap": float("inf")}, higher_is_better=False,
+    ),
+    Definition(
+        "Disagreement", "share of wrong pairs, ties half", pairwise.disagreement,
+        higher_is_better=False, **_PAIRS,
+    ),
+    Definition(
+        "Misranked", "share of pairs not in order, ties full", pairwise.misranked,
+        higher_is_better=False, **_PAIRS,
+    ),
+    Definition("KendallTau", "Kendall's tau-b", pairwise.kendall_tau, **_PAIRS),
+    Definition("Spearman", "Spearman's rho", pairwise.spearman, **_PAIRS),
+    Definition("HR", "hinge rank cost", differences.hinge_rank, _POWER, _N_1, **_COST),
+    Definition("MP", "magnitude-preserving cost", differences.magnitude, _POWER, _N_1, **_COST),
+    Definition("HMP", "hinge magnitude cost", differences.hinge_magnitude, _POWER, _N_1, **_COST),
+    Definition(
+        "SVR", "cost outside a tube", differences.tube, _POWER | _EPS, {"n": 1, "eps": 0.1}, **_COST
+    ),
+    Definition(
+        "MSD", "mean square difference", differences.mean_square_difference,
+        **_COST | {"reads": "predictions"},
+    ),
+    Definition(
+        "M1D", "mean 1-norm difference", differences.mean_1_difference,
+        **_COST | {"reads": "predictions"},
+    ),
+    Definition(
+        "RankLoss", "mean distance of grades", ordinal.rank_loss,
+        higher_is_better=False, reads="predictions", empty="no item",
+    ),
+]  # fmt: skip
+
+CATALOGUE: dict[str, Definition] = {d.name: d for d in _DEFINITIONS}
+
+# Lower-case names in ranx, trec_eval, RankLib, XGBoost, LightGBM, ir_measures, scikit-learn. Names
+# only one tool uses carry its gain; "ndcg" means different gains to each and takes ours, or like=.
+SPELLINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name.lower(): (name, {}) for name in CATALOGUE},
+    "ndcg_burges": ("NDCG", {"gain": "exp"}),
+    "ndcg_cut": ("NDCG", {"gain": "linear"}),
+    "ndcg_score": ("NDCG", {"gain": "linear"}),
+    "map": ("AP", {}),
+    "map_cut": ("AP", {}),
+    "mean_average_precision": ("AP", {}),
+    "average_precision": ("AP", {}),
+    "pre": ("P", {}),
+    "prec": ("P", {}),
+    "precision": ("P", {}),
+    "recall": ("R", {}),
+    "mrr": ("RR", {}),
+    "recip_rank": ("RR", {}),
+    "reciprocal_rank": ("RR", {}),
+    "success": ("Top", {}),
+    "hit_rate": ("Top", {}),
+    "hitrate": ("Top", {}),
+    "hit": ("Top", {}),
+    "roc_auc": ("AUC", {}),
+    "kendall": ("KendallTau", {}),
+    "tau": ("KendallTau", {}),
+    "spearmanr": ("Spearman", {}),
+    "rank_loss": ("RankLoss", {}),
+    "mae": ("RankLoss", {}),
+    "average_rank": ("AverageRank", {}),
+    "kendall_tau": ("KendallTau", {}),
+}

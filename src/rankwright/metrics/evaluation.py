@@ -1,0 +1,379 @@
+"""Scores and judgements in, :class:`Scores` out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError
+from rankwright.metrics.conventions import Conventions
+from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.ranked_lists import ranked_lists
+from rankwright.metrics.tables import Cell, Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Mapping[str, float]):
+    """Values of some measures on some queries.
+
+    It is a mapping from the name of a measure to its mean over queries.
+
+    Attributes
+    ----------
+    measures : tuple of Measure
+    query_ids : (n_queries,) array
+        Ids of the queries, in order of first appearance.
+    matrix : (n_measures, n_queries) float64
+        NaN marks a query that was left out, because it has nothing to measure.
+    query_weight : (n_queries,) float64 or None
+    conventions : dict of str
+        In words: ties, empty queries, gain, discount, what counts as relevant.
+
+    Examples
+    --------
+    >>> from rankwright import evaluate
+    >>> scores = evaluate([3, 2, 1, 9], [1, 0, 1, 0], qid=["a", "a", "a", "b"], measures="AP")
+    >>> round(scores["AP"], 4), scores.n_skipped("AP"), scores.query_ids.tolist()
+    (0.8333, 1, ['a', 'b'])
+    >>> scores.per_query("AP"), scores.per_query("AP", skipped=0.0)
+    (array([0.83333333,        nan]), array([0.83333333, 0.        ]))
+    """
+
+    measures: tuple[Measure, ...]
+    query_ids: NDArray[Any]
+    matrix: FloatArray
+    query_weight: FloatArray | None = None
+    conventions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for array in (self.query_ids, self.matrix, self.query_weight):
+            if array is not None:
+                array.setflags(write=False)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.query_ids)
+
+    def __getitem__(self, measure: str | Measure) -> float:
+        """The (weighted) mean over the queries that count."""
+        mean = self._mean(self._number(measure))
+        if mean is None:
+            asked = Measure.parse(measure)
+            raise DataError(
+                f"{asked} has no mean: none of the {self.n_queries} queries counts "
+                f"({asked.definition.empty}, or no weight). Evaluate with empty='zero' or 'one'."
+            )
+        return mean
+
+    def __contains__(self, measure: object) -> bool:
+        try:
+            return isinstance(measure, str | Measure) and Measure.parse(measure) in self.measures
+        except MeasureError:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(measure) for measure in self.measures)
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
+    def per_query(self, measure: str | Measure, *, skipped: float = np.nan) -> FloatArray:
+        """The value of each query, in the order of ``query_ids``; ``skipped`` if left out."""
+        values: FloatArray = self.matrix[self._number(measure)]
+        if np.isnan(skipped):
+            return values
+        return np.where(np.isnan(values), skipped, values)
+
+    def n_skipped(self, measure: str | Measure) -> int:
+        """How many queries were left out because they have nothing to measure."""
+        return int(np.isnan(self.matrix[self._number(measure)]).sum())
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Means by name; None where there is none."""
+        return {str(m): self._mean(number) for number, m in enumerate(self.measures)}
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A row for each query, a column for each measure, in any library narwhals knows.
+
+        ``backend`` is "pandas", "polars", "pyarrow", "modin" or "cudf".
+        """
+        import narwhals as nw
+
+        columns: dict[str, Any] = {"query_id": self.query_ids.tolist()}
+        columns |= {str(m): self.matrix[i] for i, m in enumerate(self.measures)}
+        return nw.to_native(nw.from_dict(columns, backend=cast("Any", backend)))
+
+    def table(self) -> Table:
+        """Means, number of queries, and the conventions as notes."""
+        rows = []
+        for number, measure in enumerate(self.measures):
+            mean = self._mean(number)
+            text = "-" if mean is None else f"{mean:.4f}"
+            counts = (str(self.n_queries), str(self.n_skipped(measure)))
+            rows.append(tuple(Cell(cell) for cell in (str(measure), text, *counts)))
+        words = "; ".join(f"{key}: {value}" for key, value in self.conventions.items())
+        return Table(
+            ("measure", "mean", "queries", "skipped"),
+            tuple(rows),
+            (words,) if words else (),
+        )
+
+    def __repr__(self) -> str:
+        return self.table().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
+
+    def _number(self, measure: str | Measure) -> int:
+        asked = Measure.parse(measure)
+        if asked not in self.measures:
+            raise KeyError(f"{asked} was not evaluated; there are {', '.join(self)}")
+        return self.measures.index(asked)
+
+    def _mean(self, number: int) -> float | None:
+        values = self.matrix[number]
+        counts = ~np.isnan(values)
+        weights = counts if self.query_weight is None else self.query_weight * counts
+        total = float(weights.sum())
+        if total == 0:
+            return None
+        return float(np.where(counts, values, 0.0) @ weights / total)
+
+
+def evaluate(
+    scores: Any,
+    y: Any,
+    qid: Any = None,
+    measures: str | Measure | Iterable[str | Measure] = ("NDCG@10", "AP"),
+    *,
+    ties: str | None = None,
+    empty: str | None = None,
+    like: str | None = None,
+    predictions: Any = None,
+    query_weight: Any = None,
+    docid: Any = None,
+) -> Scores:
+    """Measure how well scores order the items of each query.
+
+    Parameters
+    ----------
+    scores : (n_items,) array
+        Higher means earlier in the list; NaN is refused. -inf marks an item that was never
+        retrieved: it counts among the relevant ones but stands in no list (NDCG, ERR, AP, P, R,
+        RR, RBP, Top); measures on pairs and places see it tied at the end.
+    y : (n_items,) array
+        Grades, ratings or 0/1.
+    qid : (n_items,) array, optional
+        The query of each item, any type, any order; None is one single list.
+    measures : str, Measure, or several
+        Such as ``["NDCG@10", "AP(rel=2)"]``; see :class:`Measure`.
+    ties : {"expected", "stable", "worst", "best", "docid"}, optional
+        What tied scores stand for. The default, "expected", is the exact mean over all orders of
+        tied items. "stable" keeps the order given; "worst" and "best" put the lowest or highest
+        grade first; "docid" orders by descending document id.
+    empty : {"skip", "zero", "one"}, optional
+        A query without a relevant item (or without a pair, for measures on pairs) is left out of
+        the mean and counted ("skip", the default), or counts 0 or 1.
+    like : {"trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"}, optional
+        Take gain, discount, ties and the rule for empty queries from this tool. Parameters written
+        in a measure, ``ties`` and ``empty`` still win.
+    predictions : (n_items,) array, optional
+        Predictions in the units of y, for RankLoss, MSD and M1D; the scores when None.
+    query_weight : (n_queries,) array, optional
+        The weight of each query in the mean, in order of first appearance in ``qid``.
+    docid : (n_items,) array, optional
+        Document ids, for ``ties="docid"`` and ``like="trec_eval"``.
+
+    Returns
+    -------
+    Scores
+        ``scores["NDCG@10"]`` is the mean, ``scores.per_query("NDCG@10")`` the values.
+
+    Warns
+    -----
+    DegenerateDataWarning
+        When no query at all has anything to measure.
+
+    Examples
+    --------
+    >>> scores = evaluate([3, 2, 1, 5, 5], [0, 1, 2, 1, 0], qid=[7, 7, 7, 8, 8],
+    ...                   measures=["NDCG@2", "RR"])
+    >>> scores
+    measure    mean  queries  skipped
+    NDCG@2   0.4946        2        0
+    RR       0.6250        2        0
+    ties: expectation over random order; empty queries: left out and counted; gain: 2^grade
+    - 1; discount: log2; rel: 1
+    >>> scores.per_query("RR")
+    array([0.5 , 0.75])
+    """
+    asked = parse_measures(measures)
+    conventions = Conventions.choose(like, ties, empty)
+    columns = _columns(scores, y, predictions, conventions)
+    queries = Queries.from_ids(qid, len(columns["grades"]))
+    weights = _query_weights(query_weight, queries)
+    for measure in asked:
+        _check_range(measure, conventions.parameters(measure), columns)
+    key = _tie_key(conventions.ties, docid, queries.n_items)
+    values = _compute(asked, columns, queries, conventions, key)
+    result = Scores(tuple(asked), queries.ids, values, weights, conventions.describe(asked))
+    _warn_if_nothing(result)
+    return result
+
+
+def _compute(
+    measures: list[Measure],
+    columns: dict[str, NDArray[Any]],
+    queries: Queries,
+    conventions: Conventions,
+    tie_key: NDArray[Any] | None,
+) -> FloatArray:
+    """(n_measures, n_queries) values; NaN where a query is left out."""
+    fill = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+    values = np.full((len(measures), queries.n_queries), np.nan)
+    params = [conventions.parameters(measure) for measure in measures]
+    empty = [fill[p.pop("empty")] for p in params]
+    others = {name: columns[name] for name in columns if name not in ("scores", "grades")}
+    rule = "key" if tie_key is not None else conventions.ties
+    for lists in ranked_lists(
+        columns["scores"], columns["grades"], queries, ties=rule, tie_key=tie_key, others=others
+    ):
+        for number, measure in enumerate(measures):
+            value, defined = measure.definition.compute(lists, measure.cutoff, params[number])
+            values[number, lists.query] = np.where(defined, value, empty[number])
+    return values
+
+
+def _columns(
+    scores: Any, y: Any, predictions: Any, conventions: Conventions
+) -> dict[str, NDArray[Any]]:
+    columns = {"scores": _column("scores", scores), "grades": _column("y", y)}
+    if predictions is not None:
+        columns["predictions"] = _column("predictions", predictions)
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{n} {name}" for name, n in lengths.items())
+        raise DataError(f"evaluate: {found}: one of each is needed per item.")
+    if lengths["grades"] == 0:
+        raise DataError("evaluate: there are no items. At least one score is needed.")
+    if np.isinf(columns["grades"]).any():
+        raise DataError(f"y is infinite in row {_first(np.isinf(columns['grades']))}.")
+    if conventions.single:
+        columns["scores"] = columns["scores"].astype(np.float32)
+    if conventions.clip and columns["grades"].min() < 0:
+        columns["grades"] = np.maximum(columns["grades"], 0)
+    return columns
+
+
+def _column(name: str, values: Any) -> NDArray[Any]:
+    """A one-dimensional array of real numbers without NaN; integers and float32 stay such."""
+    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} has {array.ndim} axes {array.shape}: give one number per item.")
+    if array.dtype.kind not in "fiub":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"{name} holds {array.dtype} values: numbers are needed.") from None
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise DataError(
+            f"{name} is NaN in row {_first(np.isnan(array))}: every item needs a number. "
+            "Leave out items that are not judged; give items that are not ranked the lowest score."
+        )
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and len(array):
+        largest = max(abs(int(array.max())), abs(int(array.min())))
+        if largest > 2**53:
+            raise DataError(
+                f"{name} holds the integer {largest}, beyond 2^53: such numbers cannot be told "
+                "apart as float64. Give ranks or smaller numbers."
+            )
+    return array
+
+
+def _check_range(
+    measure: Measure, params: dict[str, Any], columns: dict[str, NDArray[Any]]
+) -> None:
+    """Refuse grades and scores that this measure cannot use."""
+    grades, definition = columns["grades"], measure.definition
+    if definition.grades != "any" and grades.min() < 0:
+        row = int(np.argmin(grades))
+        raise DataError(
+            f"{measure}: y is {grades[row]} in row {row}: its gains need grades >= 0. "
+            "Shift the grades, or use a measure on pairs such as Disagreement."
+        )
+    row = int(np.argmax(grades))
+    if definition.grades == "gain" and params["gain"] == "exp" and grades[row] > 30:
+        raise DataError(
+            f"{measure}: y is {grades[row]} in row {row}: 2^grade - 1 needs grades up to 30. "
+            f"Write {measure(gain='linear')} to take the grades themselves as gains."
+        )
+    if definition.grades == "stop" and grades[row] > params["max"]:
+        best = int(np.ceil(grades[row]))
+        advice = f"Write {measure(max=best)}." if best <= 30 else "Map the grades to 0 .. 30."
+        raise DataError(
+            f"{measure}: y is {grades[row]} in row {row}, above the highest grade "
+            f"max={params['max']}. {advice}"
+        )
+    if definition.reads != "order":
+        name = definition.reads if definition.reads in columns else "scores"
+        infinite = np.isinf(columns[name])
+        if infinite.any():
+            raise DataError(
+                f"{measure}: {name} is infinite in row {_first(infinite)}; this measure needs "
+                "finite numbers."
+            )
+
+
+def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
+    if query_weight is None:
+        return None
+    weights = np.array(query_weight, dtype=np.float64)
+    if weights.shape != (queries.n_queries,):
+        raise DataError(
+            f"query_weight has shape {weights.shape}: one weight per query is needed, "
+            f"({queries.n_queries},), in order of first appearance in qid."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        bad = _first(~(np.isfinite(weights) & (weights >= 0)))
+        raise DataError(f"query_weight[{bad}] is {weights[bad]}: weights are finite and >= 0.")
+    return weights
+
+
+def _tie_key(ties: str, docid: Any, n_items: int) -> NDArray[Any] | None:
+    """A number per item that is smaller for a document id later in the alphabet."""
+    if ties != "docid":
+        return None
+    if docid is None:
+        raise DataError(
+            "ties are to be broken by document id, and docid is None. Give docid=, or another rule "
+            "such as ties='stable'."
+        )
+    ids = np.asarray(docid).astype(str)
+    if ids.shape != (n_items,):
+        raise DataError(f"docid has shape {ids.shape}: one id per item is needed, ({n_items},).")
+    return -np.unique(ids, return_inverse=True)[1].reshape(-1)
+
+
+def _warn_if_nothing(result: Scores) -> None:
+    nothing = [m for m in result.measures if result.n_skipped(m) == result.n_queries]
+    if nothing:
+        names = ", ".join(map(str, nothing))
+        warnings.warn(
+            f"{names}: none of the {result.n_queries} queries has anything to measure "
+            f"({nothing[0].definition.empty}); there is no mean. empty='zero' or 'one' gives one.",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )
+
+
+def _first(mask: NDArray[np.bool_]) -> int:
+    return int(np.argmax(mask))

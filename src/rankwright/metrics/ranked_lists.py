@@ -1,0 +1,284 @@
+"""Queries as rows of a matrix, sorted once for all measures, with what is needed about ties.
+
+Measures work on :class:`RankedLists`: a block of queries of similar size, each a row sorted from
+the best score to the worst and filled up with NaN. A block fits in the processor's cache; one block
+after the other keeps memory bounded whatever the number of queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.data.queries import Queries
+
+BLOCK_CELLS = 1 << 16  # half a megabyte a matrix: several of them stay in the second-level cache
+
+
+def group_begins(ordered: NDArray[Any]) -> BoolArray:
+    """Where a new group of equal values begins in sorted rows (NaN never equals NaN)."""
+    begins = np.ones(ordered.shape, np.bool_)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+    return begins
+
+
+@dataclass(frozen=True, eq=False)
+class TieGroups:
+    """Which places of each row share one score; every array has the shape of the block.
+
+    number : the group of each place, counted through the whole block
+    first : the place (0-based) at which its group begins
+    size : how many items the group holds
+    """
+
+    number: IntArray
+    first: IntArray
+    size: IntArray
+
+    @classmethod
+    def of(cls, begins: BoolArray) -> TieGroups:
+        """Groups from the marks "a new group begins here" (always true in the first column)."""
+        number = np.cumsum(begins.reshape(-1)) - 1
+        start = np.flatnonzero(begins)
+        size = np.diff(start, append=begins.size)
+        shape = begins.shape
+        number = number.reshape(shape)
+        return cls(number, (start % shape[1])[number], size[number])
+
+    @classmethod
+    def of_sorted(cls, ordered: NDArray[Any]) -> TieGroups:
+        """Groups of equal values in sorted rows."""
+        return cls.of(group_begins(ordered))
+
+    def sum(self, values: NDArray[Any]) -> FloatArray:
+        """The sum over its group, at every place."""
+        weights = values.reshape(-1).astype(np.float64, copy=False)
+        totals: NDArray[Any] = np.bincount(self.number.reshape(-1), weights=weights)
+        return totals[self.number]
+
+
+@dataclass(frozen=True, eq=False)
+class RankedLists:
+    """A block of queries, one per row, each sorted from the best score to the worst.
+
+    Attributes
+    ----------
+    query : (n_rows,) int64
+        Which query each row is.
+    sizes : (n_rows,) int64
+        How many items it has; places from there on hold NaN.
+    scores, grades : (n_rows, width) float64
+        In the order of the scores.
+    others : dict of (n_rows, width) float64
+        Further columns in the same order: "predictions", "weight".
+    ties : TieGroups or None
+        The groups to average over; None where no scores tie, or a rule has broken the ties.
+    """
+
+    query: IntArray
+    sizes: IntArray
+    scores: FloatArray
+    grades: FloatArray
+    others: Mapping[str, FloatArray] = field(default_factory=dict)
+    ties: TieGroups | None = None
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def width(self) -> int:
+        return int(self.grades.shape[1])
+
+    @property
+    def predictions(self) -> FloatArray:
+        """Predictions in the units of the grades; the scores where none were given."""
+        return self.others.get("predictions", self.scores)
+
+    @cached_property
+    def inside(self) -> BoolArray | None:
+        """Which places are items and not filling; None when all are."""
+        if self.sizes.min(initial=self.width) == self.width:
+            return None
+        return np.arange(self.width) < self.sizes[:, None]
+
+    @cached_property
+    def _unlisted(self) -> BoolArray | None:
+        """Which places hold items that were never retrieved (score -inf); None when none do."""
+        mask = np.isneginf(self.scores)
+        return mask if mask.any() else None
+
+    @property
+    def all_found(self) -> bool:
+        return self._unlisted is None
+
+    def found(self, values: FloatArray) -> FloatArray:
+        """What each place gives a reader of the list: nothing for items never retrieved."""
+        return values if self._unlisted is None else np.where(self._unlisted, 0.0, values)
+
+    @cached_property
+    def place(self) -> FloatArray:
+        """1, 2, 3, ... along a row."""
+        return np.arange(1.0, self.width + 1.0)
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The value ``make()`` gave the first time it was asked for under this key."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def expected(self, values: FloatArray) -> FloatArray:
+        """What stands at each place on average, when ties are put in random order."""
+        if self.ties is None:
+            return values
+        return self.ties.sum(values) / self.ties.size
+
+    @cached_property
+    def score_ties(self) -> TieGroups:
+        """The groups of equal scores, whatever the tie rule."""
+        return self.ties or TieGroups.of_sorted(self.scores)
+
+    @cached_property
+    def _small_integers(self) -> bool:
+        low, high = np.fmin.reduce(self.grades, axis=None), np.fmax.reduce(self.grades, axis=None)
+        if not (low >= 0 and high < 64):
+            return False
+        whole = np.trunc(self.grades)
+        return bool(np.all((whole == self.grades) | np.isnan(whole)))
+
+    @cached_property
+    def grade_codes(self) -> IntArray:
+        """Grades as integers that order them, -1 for filling: small ones stay what they are."""
+        if self._small_integers:
+            return np.where(np.isnan(self.grades), -1, self.grades).astype(np.int64)
+        order = np.argsort(self.grades, axis=1)
+        begins = group_begins(np.take_along_axis(self.grades, order, axis=1))
+        codes = np.empty(order.shape, np.int64)
+        np.put_along_axis(codes, order, np.cumsum(begins, axis=1) - 1, axis=1)
+        if self.inside is not None:
+            codes[~self.inside] = -1
+        return codes
+
+    def rows(self, index: NDArray[Any], ties: TieGroups | None) -> RankedLists:
+        """Some of the rows, without what was kept."""
+        return RankedLists(
+            self.query[index],
+            self.sizes[index],
+            self.scores[index],
+            self.grades[index],
+            {name: values[index] for name, values in self.others.items()},
+            ties,
+        )
+
+
+def ranked_lists(
+    scores: FloatArray,
+    grades: FloatArray,
+    queries: Queries,
+    *,
+    ties: str = "expected",
+    tie_key: NDArray[Any] | None = None,
+    others: Mapping[str, NDArray[Any]] | None = None,
+) -> Iterator[RankedLists]:
+    """Sort every query by score, block by block.
+
+    Under ``ties="expected"`` a block either has no tied scores or says where they are; under
+    "stable" (the order given), "best", "worst" and "key" (ascending ``tie_key``) ties are broken.
+    """
+    columns = {"scores": scores, "grades": grades, **(others or {})}
+    if tie_key is not None:
+        columns["tie_key"] = tie_key
+    for query in _blocks(queries):
+        rows = _rows(queries, query)
+        cut = {name: _cut(column, rows) for name, column in columns.items()}
+        yield from _split(_sort(query, queries.sizes[query], cut, ties), ties)
+
+
+def _blocks(queries: Queries) -> Iterator[IntArray]:
+    """Queries of similar size together, so that little is filled up."""
+    by_size = np.argsort(queries.sizes, kind="stable")
+    by_size = by_size[np.searchsorted(queries.sizes[by_size], 1) :]  # a query may have no items
+    sizes = queries.sizes[by_size]
+    start = 0
+    while start < len(sizes):
+        widest = int(sizes[start] * 1.25) + 4
+        stop = int(np.searchsorted(sizes, widest, side="right"))
+        stop = min(stop, start + max(1, BLOCK_CELLS // max(1, int(sizes[stop - 1]))))
+        yield by_size[start:stop]
+        start = stop
+
+
+def _rows(queries: Queries, query: IntArray) -> slice | IntArray:
+    """Where the items of these queries are: a slice if they stand together, else a matrix.
+
+    The step of the slice is the size of a query; -1 in the matrix stands for filling.
+    """
+    sizes, start = queries.sizes[query], queries.ptr[query]
+    width = int(sizes.max())
+    together = queries.is_contiguous and sizes.min() == width and np.all(np.diff(query) == 1)
+    if together:
+        return slice(int(start[0]), int(start[0]) + width * len(query), width)
+    index = start[:, None] + np.arange(width)
+    inside = np.arange(width) < sizes[:, None]
+    np.copyto(index, 0, where=~inside)
+    if not queries.is_contiguous:
+        index = queries.order[index]
+    np.copyto(index, -1, where=~inside)
+    return index
+
+
+def _cut(column: NDArray[Any], rows: slice | IntArray) -> FloatArray:
+    """The values of a block as a float64 matrix, NaN where nothing is."""
+    if isinstance(rows, slice):
+        return column[rows.start : rows.stop].reshape(-1, rows.step).astype(np.float64)
+    values = column[rows].astype(np.float64)
+    np.copyto(values, np.nan, where=rows < 0)
+    return values
+
+
+def _sort(query: IntArray, sizes: IntArray, cut: dict[str, FloatArray], ties: str) -> RankedLists:
+    key = -cut["scores"]
+    filled = np.isnan(key) if sizes.min() < key.shape[1] else None
+    if filled is not None and not np.isposinf(key).any():
+        # NumPy's vector sort is several times slower where there are NaN; but beside scores of -inf
+        # only NaN keeps the filling behind.
+        key[filled] = np.inf
+    order = np.argsort(key, axis=1)
+    ranked = _take(cut["scores"], order)
+    if ties != "expected":
+        tied = np.flatnonzero((ranked[:, 1:] == ranked[:, :-1]).any(axis=1))
+        if len(tied):
+            order[tied] = _break_ties(key[tied], {n: c[tied] for n, c in cut.items()}, ties)
+    rest = {n: _take(c, order) for n, c in cut.items() if n not in ("scores", "tie_key")}
+    return RankedLists(query, sizes, ranked, rest.pop("grades"), rest)
+
+
+def _break_ties(key: FloatArray, cut: dict[str, FloatArray], ties: str) -> IntArray:
+    if ties == "stable":
+        return np.argsort(key, axis=1, kind="stable")
+    second = {"worst": cut["grades"], "best": -cut["grades"], "key": cut.get("tie_key")}[ties]
+    assert second is not None
+    return np.lexsort((second, key), axis=1)
+
+
+def _take(values: FloatArray, order: IntArray) -> FloatArray:
+    offsets = np.arange(0, values.size, values.shape[1])[:, None]
+    return np.take(values.reshape(-1), order + offsets)
+
+
+def _split(lists: RankedLists, ties: str) -> Iterator[RankedLists]:
+    """Rows with ties apart from rows without, so that the latter pay nothing for the former."""
+    if ties != "expected":
+        yield lists
+        return
+    begins = group_begins(lists.scores)
+    tied = ~begins.all(axis=1)
+    if not tied.any():
+        yield lists
+        return
+    if not tied.all():
+        yield lists.rows(np.flatnonzero(~tied), None)
+    yield lists.rows(np.flatnonzero(tied), TieGroups.of(begins[tied]))

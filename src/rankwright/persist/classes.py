@@ -1,0 +1,357 @@
+"""The closed tables: which name in a file stands for which class, and how it is put together.
+
+A file says ``"RankBoost"``; these tables say which class that is. Nothing else in a file can reach
+a class. To make a new class savable, add a line: a ranker to ``rankwright.rankers.registry``, a
+transformer to ``TRANSFORMERS``, an object that rankers take as a parameter to ``PARTS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rankwright.exceptions import ParameterError
+from rankwright.metrics.measure import Measure
+from rankwright.persist.codec import KINDS, Packer, Unpacker
+from rankwright.persist.format import ModelNode, Refused, StateNode
+from rankwright.rankers import schema
+from rankwright.rankers.registry import RANKERS
+from rankwright.rankers.schema import Learned, Rule, check_learned, floats, integer, texts
+from rankwright.scoring.base import Scorer, State, Transform
+from rankwright.scoring.transforms import Affine
+
+_IDLE = (None, "passthrough")  # steps that change nothing
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A class of scikit-learn that a model file may hold.
+
+    ``learned`` gives the declaration for a set of learned values, ``transform`` what a fitted
+    object does to rows (None where it changes nothing). ``newer`` are parameters that the oldest
+    supported scikit-learn does not have: they are left out of a file while they have their default,
+    and so is any that a future version may add. Files then travel between versions.
+    """
+
+    module: str
+    rules: Mapping[str, Rule]
+    learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
+    transform: Callable[[Any], Transform | None] | None = None
+    newer: frozenset[str] = frozenset()
+
+    def may_omit(self, cls: Any, name: str, value: Any) -> bool:
+        """Whether a file need not speak of this parameter."""
+        if name in self.rules and name not in self.newer:
+            return False
+        default = signature(cls).parameters[name].default
+        return value is default or bool(type(value) is type(default) and value == default)
+
+
+def transforms_of(step: Any) -> list[Transform]:
+    """What a fitted step of a pipeline does to rows."""
+    if step in _IDLE:
+        return []
+    if hasattr(step, "steps"):
+        return [transform for _, each in step.steps for transform in transforms_of(each)]
+    if hasattr(step, "_transform"):
+        return [step._transform()]
+    transform = SCIKIT[type(step).__name__].transform
+    found = transform(step) if transform else None
+    return [] if found is None else [found]
+
+
+def entrance(model: Any) -> Any:
+    """The estimator that sees the rows first: the first busy step of a pipeline."""
+    while hasattr(model, "steps"):
+        model = next((step for _, step in model.steps if step not in _IDLE), None)
+    return model
+
+
+def _columns(*names: str, optional: bool = False) -> Callable[[Mapping[str, Any]], Any]:
+    def declare(values: Mapping[str, Any]) -> dict[str, Learned]:
+        return {
+            "n_features_in_": integer(low=1),
+            "feature_names_in_": texts("n_features", optional=True),
+            "n_samples_seen_": _count(values.get("n_samples_seen_")),
+            **{name: floats("n_features", optional=optional) for name in names},
+        }
+
+    return declare
+
+
+def _count(value: Any) -> Learned:
+    """scikit-learn counts rows once or, where NaN makes the counts differ, per column.
+
+    The count is a sum of weights, so some versions keep it as a float.
+    """
+    kind = "i" if np.asarray(value).dtype.kind == "i" else "f"
+    return Learned(kind, ("n_features",) if np.ndim(value) else (), low=0)
+
+
+def _standard(scaler: Any) -> Transform | None:
+    shift = scaler.mean_ if scaler.with_mean else None
+    divisor = scaler.scale_ if scaler.with_std else None
+    return None if shift is divisor is None else Affine(shift=shift, divisor=divisor)
+
+
+def _min_max(scaler: Any) -> Transform:
+    low, high = map(float, scaler.feature_range) if scaler.clip else (None, None)
+    return Affine(factor=scaler.scale_, offset=scaler.min_, low=low, high=high)
+
+
+def _max_abs(scaler: Any) -> Transform:
+    limit = 1.0 if getattr(scaler, "clip", False) else None
+    return Affine(divisor=scaler.scale_, low=None if limit is None else -limit, high=limit)
+
+
+def _is_range(value: Any) -> bool:
+    ends = schema.number()
+    return isinstance(value, tuple) and len(value) == 2 and all(map(ends.test, value))
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_steps(value: Any) -> bool:
+    """Named steps that transform, and a last one that transforms or ranks.
+
+    All of them are fitted, or none is: then the pipeline is what a recommender trains.
+    """
+    if not (isinstance(value, list) and value and all(map(_is_step, value))):
+        return False
+    names = [name for name, _ in value]
+    fitted = {_is_fitted(step) for _, step in value if step not in _IDLE}
+    return (
+        len(set(names)) == len(names)
+        and len(fitted) <= 1
+        and all(step in _IDLE or hasattr(step, "transform") for _, step in value[:-1])
+    )
+
+
+def _is_step(value: Any) -> bool:
+    if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)):
+        return False
+    name, step = value
+    return bool(name) and "__" not in name and (step in _IDLE or hasattr(step, "fit"))
+
+
+def _is_fitted(step: Any) -> bool:
+    first = entrance(step)
+    return first is None or hasattr(first, "n_features_in_")
+
+
+_FLAG = schema.a_flag()
+_NOTHING = schema.nothing()
+_PREPROCESSING = "sklearn.preprocessing"
+
+SCIKIT: dict[str, Entry] = {
+    "StandardScaler": Entry(
+        _PREPROCESSING,
+        {"copy": _FLAG, "with_mean": _FLAG, "with_std": _FLAG},
+        _columns("mean_", "var_", "scale_", optional=True),
+        _standard,
+    ),
+    "MinMaxScaler": Entry(
+        _PREPROCESSING,
+        {
+            "copy": _FLAG,
+            "clip": _FLAG,
+            "feature_range": Rule("a pair of finite numbers", _is_range),
+        },
+        _columns("min_", "scale_", "data_min_", "data_max_", "data_range_"),
+        _min_max,
+    ),
+    "MaxAbsScaler": Entry(
+        _PREPROCESSING,
+        {"copy": _FLAG, "clip": _FLAG},
+        _columns("scale_", "max_abs_"),
+        _max_abs,
+        newer=frozenset({"clip"}),
+    ),
+    "Pipeline": Entry(
+        "sklearn.pipeline",
+        {
+            "steps": Rule("a list of named steps, all of them fitted or none", _is_steps),
+            "memory": _NOTHING,
+            "verbose": _FLAG,
+            "transform_input": schema.either(_NOTHING, Rule("a list of names", _is_names)),
+        },
+        lambda values: {},
+    ),
+}
+
+TRANSFORMERS = {
+    "QueryNormalizer": "rankwright.rankers.preprocessing",
+    "PolynomialMap": "rankwright.rankers.preprocessing",
+    "VSIMFeature": "rankwright.rankers.neighbors.vsim",
+}
+
+# A recommender, and the estimators inside a fitted one; a learned fusion.
+SYSTEMS = {
+    "LearnedFusion": "rankwright.fusion.learned",
+    "Recommender": "rankwright.recommend.recommender",
+    "Blend": "rankwright.recommend.blend",
+    "PerUser": "rankwright.recommend.per_user",
+    "ItemMeans": "rankwright.recommend.experts",
+    "ItemNeighbours": "rankwright.recommend.experts",
+    "Similarity": "rankwright.recommend.experts",
+    "Factors": "rankwright.recommend.experts",
+}
+
+# Small objects inside models: frozen dataclasses, or classes with get_params.
+PARTS: dict[str, str] = {
+    "EarlyStopping": "rankwright.rankers.boosting.early_stopping",
+    "TreeRanking": "rankwright.rankers.boosting.trees",
+    "Ratings": "rankwright.data.ratings",
+    "Tastes": "rankwright.recommend.models.factors",
+}
+
+# Parameters that steer training and say nothing about the model: loaded as None.
+FLEETING = frozenset({"callbacks", "memory"})
+
+
+def pack_node(packer: Packer, value: Any, place: str) -> Any:
+    """A tagged node for an object of the tables, or None."""
+    if _kind(value, _estimators()) is not None:
+        return {"model": msgspec.to_builtins(pack_model(packer, value, place))}
+    kind = _kind(value, PARTS)
+    if kind is not None:
+        values = {
+            name: packer.pack(_lasting(name, getattr(value, name)), f"{place}.{name}")
+            for name in _names(type(value))
+        }
+        return {"part": {"kind": kind, "values": values}}
+    if isinstance(value, State) and KINDS.get(value.kind) is type(value):
+        values = {n: packer.pack(v, f"{place}.{n}") for n, v in value.values().items()}
+        return {"state": {"kind": value.kind, "values": values}}
+    return None
+
+
+def pack_model(packer: Packer, model: Any, place: str) -> ModelNode:
+    """Take an estimator apart: its parameters, and what it has learned (nothing if not fitted)."""
+    kind = _kind(model, _estimators())
+    if kind is None and hasattr(model, "best_estimator_"):
+        raise ParameterError(
+            f"save: {type(model).__name__} is a search, not a model. Save its best_estimator_."
+        )
+    if kind is None:
+        raise ParameterError(
+            f"save: {type(model).__name__} is not a class that model files know. They hold: "
+            f"{', '.join(sorted(_estimators()))}."
+        )
+    params = model.get_params(deep=False)
+    learned = {
+        name: packer.pack(value, f"{place}.{name}")
+        for name, value in vars(model).items()
+        if name.endswith("_") and not name.startswith("_") and name not in params
+    }
+    packed = {
+        name: packer.pack(_lasting(name, value), f"{place}.{name}")
+        for name, value in params.items()
+        if not (kind in SCIKIT and SCIKIT[kind].may_omit(type(model), name, value))
+    }
+    return ModelNode(kind, packed, learned)
+
+
+def build_model(unpacker: Unpacker, content: Any) -> Any:
+    """The estimator that a node describes, every value of it checked."""
+    node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
+    cls = _class(node.kind, _estimators())
+    params = {name: unpacker.unpack(value) for name, value in node.params.items()}
+    rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._rules
+    known = set(cls._get_param_names()) & set(rules)
+    unknown = sorted(set(params) - known)
+    if unknown:
+        raise Refused(f"{node.kind} has no parameter {unknown[0][:40]!r}")
+    model = cls(**params)
+    for name in sorted(known):
+        rules[name].check(node.kind, name, getattr(model, name))
+    learned = {name: unpacker.unpack(value) for name, value in node.learned.items()}
+    if learned:
+        _check_learned(cls, node.kind, learned)
+    for name, value in learned.items():
+        setattr(model, name, value)
+    if learned and hasattr(model, "_loaded"):
+        model._loaded()
+    return model
+
+
+def build_part(unpacker: Unpacker, content: Any) -> Any:
+    """The parameter object that a node describes; its constructor or its rules check the values."""
+    node = msgspec.convert(content, StateNode)
+    cls = _class(node.kind, PARTS)
+    values = {name: unpacker.unpack(value) for name, value in node.values.items()}
+    unknown = sorted(set(values) - set(_names(cls)))
+    if unknown:
+        raise Refused(f"{node.kind} has no parameter {unknown[0][:40]!r}")
+    part = cls(**values)
+    for name, rule in getattr(cls, "_rules", {}).items():
+        rule.check(node.kind, name, getattr(part, name))
+    return part
+
+
+def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
+    """What turns rows into scores without training code; None for a model that has no such form."""
+    transforms: list[Transform] = []
+    while hasattr(model, "steps"):
+        for _, step in model.steps[:-1]:
+            transforms += transforms_of(step)
+        model = model.steps[-1][1]
+    if not hasattr(model, "_scorer"):
+        return None
+    scorer: Scorer = model._scorer()
+    known: Any = KINDS.get(scorer.kind)
+    if known is not type(scorer):
+        return None
+    return [*transforms, *model._transforms()], scorer, bool(model._abstains)
+
+
+def _estimators() -> dict[str, str]:
+    scikit = {name: entry.module for name, entry in SCIKIT.items()}
+    return {**RANKERS, **TRANSFORMERS, **SYSTEMS, **scikit}
+
+
+def _kind(value: Any, table: Mapping[str, str]) -> str | None:
+    """The name of an object's class in a table (a subclass is another class)."""
+    name = type(value).__name__
+    return name if name in table and type(value) is _class(name, table) else None
+
+
+def _class(name: str, table: Mapping[str, str]) -> Any:
+    if name not in table:
+        raise Refused(
+            f"it holds a {name[:40]!r}, which this version does not know",
+            "If it is right, upgrade rankwright.",
+        )
+    return getattr(import_module(table[name]), name)
+
+
+def _names(cls: type[Any]) -> list[str]:
+    if is_dataclass(cls):
+        return [field.name for field in fields(cls) if field.init]
+    return list(cls._get_param_names())
+
+
+def _lasting(name: str, value: Any) -> Any:
+    """A parameter as a file keeps it: no generator's state, a measure by its name."""
+    if name in FLEETING or isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    return str(value) if isinstance(value, Measure) else value
+
+
+def _check_learned(cls: Any, kind: str, learned: dict[str, Any]) -> None:
+    declared = SCIKIT[kind].learned(learned) if kind in SCIKIT else cls.learned()
+    for name, value in learned.items():
+        shape = getattr(declared.get(name), "shape", None)
+        if shape is not None and value is not None:
+            needed = isinstance(value, np.ndarray) if shape else np.isscalar(value)
+            if not needed:
+                raise Refused(f"{kind}.{name[:40]} is a {type(value).__name__}")
+    check_learned(declared, learned)

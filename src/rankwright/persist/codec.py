@@ -1,0 +1,305 @@
+"""Scorers and transforms as nodes of the manifest, and back: no scikit-learn in sight.
+
+A scorer checks its *values* in ``__post_init__``. Its *types* are checked here first, against the
+annotations of its fields, so that those checks meet what they were written for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.exceptions import ParameterError
+from rankwright.persist.format import Refused, Served, StateNode, Stored, store
+from rankwright.scoring.base import Scorer, State, Transform
+from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
+from rankwright.scoring.linear import Deviations, FilledAverage, Linear, Slopes, WithDeviations
+from rankwright.scoring.network import Network
+from rankwright.scoring.ordinal import Ordinal, OrdinalProbit, Prototypes, Votes
+from rankwright.scoring.transforms import Affine, Mapped, Polynomial, QueryScale
+from rankwright.scoring.trees import Additive, Trees
+
+# The closed table: a name in a model file looks a class up, it never imports one.
+KINDS: dict[str, type[State]] = {
+    cls.kind: cls
+    for cls in (
+        Linear,
+        Additive,
+        Slopes,
+        Trees,
+        Ordinal,
+        OrdinalProbit,
+        Votes,
+        Prototypes,
+        Kernel,
+        KernelExpansion,
+        KernelValues,
+        Mapped,
+        Network,
+        Affine,
+        QueryScale,
+        Polynomial,
+        Deviations,
+        WithDeviations,
+        FilledAverage,
+    )
+}
+
+Array = NDArray[Any]
+MAX_DEPTH = 48
+_ODD_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+class Packer:
+    """Takes values apart. Equal arrays are kept once, whoever holds them.
+
+    Parameters
+    ----------
+    node : function from (packer, object, place) to a tagged node, or None for an unknown object
+
+    >>> packer = Packer()
+    >>> packer.pack({"a": (1, 2.5)}, "model")
+    {'dict': {'a': {'tuple': [1, 2.5]}}}
+    >>> packer.pack([np.ones(2), np.ones(2)], "model")
+    [{'array': 'model.0'}, {'array': 'model.0'}]
+    """
+
+    def __init__(self, node: Callable[[Packer, Any, str], Any] | None = None) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.stored: dict[str, Stored] = {}
+        self._names: dict[tuple[Any, ...], str] = {}
+        self._node = node
+
+    def pack(self, value: Any, place: str) -> Any:
+        """A value as JSON; ``place`` says where it stands, for messages and array names."""
+        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, np.ndarray):
+            return self._array(value, place)
+        if isinstance(value, list | tuple):
+            items = [self.pack(item, f"{place}.{i}") for i, item in enumerate(value)]
+            return {"tuple": items} if isinstance(value, tuple) else items
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            return {"dict": {key: self.pack(item, f"{place}.{key}") for key, item in value.items()}}
+        return self._other(value, place)
+
+    def _other(self, value: Any, place: str) -> Any:
+        found = self._node(self, value, place) if self._node else None
+        if found is not None:
+            return found
+        if callable(value) and not isinstance(value, type):
+            name = getattr(value, "__name__", type(value).__name__)
+            raise ParameterError(
+                f"save: {place} is the function {name!r}, and a model file holds no code. Use a "
+                "named option instead (for a kernel: 'linear', 'poly', 'rbf' or 'precomputed')."
+            )
+        raise ParameterError(
+            f"save: {place} is a {type(value).__name__}, which a model file cannot hold. It holds "
+            "numbers, text, lists, arrays, and rankwright's own rankers and their parts."
+        )
+
+    def _array(self, array: Array, place: str) -> Any:
+        if array.dtype.kind in "UO":
+            return self._text(array, place)
+        try:
+            plain, entry = store(array)
+        except TypeError:
+            raise ParameterError(
+                f"save: {place} is an array of {array.dtype}, which a model file cannot hold. It "
+                "holds float64, float32, int64, int32, uint8, bool and text."
+            ) from None
+        key = (entry.dtype, tuple(entry.shape), entry.order, entry.sha256)
+        name = self._names.setdefault(key, place)
+        self.arrays.setdefault(name, plain)
+        self.stored.setdefault(name, entry)
+        return {"array": name}
+
+    def _text(self, array: Array, place: str) -> Any:
+        texts = array.ravel().tolist()
+        if not all(isinstance(text, str) for text in texts):
+            raise ParameterError(
+                f"save: {place} is an array of Python objects. A model file holds numbers and text."
+            )
+        parts = [text.encode(errors="surrogatepass") for text in texts]
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+        return {
+            "text": {
+                "bytes": self._array(np.frombuffer(b"".join(parts), np.uint8), f"{place}.bytes"),
+                "ends": self._array(ends, f"{place}.ends"),
+                "shape": list(array.shape),
+            }
+        }
+
+
+class Unpacker:
+    """Puts values together again.
+
+    Parameters
+    ----------
+    arrays : the arrays of the file, by name
+    nodes : tag -> function from (unpacker, content) to an object
+    own : whether the values are to own their arrays, so that each may be changed without the others
+        (a model that goes on learning); otherwise equal arrays are one (a scorer)
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Array],
+        nodes: Mapping[str, Callable[[Unpacker, Any], Any]],
+        *,
+        own: bool,
+    ) -> None:
+        self._arrays, self._nodes, self._own, self._depth = arrays, nodes, own, 0
+        self._given: set[str] = set()  # names of the arrays handed out so far
+
+    def unpack(self, value: Any) -> Any:
+        """A value from its JSON form."""
+        if not isinstance(value, list | dict):
+            return value
+        if self._depth >= MAX_DEPTH:
+            raise Refused(f"its values are nested more than {MAX_DEPTH} deep")
+        self._depth += 1
+        try:
+            if isinstance(value, list):
+                return [self.unpack(item) for item in value]
+            return self._tagged(value)
+        finally:
+            self._depth -= 1
+
+    def _tagged(self, value: dict[str, Any]) -> Any:
+        tag, content = _split(value)
+        if tag in self._nodes:
+            return self._nodes[tag](self, content)
+        if tag == "array" and isinstance(content, str) and content in self._arrays:
+            return self._array(content)
+        if tag == "float" and isinstance(content, str) and content in _ODD_FLOATS:
+            return _ODD_FLOATS[content]
+        if tag == "tuple" and isinstance(content, list):
+            return tuple(self.unpack(item) for item in content)
+        if tag == "dict" and isinstance(content, dict):
+            return {key: self.unpack(item) for key, item in content.items()}
+        if tag == "text" and isinstance(content, dict):
+            return self._text(**content)
+        raise Refused(f"its manifest holds a value that cannot be read ({str(value)[:60]})")
+
+    def _array(self, name: str) -> Array:
+        array, first = self._arrays[name], name not in self._given
+        self._given.add(name)
+        if not self._own:
+            return array
+        if not first:
+            return array.copy(order="K")
+        array.setflags(write=True)
+        return array
+
+    def _text(self, *, bytes: Any, ends: Any, shape: list[int]) -> Array:
+        raw, ends = self.unpack(bytes), self.unpack(ends)
+        if raw.dtype != np.uint8 or ends.dtype != np.int64 or raw.ndim != 1 or ends.ndim != 1:
+            raise Refused("a text of its manifest is not made of bytes")
+        starts = np.concatenate([np.zeros(1, np.int64), ends])
+        if (np.diff(starts) < 0).any() or starts[-1] != len(raw):
+            raise Refused("a text of its manifest has its ends in disorder")
+        whole = raw.tobytes()
+        pieces = zip(starts[:-1].tolist(), ends.tolist(), strict=True)
+        texts = [whole[start:end].decode(errors="surrogatepass") for start, end in pieces]
+        # Objects, not "U": one long text among many short ones would make "U" take any memory.
+        return np.array(texts, dtype=np.object_).reshape(shape)
+
+
+def _split(value: dict[str, Any]) -> tuple[str, Any]:
+    if len(value) != 1:
+        raise Refused("its manifest holds an object without a tag")
+    return next(iter(value.items()))
+
+
+def pack_state(packer: Packer, state: State, place: str) -> StateNode:
+    """Take a scorer or transform apart, field by field."""
+    values = {name: packer.pack(value, f"{place}.{name}") for name, value in state.values().items()}
+    return StateNode(state.kind, values)
+
+
+def pack_served(
+    packer: Packer, transforms: list[Transform], scorer: Scorer, allow_nan: bool
+) -> Served:
+    """Everything from rows to scores."""
+    steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
+    return Served(steps, pack_state(packer, scorer, "served"), allow_nan)
+
+
+def build_state(unpacker: Unpacker, content: Any) -> State:
+    """The scorer or transform that a node describes."""
+    node = content if isinstance(content, StateNode) else msgspec.convert(content, StateNode)
+    if node.kind not in KINDS:
+        raise Refused(f"it holds a scorer of the unknown kind {node.kind[:40]!r}")
+    cls = KINDS[node.kind]
+    declared = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+    hints = get_type_hints(cls)
+    values = {name: unpacker.unpack(value) for name, value in node.values.items()}
+    for name, field in declared.items():
+        if name not in values and field.default is MISSING:
+            raise Refused(f"its scorer {node.kind!r} lacks {name}")
+    for name, value in values.items():
+        if name not in declared or not fits(value, hints[name]):
+            raise Refused(f"its scorer {node.kind!r} has a {name[:40]} that does not belong there")
+    return cls(**values)
+
+
+def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, ...], Scorer]:
+    """Transforms and scorer, each fitting the next."""
+    transforms = tuple(build_state(unpacker, node) for node in served.transforms)
+    scorer = build_state(unpacker, served.scorer)
+    if not isinstance(scorer, Scorer) or not all(isinstance(t, Transform) for t in transforms):
+        raise Refused("its scorer does not score")
+    steps: list[Any] = [*transforms, scorer]
+    if any(a.n_outputs != b.n_features for a, b in itertools.pairwise(steps)):
+        raise Refused("its transforms and its scorer disagree on the number of features")
+    return transforms, scorer  # type: ignore[return-value]
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the annotated type.
+
+    >>> fits(1, int), fits(True, int), fits(1, float), fits(None, float | None)
+    (True, False, True, True)
+    >>> fits((1, 2), tuple[int, ...]), fits(np.zeros(2), np.typing.NDArray[np.int64])
+    (True, False)
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, each) for each in arguments)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and _has_dtype(value, arguments[1])
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(arguments)
+            and all(map(fits, value, arguments))
+        )
+    if origin in (tuple, list):
+        return isinstance(value, origin) and all(fits(each, arguments[0]) for each in value)
+    if hint is float:
+        return type(value) in (float, int)
+    if hint in (int, bool, str, NoneType, None):
+        return value is None if hint in (NoneType, None) else type(value) is hint
+    return isinstance(hint, type) and isinstance(value, hint)
+
+
+def _has_dtype(value: Any, dtype_hint: Any) -> bool:
+    """A dtype is named as ``dtype[float64]``, ``dtype[floating[Any]]`` or ``dtype[Any]``."""
+    named: Any = get_args(dtype_hint)[0]
+    wanted: Any = get_origin(named) or named
+    return wanted is Any or issubclass(value.dtype.type, wanted)

@@ -1,0 +1,219 @@
+"""WeakLearn.3 on rows in the order of each feature: a running sum of potentials, cut by cut.
+
+potential   (n_rows,) float64
+order       (n_entries,) int32: rows by feature, values descending; ~row where a cut may come
+            before the row
+ptr         (n_features + 1,) int64: where the entries of each feature start
+tolerance   float: gains that differ by less are the same, and the first one is kept
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+MARK = 128
+
+
+@njit(cache=True, nogil=True)
+def _scan_part(
+    order, potential, start, begin, end, shift, tolerance, above, high, high_cut, low, low_cut
+):
+    """Entries begin .. end of one feature; the state comes in and goes out."""
+    over, under = high + tolerance, low - tolerance
+    for j in range(begin, end):
+        entry = order[j]
+        # A new best is rare and so foreseen not to come; whether a cut may come here is not.
+        if above > over and entry < 0:
+            high, over, high_cut = above, above + tolerance, j - start + shift
+        if above < under and entry < 0:
+            low, under, low_cut = above, above - tolerance, j - start + shift
+        above += potential[np.uint32(entry ^ (entry >> 31))]
+    return above, high, high_cut, low, low_cut
+
+
+@njit(cache=True, nogil=True)
+def _mark_pair(order, potential, start, other, length, marks):
+    """The first ``length`` entries of two features, side by side: additions wait for each other.
+
+    marks  (2, n_marks, 3) float64: per block of entries the sum before it, the largest sum at which
+           a cut may come, and the largest of their negatives                        written
+    """
+    above, above2 = 0.0, 0.0
+    # Added to a sum where no cut may come: a branch there could not be foreseen.
+    barred = np.zeros(2)
+    barred[0] = -np.inf
+    for block in range(0, length, MARK):
+        high, low, high2, low2 = -np.inf, -np.inf, -np.inf, -np.inf
+        marks[0, block // MARK, 0], marks[1, block // MARK, 0] = above, above2
+        for j in range(block, min(block + MARK, length)):
+            entry = order[start + j]
+            bar = barred[np.uint32(entry) >> np.uint32(31)]
+            high, low = max(high, above + bar), max(low, bar - above)
+            above += potential[np.uint32(entry ^ (entry >> 31))]
+            entry = order[other + j]
+            bar = barred[np.uint32(entry) >> np.uint32(31)]
+            high2, low2 = max(high2, above2 + bar), max(low2, bar - above2)
+            above2 += potential[np.uint32(entry ^ (entry >> 31))]
+        marks[0, block // MARK, 1], marks[0, block // MARK, 2] = high, low
+        marks[1, block // MARK, 1], marks[1, block // MARK, 2] = high2, low2
+    return above, above2
+
+
+@njit(cache=True, nogil=True)
+def _mark_rest(order, potential, start, begin, end, above, marks):
+    """Entries begin .. end (counted from ``start``) of one feature; begin may be inside a block."""
+    barred = np.zeros(2)
+    barred[0] = -np.inf
+    at = begin
+    while at < end:
+        block = at // MARK
+        high, low = -np.inf, -np.inf
+        if at % MARK == 0:
+            marks[block, 0] = above
+        else:
+            high, low = marks[block, 1], marks[block, 2]
+        stop = min((block + 1) * MARK, end)
+        for j in range(at, stop):
+            entry = order[start + j]
+            bar = barred[np.uint32(entry) >> np.uint32(31)]
+            high, low = max(high, above + bar), max(low, bar - above)
+            above += potential[np.uint32(entry ^ (entry >> 31))]
+        marks[block, 1], marks[block, 2] = high, low
+        at = stop
+    return above
+
+
+@njit(cache=True, nogil=True)
+def _best_marked(order, potential, start, n_entries, tolerance, marks, state):
+    """The first cut with the largest sum above, and the first with the smallest, from the marks."""
+    state[1], state[2], state[3], state[4] = -np.inf, -2, np.inf, -2
+    for side in range(1, 3):
+        sign, best = 3.0 - 2.0 * side, -np.inf
+        for block in range((n_entries + MARK - 1) // MARK):
+            best = max(best, marks[block, side])
+        if best == -np.inf:
+            return
+        block = 0
+        while marks[block, side] < best - tolerance:
+            block += 1
+        above = marks[block, 0]
+        for j in range(block * MARK, n_entries):
+            entry = order[start + j]
+            if entry < 0 and sign * above >= best - tolerance:
+                state[2 * side - 1], state[2 * side] = above, j
+                break
+            above += potential[np.uint32(entry ^ (entry >> 31))]
+
+
+@njit(cache=True, nogil=True)
+def _scan_group(
+    order, potential, start, stop, group, group_cut, absent_rows, whole, tolerance, state
+):
+    """A feature whose rows without entry are zeros: one group, after ``group`` entries."""
+    above, high, high_cut, low, low_cut = _scan_part(
+        order, potential, start, start, start + group, 0, tolerance, 0.0, -np.inf, -2, np.inf, -2
+    )
+    if group_cut:
+        if above > high + tolerance:
+            high, high_cut = above, group
+        if above < low - tolerance:
+            low, low_cut = above, group
+    # The potentials of all rows are known to add up to so much: the group is what is left.
+    above = whole
+    for k in range(len(absent_rows)):
+        above -= potential[absent_rows[k]]
+    for k in range(start + group, stop):
+        above -= potential[order[k] ^ (order[k] >> 31)]
+    above, high, high_cut, low, low_cut = _scan_part(
+        order, potential, start, start + group, stop, 1, tolerance, above, high, high_cut, low,
+        low_cut,
+    )  # fmt: skip
+    state[0], state[1], state[2], state[3], state[4] = above, high, high_cut, low, low_cut
+
+
+@njit(cache=True, nogil=True)
+def scan_sorted(
+    order, ptr, implied, implied_cut, absent_ptr, absent_rows, potential, whole, abstains, first,
+    last, tolerance, marks, top, top_cut, bottom, bottom_cut, listed,
+):  # fmt: skip
+    """WeakLearn.3 on every value (or on the values that are marked as cuts).
+
+    implied      (n_features,) int64: before which entry the rows without entry come, as one group
+                 of value zero; -1 where there are none, or where they abstain
+    implied_cut  (n_features,) bool: whether a cut may come before that group
+    absent_ptr, absent_rows   rows that abstain although rows without entry do not
+    whole        float: the sum of all potentials
+    marks        (n_features, n_marks, 3) float64, as in _mark_pair                 written
+
+    Cut c hits the first c entries; the implied group counts as one entry.
+    """
+    state = np.empty((2, 5))
+    feature = first
+    while feature < last:
+        together = 1
+        if implied[feature] >= 0:
+            _scan_group(
+                order, potential, ptr[feature], ptr[feature + 1], implied[feature],
+                implied_cut[feature], absent_rows[absent_ptr[feature] : absent_ptr[feature + 1]],
+                whole, tolerance, state[0],
+            )  # fmt: skip
+        else:
+            done = 0
+            state[:, 0] = 0.0
+            if feature + 1 < last and implied[feature + 1] < 0:
+                together = 2
+                start, other = ptr[feature], ptr[feature + 1]
+                done = min(other - start, ptr[feature + 2] - other)
+                state[0, 0], state[1, 0] = _mark_pair(
+                    order, potential, start, other, done, marks[feature : feature + 2]
+                )
+            for i in range(together):
+                start, n = ptr[feature + i], ptr[feature + i + 1] - ptr[feature + i]
+                state[i, 0] = _mark_rest(
+                    order, potential, start, done, n, state[i, 0], marks[feature + i]
+                )
+                _best_marked(order, potential, start, n, tolerance, marks[feature + i], state[i])
+        for i in range(together):
+            # Without abstention the sum is known but for rounding: that must not decide anything.
+            all_listed = state[i, 0] if abstains[feature + i] else whole
+            listed[feature + i] = all_listed
+            for default in range(2):
+                top[default, feature + i] = state[i, 1] - default * all_listed
+                bottom[default, feature + i] = state[i, 3] - default * all_listed
+                top_cut[default, feature + i] = int(state[i, 2])
+                bottom_cut[default, feature + i] = int(state[i, 4])
+        feature += together
+
+
+@njit(cache=True, nogil=True)
+def sums_above(
+    order,
+    ptr,
+    implied,
+    implied_cut,
+    absent_ptr,
+    absent_rows,
+    potential,
+    whole,
+    marks,
+    feature,
+    cut,
+    out,
+):
+    """The sums above some cuts, after a scan_sorted of the same potentials.
+
+    feature, cut  (n_asked,) int64
+    """
+    for i in range(len(feature)):
+        f, start, stop = feature[i], ptr[feature[i]], ptr[feature[i] + 1]
+        above, begin, end, sign = 0.0, start, start + cut[i], 1.0
+        if implied[f] < 0 and cut[i] < stop - start:
+            above, begin = marks[f, cut[i] // MARK, 0], start + cut[i] // MARK * MARK
+        elif implied[f] >= 0 and cut[i] > implied[f]:
+            above, begin, end, sign = whole, start + cut[i] - 1, stop, -1.0
+            for k in range(absent_ptr[f], absent_ptr[f + 1]):
+                above -= potential[absent_rows[k]]
+        for k in range(begin, end):
+            above += sign * potential[order[k] ^ (order[k] >> 31)]
+        out[i] = above

@@ -1,0 +1,179 @@
+"""Features one by one: which rows have a value, in which order, and where it may be cut.
+
+A matrix is read column by column, so that nothing here needs a second copy of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.rankers import schema
+
+MAX_BINS = schema.Rule(
+    "an integer from 2 to 255 or None",
+    lambda value: value is None or (schema.at_least(2).test(value) and value <= 255),
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature over the rows in use.
+
+    Attributes
+    ----------
+    rows : (n_entries,) int32, rows that have a value, values descending
+    values : (n_entries,) float64, their values
+    starts : (n_entries,) bool, where a lower bin begins: a cut may come before this entry
+    implied : int
+        Rows without entry have the value zero and come before this entry; -1: they abstain, or
+        there are none.
+    implied_starts : bool, whether a bin begins with that group
+    absent : (n_absent,) int32, rows that abstain although ``implied >= 0``
+    abstains : bool, whether any row lacks the feature
+    """
+
+    rows: NDArray[np.int32]
+    values: FloatArray
+    starts: BoolArray
+    implied: int
+    implied_starts: bool
+    absent: NDArray[np.int32]
+    abstains: bool
+
+    def spelled_out(self, n_rows: int) -> Column:
+        """The same with an entry for each row of the implied group."""
+        if self.implied < 0:
+            return self
+        rest = np.ones(n_rows, bool)
+        rest[self.rows] = False
+        rest[self.absent] = False
+        group = np.flatnonzero(rest).astype(np.int32)
+        at = self.implied
+        starts = np.zeros(len(group), bool)
+        starts[0] = self.implied_starts
+        return Column(
+            np.concatenate([self.rows[:at], group, self.rows[at:]]),
+            np.concatenate([self.values[:at], np.zeros(len(group)), self.values[at:]]),
+            np.concatenate([self.starts[:at], starts, self.starts[at:]]),
+            -1,
+            False,
+            self.absent,
+            self.abstains,
+        )
+
+
+class Columns:
+    """The features of the rows in use, cut into bins where wanted.
+
+    Parameters
+    ----------
+    X : (n_items, n_features) float64 array, or CSR
+    rows : (n_rows,) int64, the rows of X in use, in the order in which they are numbered
+    mass : (n_rows,) float64, what each row counts when bins of equal mass are made
+    max_bins : int or None for a cut between any two values
+    absent_abstains : bool, whether a row abstains where a CSR matrix has no entry
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        rows: IntArray,
+        mass: FloatArray,
+        max_bins: int | None,
+        absent_abstains: bool = False,
+    ) -> None:
+        self.is_sparse = hasattr(X, "tocsc")
+        self.n_rows, self.n_features = len(rows), int(X.shape[1])
+        self._X, self._rows, self._mass = X, rows, mass
+        self.max_bins = max_bins
+        self._absent_abstains = absent_abstains
+        if self.is_sparse:
+            self._sparse = X[rows].tocsc()
+            self._sparse.sum_duplicates()
+            if not absent_abstains:
+                self._sparse.eliminate_zeros()
+
+    def read(self, feature: int, stable: bool = True) -> Column:
+        """One feature, sorted and cut; equal values keep the order of the rows if ``stable``."""
+        rows, values, absent, n_implied = (
+            self._read_sparse(feature) if self.is_sparse else self._read_dense(feature)
+        )
+        order = np.argsort(-values, kind="stable" if stable else None)
+        values, sorted_rows = values[order], rows[order].astype(np.int32)
+        implied = int(np.searchsorted(-values, 0.0)) if n_implied else -1
+        starts, group = self._starts(sorted_rows, values, implied, absent)
+        abstains = len(rows) + n_implied < self.n_rows
+        return Column(
+            sorted_rows, values, starts, implied, group, absent.astype(np.int32), abstains
+        )
+
+    def known(self) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+        """Every value that is there, row after row: where rows start, features, values."""
+        if self.is_sparse:
+            table = self._sparse.tocsr()
+            row = np.repeat(np.arange(self.n_rows), np.diff(table.indptr))
+            feature, value = table.indices, np.asarray(table.data, np.float64)
+            some = ~np.isnan(value)
+            row, feature, value = row[some], feature[some], value[some]
+        else:
+            table = self._X[self._rows]
+            row, feature = np.nonzero(~np.isnan(table))
+            value = table[row, feature]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_rows))])
+        return ptr, feature.astype(np.int32), value
+
+    def values(self, feature: int, rows: Any) -> FloatArray:
+        """The values of a feature in some of the rows."""
+        if not self.is_sparse:
+            return np.asarray(self._X[self._rows[rows], feature])
+        column = np.zeros(self.n_rows)
+        entries = slice(*self._sparse.indptr[feature : feature + 2])
+        column[self._sparse.indices[entries]] = self._sparse.data[entries]
+        return np.asarray(column[rows])
+
+    def _read_dense(self, feature: int) -> tuple[IntArray, FloatArray, IntArray, int]:
+        column = np.ascontiguousarray(self._X[:, feature])[self._rows]
+        some = np.flatnonzero(~np.isnan(column))
+        return some, column[some], np.zeros(0, np.int64), 0
+
+    def _read_sparse(self, feature: int) -> tuple[IntArray, FloatArray, IntArray, int]:
+        start, stop = self._sparse.indptr[feature : feature + 2]
+        rows = self._sparse.indices[start:stop].astype(np.int64)
+        values = np.asarray(self._sparse.data[start:stop], dtype=np.float64)
+        known = ~np.isnan(values)
+        n_implied = 0 if self._absent_abstains else self.n_rows - len(rows)
+        absent = rows[~known] if n_implied else np.zeros(0, np.int64)
+        return rows[known], values[known], absent, n_implied
+
+    def _starts(
+        self, rows: NDArray[np.int32], values: FloatArray, implied: int, absent: IntArray
+    ) -> tuple[BoolArray, bool]:
+        """Where bins begin among the entries, and whether one begins with the implied group."""
+        starts = np.zeros(len(rows), bool)
+        starts[1:] = values[1:] < values[:-1]
+        if 0 <= implied < len(rows):
+            starts[implied] = True
+        distinct = np.flatnonzero(starts)
+        if self.max_bins is None or len(distinct) + 2 <= self.max_bins:
+            return starts, implied > 0
+        from rankwright.rankers.boosting._kernels.cuts import cuts as _kernels
+
+        firsts = distinct if implied == 0 else np.concatenate([[0], distinct])
+        mass = np.add.reduceat(self._mass[rows], firsts)
+        group = int(np.searchsorted(firsts, implied)) if implied >= 0 else -1
+        if group >= 0:
+            left = self._mass.sum() - mass.sum() - self._mass[absent].sum()
+            mass = np.insert(mass, group, max(left, 0.0))
+        begins = np.zeros(len(mass), bool)
+        _kernels.find_bins(mass[::-1].copy(), self.max_bins, begins)
+        # find_bins goes upwards and marks the first value of each bin; here bins go downwards.
+        downward = np.concatenate([[False], begins[1:][::-1]])
+        group_starts = group >= 0 and bool(downward[group])
+        starts[:] = False
+        starts[firsts] = downward if group < 0 else np.delete(downward, group)
+        return starts, group_starts

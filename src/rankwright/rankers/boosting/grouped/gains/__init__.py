@@ -1,1 +1,0 @@
-"""From changes to gains."""

@@ -1,1 +1,0 @@
-"""Queries with many levels."""

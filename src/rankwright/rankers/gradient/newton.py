@@ -1,0 +1,195 @@
+"""Minimise 1/2 |w|^2 + C * (weighted mean pair loss of the scores X w) by truncated Newton steps.
+
+The objective is 1-strongly convex, so |gradient|^2 / 2 bounds its distance from the optimum: every
+answer comes with a proven gap. The plain hinge is smoothed over a width u,
+
+    h_u(d) = ((1 - d)_+^2 - (1 - u - d)_+^2) / (2 u),     h_u <= hinge <= h_u + u / 2,
+
+a difference of two squared hinges, and u shrinks until the gap to the hinge itself is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.rankers.gradient.pair_sums import PairSums
+
+Terms = list[tuple[float, float]]  # (factor, margin) of the squared hinges that make up a loss
+
+SHRINK = 0.2  # of the smoothing width from one stage to the next
+POLISH = 10  # Newton steps after convergence, at most
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The minimiser, with its objective and how far at most that is above the least one."""
+
+    coef: FloatArray
+    objective: float
+    gap: float
+    n_iter: int
+    converged: bool
+
+
+def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter: int) -> Solution:
+    """Minimise until gap <= tol * objective, or max_iter Newton steps are done.
+
+    A few more steps then bring the gradient down to 1e-3 * tol of the first one. They are cheap,
+    and make the answer one of the problem: rows in another order, or weights in place of copies,
+    give the same model.
+    """
+    problem = _Problem(X, pairs, C)
+    width = None if loss == "squared_hinge" else 1.0
+    now = problem.at(np.zeros(X.shape[1]), np.zeros(X.shape[0]), width)
+    target, polish = 1e-3 * tol * float(np.linalg.norm(now.gradient)), POLISH
+    for n_iter in range(max_iter):
+        if now.gap <= tol * now.objective:
+            if polish == 0 or np.linalg.norm(now.gradient) <= target:
+                return Solution(now.coef, now.objective, now.gap, n_iter, True)
+            polish -= 1
+        elif width is not None and now.slack <= 0.1 * (now.gap - now.slack):
+            # Smoothing is what keeps us away, not the solver: sharpen.
+            width *= SHRINK
+            now = problem.at(now.coef, now.scores, width)
+        now = problem.newton_step(now, width)
+    done = now.gap <= tol * now.objective
+    return Solution(now.coef, now.objective, now.gap, max_iter, done)
+
+
+@dataclass(frozen=True)
+class _State:
+    """The objective around one w."""
+
+    coef: FloatArray
+    scores: FloatArray
+    objective: float  # of the loss asked for
+    smooth: float  # of the smoothed loss
+    slope: FloatArray  # of the smoothed loss, by score
+    gradient: FloatArray
+    curvature: FloatArray  # diagonal of the second derivative, by score
+    product: Callable[[FloatArray], FloatArray]
+
+    @property
+    def slack(self) -> float:
+        """How far the smoothed objective is above its minimum, at most."""
+        return 0.5 * float(self.gradient @ self.gradient)
+
+    @property
+    def gap(self) -> float:
+        """How far the objective is above its minimum, at most."""
+        return max(self.objective - self.smooth, 0.0) + self.slack
+
+
+class _Problem:
+    def __init__(self, X: Any, pairs: PairSums, C: float) -> None:
+        self.X, self.pairs = X, pairs
+        self.factor = C / pairs.weight if pairs.weight > 0 else 0.0
+
+    def at(self, coef: FloatArray, scores: FloatArray, width: float | None) -> _State:
+        value, hinge, slope, curvature, product = self._loss(scores, width)
+        norm = 0.5 * float(coef @ coef)
+        return _State(
+            coef,
+            scores,
+            norm + (value if width is None else hinge),
+            norm + value,
+            slope,
+            coef + self.X.T @ slope,
+            curvature,
+            product,
+        )
+
+    def newton_step(self, now: _State, width: float | None) -> _State:
+        direction = self._conjugate_gradients(now)
+        steps = self.X @ direction
+        t = self._line_search(now, direction, steps, width)
+        return self.at(now.coef + t * direction, now.scores + t * steps, width)
+
+    def _loss(self, scores: FloatArray, width: float | None) -> Any:
+        """Value, hinge, slope, curvature and Hessian product of the loss at these scores."""
+        terms = [(1.0, 1.0)] if width is None else [(0.5 / width, 1.0), (-0.5 / width, 1.0 - width)]
+        found = [(self.factor * f, *self.pairs.at(scores, margin)) for f, margin in terms]
+        hinge = self.factor * found[0][1].hinge
+        value = sum(f * point.squared for f, point, _ in found)
+        slope = sum(f * point.slope for f, point, _ in found)
+        curvature = sum(2.0 * f * point.curvature for f, point, _ in found)
+
+        def product(vector: FloatArray) -> FloatArray:
+            return np.asarray(sum(2.0 * f * half(vector) for f, _, half in found))
+
+        return value, hinge, slope, curvature, product
+
+    def _conjugate_gradients(self, now: _State) -> FloatArray:
+        """An approximate Newton direction; the closer to the end, the more exact."""
+        scale = self._diagonal(now.curvature)
+        residual = -now.gradient
+        size = float(np.linalg.norm(residual))
+        # Superlinear: the residual wanted shrinks with the gradient itself.
+        wanted = min(0.1, np.sqrt(size / max(np.sqrt(2.0 * now.smooth), 1e-300))) * size
+        solution, ready = np.zeros_like(residual), residual / scale
+        direction, old = ready, float(residual @ ready)
+        for _ in range(max(20, 2 * len(residual))):
+            if np.linalg.norm(residual) <= wanted:
+                break
+            bent = direction + self.X.T @ now.product(self.X @ direction)
+            t = old / float(direction @ bent)
+            solution = solution + t * direction
+            residual = residual - t * bent
+            ready = residual / scale
+            new = float(residual @ ready)
+            direction, old = ready + (new / old) * direction, new
+        return solution if solution.any() else -now.gradient
+
+    def _diagonal(self, curvature: FloatArray) -> FloatArray:
+        """Roughly the diagonal of the Hessian, to make features of all scales alike."""
+        mass = float(curvature.sum())
+        if mass <= 0:
+            return np.ones(self.X.shape[1])
+        first, second = self.X.T @ curvature, _squares_times(self.X, curvature)
+        return np.asarray(1.0 + np.maximum(second - first * first / mass, 0.0))
+
+    def _line_search(
+        self, now: _State, direction: FloatArray, steps: FloatArray, width: float | None
+    ) -> float:
+        """The step that (nearly) minimises the objective along the direction; it is convex there.
+
+        Evaluating the loss along the way costs no product with X.
+        """
+        linear, square = float(now.coef @ direction), float(direction @ direction)
+
+        def slope(t: float) -> float:
+            return linear + t * square + float(self._loss(now.scores + t * steps, width)[2] @ steps)
+
+        start = float(now.gradient @ direction)
+        low, high, low_slope = 0.0, np.inf, start
+        t = 1.0
+        for _ in range(20):
+            found = slope(t)
+            if abs(found) <= 0.1 * abs(start):
+                return t
+            if found < 0:
+                low, low_slope = t, found
+                t = 2.0 * t if high == np.inf else 0.5 * (low + high)
+            else:
+                high = t
+                secant = low - low_slope * (high - low) / (found - low_slope)
+                t = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+        return low if low > 0 else t
+
+
+def _squares_times(X: Any, weights: FloatArray) -> FloatArray:
+    """(X * X).T @ weights, without a second matrix of that size."""
+    if not isinstance(X, np.ndarray):
+        squares = X.copy()
+        squares.data **= 2
+        return np.asarray(squares.T @ weights)
+    total = np.zeros(X.shape[1])
+    for start in range(0, len(X), 4096):
+        rows = X[start : start + 4096]
+        total += (rows * rows).T @ weights[start : start + 4096]
+    return total

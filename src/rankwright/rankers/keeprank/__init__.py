@@ -1,0 +1,5 @@
+"""KeepRank: a kernel perceptron with a margin, in batch and online."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,2 @@
+from .keeprank import KeepRank as KeepRank
+from .online import OnlineKeepRank as OnlineKeepRank

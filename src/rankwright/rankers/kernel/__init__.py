@@ -1,1 +1,0 @@
-"""Rankers whose score is a sum of kernels around the training items."""

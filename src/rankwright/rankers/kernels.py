@@ -1,0 +1,334 @@
+"""Nystroem features: rows seen through their kernel with a few of them, the landmarks.
+
+``DrawnLandmarks`` are drawn at random and features are computed when asked for, so that memory does
+not grow with the rows. ``PickedLandmarks`` are picked one by one, always the row that is worst
+represented so far (pivoted Cholesky decomposition): better features from as few landmarks, all of
+them kept; carried to the end they are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.exceptions import DataError
+from rankwright.rankers import schema
+from rankwright.scoring.base import RowMap, Scorer
+from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues, row_blocks
+from rankwright.scoring.linear import Linear
+
+KernelFunction = Callable[[Any, Any], FloatArray]
+
+# Shared by every ranker with a kernel: parameters of the same name and meaning as scikit-learn's.
+KERNEL_RULES: dict[str, schema.Rule] = {
+    "kernel": schema.either(
+        schema.one_of("linear", "poly", "rbf", "precomputed"), schema.a_function()
+    ),
+    "gamma": schema.either(schema.one_of("scale", "auto"), schema.positive()),
+    "degree": schema.at_least(1),
+    "coef0": schema.number(),
+}
+
+
+def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray | None = None) -> float:
+    """``"scale"`` is 1 / (n_features * variance of X), ``"auto"`` is 1 / n_features.
+
+    A row of weight 2 counts as two rows in the variance.
+    """
+    if not isinstance(gamma, str):
+        return float(gamma)
+    spread = _variance(X, weight) if gamma == "scale" else 1.0
+    width = 1.0 / (int(X.shape[1]) * spread)
+    if not width > 0:
+        raise DataError(
+            "the features are too large to be squared in double precision: scale them, for "
+            "instance with sklearn.preprocessing.StandardScaler."
+        )
+    return width
+
+
+def _variance(X: Any, weight: FloatArray | None) -> float:
+    """The variance of all entries; 1 where they are all the same."""
+    share = np.ones(X.shape[0]) if weight is None or not weight.any() else weight
+    share = share / (share.sum() * X.shape[1])
+    mean = float(np.sum(share @ X))
+    # Squares around the mean: those around zero would lose all digits far from it.
+    if sparse.issparse(X):
+        stored = np.diff(X.indptr)
+        with np.errstate(over="ignore"):  # resolve_gamma speaks of it
+            spread = float(np.repeat(share, stored) @ np.square(X.data - mean))
+        spread += float(share @ (X.shape[1] - stored)) * mean * mean
+    else:
+        spread = float(np.einsum("i,ij,ij->", share, X - mean, X - mean))
+    # One value everywhere leaves the rounding error of the mean, no scale.
+    return 1.0 if spread == 0 or math.sqrt(spread) < 1e-12 * abs(mean) else spread
+
+
+def dense(X: Any) -> FloatArray:
+    """The rows as a plain array."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Gram:
+    """The kernel of one ranker: a named kernel, a function, or numbers computed beforehand.
+
+    ``precomputed`` means that X holds kernel values: at training (n_items, n_items), later
+    (n_rows, n_items).
+
+    >>> gram = Gram.of("rbf", gamma=0.5)
+    >>> gram.block(np.array([[0.0], [1.0]]), np.array([[1.0]])).round(4)
+    array([[0.6065],
+           [1.    ]])
+    """
+
+    kernel: Kernel | KernelFunction | None  # None is precomputed
+
+    PRECOMPUTED: ClassVar[str] = "precomputed"
+
+    @classmethod
+    def of(
+        cls,
+        kernel: str | KernelFunction,
+        X: Any = None,
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+    ) -> Gram:
+        """The kernel that these parameters describe; X is asked only for ``gamma`` by name."""
+        if callable(kernel):
+            return cls(kernel)
+        if kernel == cls.PRECOMPUTED:
+            return cls(None)
+        width = 1.0 if kernel == "linear" else resolve_gamma(gamma, X)
+        return cls(Kernel(kernel, gamma=width, degree=int(degree), coef0=float(coef0)))
+
+    @property
+    def is_precomputed(self) -> bool:
+        return self.kernel is None
+
+    def block(self, A: Any, B: Any) -> FloatArray:
+        """The kernel of every row of A with every row of B."""
+        if self.kernel is None:
+            raise DataError("a precomputed kernel has no rows to compute it from.")
+        if isinstance(self.kernel, Kernel):
+            return self.kernel.block(A, B)
+        values = np.asarray(self.kernel(A, B), dtype=np.float64)
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise DataError(
+                f"the kernel function gave shape {values.shape} for {A.shape[0]} x {B.shape[0]} "
+                "rows. It takes two tables of rows and gives one value per pair of rows."
+            )
+        return values
+
+    def square(self, X: Any) -> FloatArray:
+        """The kernel of the training rows with each other."""
+        if self.kernel is not None:
+            return self.block(X, X)
+        if X.shape[0] != X.shape[1]:
+            raise DataError(
+                f"kernel='precomputed' needs a square X at training, found {X.shape}: "
+                "X[i, j] is the kernel of rows i and j."
+            )
+        return dense(X)
+
+    def diagonal(self, X: Any) -> FloatArray:
+        """The kernel of each training row with itself."""
+        if self.kernel is None:
+            return np.asarray(X.diagonal(), dtype=np.float64)
+        if isinstance(self.kernel, Kernel):
+            return self.kernel.diagonal(X)
+        return np.concatenate(
+            [self.block(X[i : i + 1], X[i : i + 1])[0] for i in range(X.shape[0])]
+        )
+
+    def expansion(
+        self,
+        support: FloatArray,
+        rows: NDArray[np.int64],
+        coef: FloatArray,
+        n_features: int,
+        intercept: float = 0.0,
+    ) -> Scorer:
+        """The scorer sum_s coef_s K(., support_s); ``rows`` are the support's training rows."""
+        if self.kernel is None:
+            weights = np.zeros(n_features)
+            np.add.at(weights, rows, coef)
+            return Linear(weights, intercept)
+        if isinstance(self.kernel, Kernel):
+            return KernelExpansion(self.kernel, support, coef, intercept)
+        return FunctionExpansion(self.kernel, support, coef, intercept)
+
+    def values_with(self, support: FloatArray) -> RowMap | None:
+        """The map from rows to their kernels with the support; None where rows are kernels."""
+        if self.kernel is None:
+            return None
+        if isinstance(self.kernel, Kernel):
+            return KernelValues(self.kernel, support)
+        return FunctionValues(self.kernel, support)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionExpansion(Scorer):
+    """A kernel expansion over a Python function: it scores here, it cannot be saved to a file."""
+
+    kind: ClassVar[str] = "function"
+    function: KernelFunction
+    support: FloatArray
+    coef: FloatArray
+    intercept: float = 0.0
+
+    @property
+    def n_features(self) -> int:
+        return int(self.support.shape[1])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        scores = self.function(X, self.support) @ self.coef + self.intercept
+        return np.asarray(scores, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionValues(RowMap):
+    """Kernel values by a Python function: they serve here, they cannot be saved to a file."""
+
+    kind: ClassVar[str] = "function_values"
+    function: KernelFunction
+    support: FloatArray
+
+    @property
+    def n_features(self) -> int:
+        return int(self.support.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.support)
+
+    def transform(self, X: Any, queries: Any = None) -> FloatArray:
+        if len(self.support) == 0:
+            return np.zeros((X.shape[0], 0))
+        return np.asarray(self.function(X, self.support), dtype=np.float64)
+
+
+TOLERANCE = 1e-10  # of a row's squared length that may be left unrepresented
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLandmarks:
+    """The rows of X as features K(x, landmarks) T, computed when asked for.
+
+    T T' is the pseudo-inverse of the landmarks' kernel, so that products of features are the
+    projections of the kernel on the span of the landmarks. It stands in for a matrix of shape
+    (n_rows, rank): slices, row numbers and products with a vector are all that is asked of it.
+
+    Attributes
+    ----------
+    rows : (n_landmarks,) which rows of X the landmarks are
+    support : (n_landmarks, n_features) the landmarks
+    turn : (n_landmarks, rank) T
+    """
+
+    gram: Gram
+    X: Any
+    rows: IntArray
+    support: FloatArray
+    turn: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], self.turn.shape[1]
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __getitem__(self, rows: Any) -> FloatArray:
+        return np.asarray(self._kernel(self.X[rows]) @ self.turn)
+
+    def __matmul__(self, coef: FloatArray) -> FloatArray:
+        result = np.empty(len(self))
+        for rows in row_blocks(len(self), len(self.rows)):
+            result[rows] = self._kernel(self.X[rows]) @ (self.turn @ coef)
+        return result
+
+    def on(self, X: Any) -> DrawnLandmarks:
+        """The same landmarks, other rows."""
+        return DrawnLandmarks(self.gram, X, self.rows, self.support, self.turn)
+
+    def dual(self, coef: FloatArray) -> FloatArray:
+        """The coefficients of the landmarks' kernels for these coefficients of the features."""
+        return np.asarray(self.turn @ coef)
+
+    def _kernel(self, X: Any) -> FloatArray:
+        return (
+            dense(X[:, self.rows]) if self.gram.is_precomputed else self.gram.block(X, self.support)
+        )
+
+
+def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> DrawnLandmarks:
+    """Draw landmarks among these rows of X, and orthogonalise their kernel."""
+    rng = np.random.default_rng(seed)
+    drawn = np.sort(rng.permutation(rows)[:n])
+    support = dense(X[drawn])
+    K = support[:, drawn] if gram.is_precomputed else gram.block(support, support)
+    values, vectors = linalg.eigh(K, driver="evd")
+    kept = values > values[-1] * len(K) * np.finfo(np.float64).eps
+    turn = vectors[:, kept] / np.sqrt(values[kept])
+    return DrawnLandmarks(gram, X, drawn, support, turn)
+
+
+@dataclass(frozen=True, eq=False)
+class PickedLandmarks:
+    """features @ features.T is the kernel matrix (nearly); the landmarks are training rows.
+
+    Attributes
+    ----------
+    rows : (n_landmarks,) training rows
+    features : (n_items, n_landmarks)
+    """
+
+    rows: IntArray
+    features: FloatArray
+
+    def dual(self, coef: FloatArray) -> FloatArray:
+        """The kernel weights of the landmarks that give the scores ``features @ coef``."""
+        if not len(self.rows):
+            return np.zeros(0)
+        triangle = self.features[self.rows]
+        return np.asarray(linalg.solve_triangular(triangle, coef, trans=1, lower=True))
+
+
+def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandmarks:
+    """At most so many landmarks (None: as many as there are independent rows)."""
+    rest = np.array(gram.diagonal(X), dtype=np.float64)
+    n = len(rest)
+    most = n if n_components is None else min(n_components, n)
+    floor = TOLERANCE * float(rest.max(initial=0.0))
+    columns = np.zeros((most, n))  # transposed while it grows: a column is then one stretch
+    rows: list[int] = []
+    for k in range(most):
+        pivot = int(np.argmax(rest))
+        if rest[pivot] <= floor:
+            break
+        column = _column(gram, X, pivot) - columns[:k, pivot] @ columns[:k]
+        column[rows] = 0.0
+        column /= np.sqrt(rest[pivot])
+        column[pivot] = np.sqrt(rest[pivot])
+        columns[k] = column
+        rest -= column * column
+        rows.append(pivot)
+        rest[rows] = -np.inf
+    found = np.array(rows, dtype=np.int64)
+    return PickedLandmarks(found, np.ascontiguousarray(columns[: len(rows)].T))
+
+
+def _column(gram: Gram, X: Any, pivot: int) -> FloatArray:
+    if gram.is_precomputed:
+        return dense(X[:, [pivot]])[:, 0]
+    return gram.block(X, X[pivot : pivot + 1])[:, 0]

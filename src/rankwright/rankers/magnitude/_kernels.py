@@ -1,0 +1,322 @@
+"""Sums over all pairs of a query that never build the pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Up to so many neighbours are added one by one: differences of running sums would lose the digits
+# that a narrow zone needs.
+FEW = 32
+
+
+@njit(cache=True, nogil=True)
+def left_out_pairs(
+    block,
+    first_row,
+    first_column,
+    codes,
+    ptr,
+    weight,
+    copy,
+    once,
+    root,
+    unit,
+    diagonal,
+    error,
+    sums,
+):
+    """Cost of each pair of a block of rows, had the model been trained without the pair.
+
+    block     (n, .) float64: R + unit unit' at row first_row + a, column first_column + b; only
+              columns before the row are read
+    codes     (n_rows,) int64, the query of each row, ascending
+    ptr       (n_queries + 1,) int64
+    weight    (n_rows,) float64, row weights: numbers of copies
+    copy      (n_rows,) float64, root of the part of the row that one copy of it is
+    once      (n_queries,) float64, the part of the query that one copy of it is
+    root      (n_rows,) float64, roots of the masses of one copy
+    unit      (n_rows,) float64, the centring vectors
+    diagonal  (n_rows,) float64, of R among single copies
+    error     (n_rows,) float64, of single copies
+    sums      (n_queries,) float64, costs over pairs j < i, weighed by the numbers of copies
+              changed in place
+    """
+    for a in range(block.shape[0]):
+        i = first_row + a
+        q = codes[i]
+        two = ptr[q + 1] - ptr[q] == 2
+        total = 0.0
+        for j in range(ptr[q], i):
+            r = copy[i] * copy[j] * (once[q] * block[a, j - first_column] - unit[i] * unit[j])
+            if two and copy[i] == 1.0 and copy[j] == 1.0:
+                # Nothing of the query is left and R is singular along the roots: its
+                # pseudo-inverse gives the difference.
+                across = root[j] * error[i] - root[i] * error[j]
+                form = (
+                    root[j] * root[j] * diagonal[i]
+                    - 2.0 * root[i] * root[j] * r
+                    + root[i] * root[i] * diagonal[j]
+                )
+                norm = root[i] * root[i] + root[j] * root[j]
+                gap = across / form * norm / (root[i] * root[j])
+            else:
+                det = diagonal[i] * diagonal[j] - r * r
+                left = (diagonal[j] * error[i] - r * error[j]) / root[i]
+                right = (diagonal[i] * error[j] - r * error[i]) / root[j]
+                gap = (left - right) / det
+            total += weight[i] * weight[j] * gap * gap
+        sums[q] += total
+
+
+@njit(cache=True, nogil=True)
+def left_out_pairs_approximately(
+    block, first_row, first_column, codes, ptr, diagonal, shift, residual, offset, sums
+):
+    """The paper's approximation of the same costs (after eq 26), for rows of equal mass.
+
+    block      (n, .) float64: (I + Kbar)^-1 as in left_out_pairs
+    diagonal   (n_rows,) float64, of (I + Kbar)^-1
+    shift      (n_rows,) float64, the mean of each column of U over the rows of its query
+    residual   (n_rows,) float64, h(x) - y
+    offset     (n_queries,) float64, mean of h less mean of y
+    sums       (n_queries,) float64                                           changed in place
+    """
+    for a in range(block.shape[0]):
+        i = first_row + a
+        q = codes[i]
+        m = ptr[q + 1] - ptr[q]
+        total = 0.0
+        for j in range(ptr[q], i):
+            inverse = block[a, j - first_column]
+            if m == 2:  # no row is left to take a mean over: the exact form
+                form = diagonal[i] - 2.0 * inverse + diagonal[j]
+                gap = 2.0 * (residual[i] - residual[j]) / form
+                total += gap * gap
+                continue
+            uii = 1.0 - diagonal[i] + shift[i]
+            ujj = 1.0 - diagonal[j] + shift[j]
+            uij = -inverse + shift[j]
+            uji = -inverse + shift[i]
+            vii = ((m - 1) * uii + uij) / (m - 2)
+            vjj = ((m - 1) * ujj + uji) / (m - 2)
+            vij = ((m - 1) * uij + uii) / (m - 2)
+            vji = ((m - 1) * uji + ujj) / (m - 2)
+            left, right = vii + vij, vji + vjj
+            top = (1.0 - left) * residual[j] - (1.0 - right) * residual[i]
+            top -= ((1.0 - left) * right - (1.0 - right) * left) * offset[q]
+            gap = top / ((1.0 - vjj) * (1.0 - vii) - vij * vji)
+            total += gap * gap
+        sums[q] += total
+
+
+@njit(cache=True, nogil=True)
+def sweep_gram(K, target, ridge, alpha, product):
+    """One round of section 2.5: every dual coefficient once, with the step 1 / (2 K_ii + m / C).
+
+    K        (n_rows, n_rows) float64, centred
+    target   (n_rows,) float64, centred grades
+    ridge    m / (2 C)
+    alpha    (n_rows,) float64                changed in place
+    product  (n_rows,) float64, K alpha       changed in place
+
+    Returns by how much the dual objective (eq 16) has grown.
+    """
+    n = len(alpha)
+    growth = 0.0
+    for i in range(n):
+        slope = 2.0 * (target[i] - product[i]) - 2.0 * ridge * alpha[i]
+        step = slope / (2.0 * K[i, i] + 2.0 * ridge)
+        growth += step * step * (K[i, i] + ridge)
+        if step != 0.0:
+            alpha[i] += step
+            for j in range(n):
+                product[j] += step * K[i, j]
+    return growth
+
+
+@njit(cache=True, nogil=True)
+def sweep_rows(rows, square, target, ridge, alpha, coef):
+    """The same round for the linear kernel: O(n_features) a step, coef = rows' alpha kept along."""
+    n, d = rows.shape
+    growth = 0.0
+    for i in range(n):
+        product = 0.0
+        for k in range(d):
+            product += rows[i, k] * coef[k]
+        step = (target[i] - product - ridge * alpha[i]) / (square[i] + ridge)
+        growth += step * step * (square[i] + ridge)
+        if step != 0.0:
+            alpha[i] += step
+            for k in range(d):
+                coef[k] += step * rows[i, k]
+    return growth
+
+
+@njit(cache=True, nogil=True)
+def reach_of_rows(residual, ptr, theta, low, high):
+    """Up to where the sorted residuals lie more than theta below each one, and from where above.
+
+    residual   (n_rows,) float64, ascending inside each query
+    low, high  (n_rows,) int64: rows ptr[q] .. low - 1 and high .. ptr[q + 1] - 1   changed in place
+    """
+    for q in range(len(ptr) - 1):
+        below = ptr[q]
+        above = ptr[q]
+        for i in range(ptr[q], ptr[q + 1]):
+            while below < i and residual[i] - residual[below] > theta:
+                below += 1
+            if above < i:
+                above = i
+            while above < ptr[q + 1] and residual[above] - residual[i] <= theta:
+                above += 1
+            low[i] = below
+            high[i] = above
+
+
+@njit(cache=True, nogil=True)
+def squares_beyond(residual, weight, ptr, theta, low, high, slope):
+    """Sums over ordered pairs of w_i w_j (|r_i - r_j| - theta), and of its square, where positive.
+
+    residual  (n_rows,) float64, ascending inside each query, best near 0
+    weight    (n_rows,) float64
+    slope     (n_rows,) float64, gradient of the sum of squares   changed in place
+
+    Returns the sum of the first powers and the sum of the squares.
+    """
+    first = 0.0
+    second = 0.0
+    for q in range(len(ptr) - 1):
+        count = 0.0
+        moment = 0.0
+        j = ptr[q]
+        for i in range(ptr[q], ptr[q + 1]):
+            while j < low[i]:
+                count += weight[j]
+                moment += weight[j] * residual[j]
+                j += 1
+            slope[i] = count * (residual[i] - theta) - moment
+            first += 2.0 * weight[i] * slope[i]
+        count = 0.0
+        moment = 0.0
+        j = ptr[q + 1] - 1
+        for i in range(ptr[q + 1] - 1, ptr[q] - 1, -1):
+            while j >= high[i]:
+                count += weight[j]
+                moment += weight[j] * residual[j]
+                j -= 1
+            slope[i] -= moment - count * (residual[i] + theta)
+            slope[i] *= 4.0 * weight[i]
+            second += 0.5 * slope[i] * residual[i]
+    return first, second - theta * first
+
+
+@njit(cache=True, nogil=True)
+def curvature_product(vector, weight, ptr, low, high, result):
+    """The Hessian of the sum of squares times a vector, all in sorted order.
+
+    result  (n_rows,) float64   changed in place
+    """
+    for q in range(len(ptr) - 1):
+        count = 0.0
+        moment = 0.0
+        j = ptr[q]
+        for i in range(ptr[q], ptr[q + 1]):
+            while j < low[i]:
+                count += weight[j]
+                moment += weight[j] * vector[j]
+                j += 1
+            result[i] = count * vector[i] - moment
+        count = 0.0
+        moment = 0.0
+        j = ptr[q + 1] - 1
+        for i in range(ptr[q + 1] - 1, ptr[q] - 1, -1):
+            while j >= high[i]:
+                count += weight[j]
+                moment += weight[j] * vector[j]
+                j -= 1
+            result[i] += count * vector[i] - moment
+            result[i] *= 4.0 * weight[i]
+
+
+@njit(cache=True, nogil=True)
+def running_sums(values, weight, count, first, second):
+    """Sums of w, w r and w r^2 before each row, of one query; one longer than the rows."""
+    for i in range(len(values)):
+        count[i + 1] = count[i] + weight[i]
+        first[i + 1] = first[i] + weight[i] * values[i]
+        second[i + 1] = second[i] + weight[i] * values[i] * values[i]
+
+
+@njit(cache=True, nogil=True)
+def smoothed_beyond(residual, weight, ptr, epsilon, mu, low, near, far, high, slope):
+    """Sums over ordered pairs of w_i w_j times the smoothed excess t = |r_i - r_j| - epsilon.
+
+    residual   (n_rows,) float64, ascending inside each query, best near 0
+    low, high  (n_rows,) int64, reach at epsilon: t > 0 before low and from high on
+    near, far  (n_rows,) int64, reach at epsilon + mu: t > mu before near and from far on
+    slope      (n_rows,) float64, gradient of the sum of t^2 / (2 mu) or t - mu / 2
+               changed in place
+
+    Returns the sum of t, of the smoothed t, and of t (1 - t / mu) where 0 < t < mu.
+    """
+    n = len(residual)
+    count = np.zeros(n + 1)
+    first = np.zeros(n + 1)
+    second = np.zeros(n + 1)
+    plain = 0.0
+    missing = 0.0
+    slack = 0.0
+    running_sums(residual, weight, count, first, second)
+    for q in range(len(ptr) - 1):
+        start = ptr[q]
+        stop = ptr[q + 1]
+        for i in range(start, stop):
+            # Rows below i: far ones pull with full weight, those in the zone with t / mu.
+            top = residual[i] - epsilon
+            zone = 0.0
+            squares = 0.0
+            if low[i] - near[i] <= FEW:
+                for j in range(near[i], low[i]):
+                    t = residual[i] - residual[j] - epsilon
+                    zone += weight[j] * t
+                    squares += weight[j] * t * t
+            else:
+                c = count[low[i]] - count[near[i]]
+                f = first[low[i]] - first[near[i]]
+                zone = top * c - f
+                squares = top * top * c - 2.0 * top * f + second[low[i]] - second[near[i]]
+            c = count[near[i]] - count[start]
+            plain += weight[i] * (top * c - (first[near[i]] - first[start]) + zone)
+            missing += weight[i] * (0.5 * mu * c + zone - 0.5 * squares / mu)
+            slack += weight[i] * max(zone - squares / mu, 0.0)
+            pull = c + zone / mu
+            # Rows above i, the same.
+            zone = 0.0
+            if far[i] - high[i] <= FEW:
+                for j in range(high[i], far[i]):
+                    zone += weight[j] * (residual[j] - residual[i] - epsilon)
+            else:
+                zone = first[far[i]] - first[high[i]]
+                zone -= (count[far[i]] - count[high[i]]) * (residual[i] + epsilon)
+            pull -= count[stop] - count[far[i]] + zone / mu
+            slope[i] = 2.0 * weight[i] * pull
+    return 2.0 * plain, 2.0 * (plain - missing), 2.0 * slack
+
+
+@njit(cache=True, nogil=True)
+def zone_curvature(vector, weight, mu, low, near, far, high, result):
+    """The Hessian of the smoothed sum times a vector, all in sorted order.
+
+    result  (n_rows,) float64   changed in place
+    """
+    n = len(vector)
+    count = np.zeros(n + 1)
+    moment = np.zeros(n + 1)
+    for i in range(n):
+        count[i + 1] = count[i] + weight[i]
+        moment[i + 1] = moment[i] + weight[i] * vector[i]
+    for i in range(n):
+        c = count[low[i]] - count[near[i]] + count[far[i]] - count[high[i]]
+        s = moment[low[i]] - moment[near[i]] + moment[far[i]] - moment[high[i]]
+        result[i] = 2.0 * weight[i] * (c * vector[i] - s) / mu

@@ -1,0 +1,375 @@
+"""What MPRank and SVRank share: kernels, the fitted model, predicted gaps, stability."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import as_column
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.feedback.base import Feedback
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.kernels import (
+    KERNEL_RULES,
+    DrawnLandmarks,
+    Gram,
+    dense,
+    draw_landmarks,
+    resolve_gamma,
+)
+from rankwright.rankers.magnitude.scatter import Sample, too_large
+from rankwright.rankers.schema import floats, integer, real
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.kernel import Kernel
+from rankwright.scoring.linear import Linear
+
+
+def cut_at_gap(
+    scores: ArrayLike,
+    qid: Any = None,
+    *,
+    at_least: int = 1,
+    at_most: int | None = None,
+    min_gap: float = 0.0,
+) -> int | IntArray:
+    """How many places of the ordered list to keep: up to the largest gap between neighbours.
+
+    Magnitude-preserving rankers predict how much one row is preferred to another, so a large
+    gap between neighbours in the list means that what follows is clearly worse.
+
+    Parameters
+    ----------
+    scores : (n_items,) numbers, in any order
+    qid : (n_items,) query ids; None is one list
+    at_least, at_most : the fewest and the most places to keep (never more than there are)
+    min_gap : a gap must be larger than this to cut; without one the list is kept whole (up to
+        ``at_most``)
+
+    Returns
+    -------
+    int, or one int64 per query in order of first appearance if ``qid`` is given. Of equal gaps the
+    first counts.
+
+    Examples
+    --------
+    >>> cut_at_gap([0.1, 4.9, 5.2, 0.3])
+    2
+    >>> cut_at_gap([3, 1, 9, 8, 7], qid=["a", "a", "b", "b", "b"])
+    array([1, 1])
+    """
+    if at_least < 1 or (at_most is not None and at_most < at_least):
+        raise ParameterError(
+            f"cut_at_gap(at_least={at_least!r}, at_most={at_most!r}): at_least must be an integer "
+            ">= 1 and at_most None or an integer >= at_least."
+        )
+    values = as_column(scores, "scores", np.shape(scores)[0] if np.ndim(scores) else 0)
+    queries = Queries.from_ids(qid, len(values))
+    kept = np.array(
+        [
+            _keep(np.sort(values[rows])[::-1], at_least, at_most, min_gap)
+            for rows in np.split(queries.order, queries.ptr[1:-1])
+        ],
+        dtype=np.int64,
+    )
+    return int(kept[0]) if qid is None else kept
+
+
+def _keep(ordered: FloatArray, at_least: int, at_most: int | None, min_gap: float) -> int:
+    most = len(ordered) if at_most is None else min(at_most, len(ordered))
+    window = (ordered[:-1] - ordered[1:])[at_least - 1 : most]
+    if len(window) == 0 or window.max() <= min_gap:
+        return most
+    return at_least + int(np.argmax(window))
+
+
+@dataclass(frozen=True)
+class StabilityBound:
+    """Uniform stability of MPRank and SVRank, and what it says about new pairs.
+
+    Holds for m rows drawn independently, a kernel with K(x, x) <= kappa^2 and hypotheses with
+    |h(x) - y| <= M. The paper's h has no intercept: M must allow for grades that are not centred.
+
+    Attributes
+    ----------
+    n_items, C, power : m, C and n of the objective
+    M, kappa, delta : as above; the bound holds with probability 1 - delta
+    training_error : the mean cost of the training pairs (eq 2)
+
+    Examples
+    --------
+    >>> bound = StabilityBound(10_000, C=1.0, power=1, M=2.0, kappa=1.0, delta=0.05,
+    ...                        training_error=0.4)
+    >>> round(bound.beta, 6), round(bound.bound, 4)
+    (0.0004, 0.6181)
+    """
+
+    n_items: int
+    C: float
+    power: int
+    M: float
+    kappa: float
+    delta: float
+    training_error: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise ParameterError(
+                f"stability_bound(delta={self.delta!r}): delta must lie in 0 .. 1."
+            )
+        for name in ("M", "kappa"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ParameterError(
+                    f"stability_bound({name}={value!r}): {name} must be a finite number >= 0."
+                )
+
+    @property
+    def admissibility(self) -> float:
+        """sigma_n of Lemma 1: 1 for n = 1, 4 M for n = 2."""
+        return 1.0 if self.power == 1 else 4.0 * self.M
+
+    @property
+    def beta(self) -> float:
+        """Proposition 3: leaving out a row changes no pair's cost by more than this."""
+        return 4.0 * self.C * self.admissibility**2 * self.kappa**2 / self.n_items
+
+    @property
+    def _range(self) -> float:
+        return self.beta * self.n_items + (2.0 * self.M) ** self.power
+
+    def tail(self, epsilon: float) -> float:
+        """Eq 49: the probability that the two errors differ by more than epsilon + 2 beta."""
+        if self._range == 0:
+            return 0.0
+        return min(1.0, 2.0 * math.exp(-self.n_items * epsilon**2 / (2.0 * self._range**2)))
+
+    @property
+    def slack(self) -> float:
+        """Corollary 1: by how much the error on new pairs may exceed the training error."""
+        spread = math.sqrt(2.0 / self.n_items * math.log(2.0 / self.delta))
+        return 2.0 * self.beta + self._range * spread
+
+    @property
+    def bound(self) -> float:
+        """Corollary 1: the error on new pairs is at most this, with probability 1 - delta."""
+        return self.training_error + self.slack
+
+
+LARGEST_GRAM = 20_000  # rows up to which "auto" builds a Gram matrix: 3.2 GB
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A kernel, the rows of X that count, and their grades and weights."""
+
+    gram: Gram
+    X: Any
+    sample: Sample
+
+    @property
+    def is_linear(self) -> bool:
+        return isinstance(self.gram.kernel, Kernel) and self.gram.kernel.name == "linear"
+
+    @cached_property
+    def rows(self) -> Any:
+        return self.sample.select(self.X)
+
+    def matrix(self) -> FloatArray:
+        """The kernel of the rows with each other, in an array of its own."""
+        if not self.gram.is_precomputed:
+            return np.ascontiguousarray(self.gram.square(self.rows))
+        return dense(self.rows[:, self.sample.rows]).copy()
+
+    @property
+    def kappa(self) -> float:
+        """The root of the largest K(x, x)."""
+        diagonal = self.gram.diagonal(self.X)[self.sample.rows]
+        return float(np.sqrt(max(diagonal.max(), 0.0)))
+
+
+def problem_of(
+    X: Any, sample: Sample, kernel: Any, gamma: float | str, degree: int, coef0: float
+) -> Problem:
+    """Put the kernel together and check that the rows suit it."""
+    if gamma == "scale" and kernel in ("rbf", "poly"):
+        gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
+    gram = Gram.of(kernel, X, gamma=gamma, degree=degree, coef0=coef0)
+    if gram.is_precomputed:
+        gram.square(X)
+    return Problem(gram, X, sample)
+
+
+class MagnitudeRanker(Ranker):
+    """A ranker whose score differences predict differences of grades."""
+
+    _rules: ClassVar = {
+        **KERNEL_RULES,
+        "C": schema.positive(),
+        "n_components": schema.at_least(1),
+        "tol": schema.positive(),
+        "max_iter": schema.at_least(1),
+        "random_state": schema.a_seed(),
+    }
+    _learned: ClassVar = {
+        "coef_": floats("n_features", optional=True),
+        "support_": floats("n_support", "n_features", optional=True),
+        "dual_coef_": floats("n_support", optional=True),
+        "gamma_": real(low=0.0, optional=True),
+        "intercept_": real(),
+        "cost_": real(low=0.0),
+        "kappa_": real(low=0.0),
+        "mass_": real(low=0.0),
+        "n_iter_": integer(low=0),
+        "objective_": real(low=0.0, optional=True),
+        "gap_": real(low=0.0, optional=True),
+    }
+
+    coef_: FloatArray | None
+    support_: FloatArray | None
+    dual_coef_: FloatArray | None
+    gamma_: float | None
+    intercept_: float
+    cost_: float
+    objective_: float | None
+    gap_: float | None
+
+    kernel: Any
+    gamma: float | str
+    degree: int
+    coef0: float
+    C: float
+    solver: str
+    n_components: int
+    random_state: Any
+
+    def _learn(self, X: Any, feedback: Feedback) -> Self:
+        with np.errstate(over="ignore", invalid="ignore"):  # said in words below
+            super()._learn(X, feedback)
+        coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_
+        if not np.isfinite([*coef, self.intercept_, self.cost_]).all():
+            raise too_large()
+        return self
+
+    def predict_gap(self, X1: Any, X0: Any) -> FloatArray:
+        """By how much the rows of X1 are preferred to those of X0, in the units of y."""
+        better, worse = self.decision_function(X1), self.decision_function(X0)
+        if better.shape != worse.shape:
+            raise DataError(
+                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}: give pairs of "
+                "rows, as many in the one as in the other."
+            )
+        return better - worse
+
+    def stability_bound(self, delta: float, M: float, kappa: float | None = None) -> StabilityBound:
+        """What stability promises for new pairs (Proposition 3, eq 49, Corollary 1).
+
+        Parameters
+        ----------
+        delta : the promise may fail with this probability
+        M : a bound on \\|h(x) - y\\| for all hypotheses
+        kappa : a bound on the root of K(x, x); the training rows' largest if None
+        """
+        check_is_fitted(self)
+        if self.n_queries_in_ > 1:
+            raise ParameterError(
+                f"{type(self).__name__}.stability_bound: the theorem is about one list of rows "
+                f"drawn independently, and this model learned from {self.n_queries_in_} queries."
+            )
+        if round(self.mass_) < 1:
+            raise ParameterError(
+                f"{type(self).__name__}.stability_bound: the theorem is about m graded rows, and "
+                f"the weights of those that this model learned from add up to {self.mass_:g} "
+                "(Pairs are no graded rows). Fit grades, with weights of 1 on average."
+            )
+        return StabilityBound(
+            n_items=round(self.mass_),
+            C=self._penalty(),
+            power=self._power_of_cost(),
+            M=M,
+            kappa=self.kappa_ if kappa is None else kappa,
+            delta=delta,
+            training_error=self.cost_,
+        )
+
+    def _penalty(self) -> float:
+        return self.C
+
+    def _power_of_cost(self) -> int:
+        raise NotImplementedError
+
+    def _problem(self, X: Any, sample: Sample) -> Problem:
+        return problem_of(X, sample, self.kernel, self.gamma, self.degree, self.coef0)
+
+    def _choose_solver(self, problem: Problem) -> str:
+        m, d = problem.sample.n_rows, problem.X.shape[1]
+        if self.solver == "primal" and self.kernel != "linear":
+            raise ParameterError(
+                f"{type(self).__name__}(solver='primal', kernel={self.kernel!r}): the primal is "
+                "solved for the linear kernel only. Use solver='dual', 'nystroem' or 'auto'."
+            )
+        if self.solver != "auto":
+            return self.solver
+        if self.kernel == "linear":
+            return "primal" if d <= m or m > LARGEST_GRAM else "dual"
+        return "dual" if m <= LARGEST_GRAM else "nystroem"
+
+    def _landmarks(self, problem: Problem) -> DrawnLandmarks:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rows = problem.sample.rows
+        chosen = draw_landmarks(problem.gram, problem.X, rows, self.n_components, seed)
+        return chosen.on(problem.rows)
+
+    def _keep_linear(self, coef: FloatArray) -> None:
+        self.coef_, self.support_, self.dual_coef_, self.gamma_ = coef, None, None, None
+
+    def _keep_dual(self, problem: Problem, alpha: FloatArray) -> None:
+        """Keep the coefficients of the sample's rows, in the leanest form for this kernel."""
+        if self.kernel == "linear":
+            self._keep_linear(np.asarray(problem.rows.T @ alpha))
+        else:
+            self._keep_expansion(problem, problem.sample.rows, alpha)
+
+    def _keep_landmarks(
+        self, problem: Problem, landmarks: DrawnLandmarks, coef: FloatArray
+    ) -> None:
+        if self.kernel == "linear":
+            self._keep_linear(landmarks.support.T @ landmarks.dual(coef))
+        else:
+            self._keep_expansion(problem, landmarks.rows, landmarks.dual(coef))
+
+    def _keep_expansion(self, problem: Problem, rows: Any, alpha: FloatArray) -> None:
+        if problem.gram.is_precomputed:
+            coef = np.zeros(problem.X.shape[1])
+            coef[rows] = alpha
+            self._keep_linear(coef)
+            return
+        self.coef_, self.dual_coef_ = None, alpha
+        self.support_ = dense(problem.X[rows])
+        kernel = problem.gram.kernel
+        self.gamma_ = kernel.gamma if isinstance(kernel, Kernel) else None
+
+    def _scorer(self) -> Scorer:
+        if self.coef_ is not None:
+            return Linear(self.coef_, self.intercept_)
+        assert self.support_ is not None
+        assert self.dual_coef_ is not None
+        gram = Gram.of(self.kernel, gamma=self.gamma_ or 1.0, degree=self.degree, coef0=self.coef0)
+        rows = np.arange(len(self.dual_coef_))
+        return gram.expansion(
+            self.support_, rows, self.dual_coef_, self.n_features_in_, self.intercept_
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags

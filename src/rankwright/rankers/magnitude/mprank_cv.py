@@ -1,0 +1,165 @@
+"""MPRank with C and the kernel's width chosen by the leave-pair-out error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.exceptions import DegenerateDataWarning
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.rankers import schema
+from rankwright.rankers.kernels import KERNEL_RULES
+from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem, problem_of
+from rankwright.rankers.magnitude.leave_out import pair_mass, pairs_out
+from rankwright.rankers.magnitude.scatter import Sample, Scatter
+from rankwright.rankers.magnitude.smoothers import Source, Spectrum, gram_source
+from rankwright.rankers.schema import floats, real
+
+CS = tuple(float(C) for C in np.logspace(-1, 5, 13))
+
+
+def _positive_list() -> schema.Rule:
+    return schema.Rule(
+        "a list of numbers > 0",
+        lambda value: (
+            isinstance(value, Sequence | np.ndarray)
+            and not isinstance(value, str)
+            and len(value) > 0
+            and all(schema.positive().test(one) for one in value)
+        ),
+    )
+
+
+class MPRankCV(MagnitudeRanker):
+    """MPRank (squared loss) with its parameters chosen by the exact leave-pair-out error.
+
+    Every pair of ``Cs`` and ``gammas`` is judged by what a model trained without a pair of rows
+    would say about that pair, averaged over all pairs: no data are set aside. Each width costs one
+    eigendecomposition, of the size of the kernel's numerical rank where that is at most half of m;
+    all values of C then share a dozen or so products of matrices. Up to twelve values of C cost a
+    Cholesky inverse each instead, unless the rank is small.
+
+    Parameters
+    ----------
+    Cs : list of numbers > 0, default 0.1, 0.316, 1, ..., 1e5
+    gammas : list of numbers > 0 or None, default None
+        Widths of the rbf and poly kernels; None is ``1 / (n_features * variance of X)``.
+    kernel : "rbf", "linear", "poly", "precomputed" or a function, default "rbf"
+    degree, coef0 : of the polynomial kernel
+    average : "pairs" or "queries", default "pairs"
+        Whether each pair counts alike in the error, or each query.
+
+    Attributes
+    ----------
+    C_, gamma_ : the values chosen (the smallest C of equally good ones)
+    path_ : (n_gammas, n_Cs) array
+        The leave-pair-out error of each.
+    leave_pair_out_ : float
+        The error of the values chosen.
+    coef_, support_, dual_coef_, intercept_, cost_, mass_, kappa_ : as in MPRank
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (60, 1))
+    >>> model = MPRankCV(gammas=[0.01, 1.0, 100.0]).fit(X, np.sin(2 * X[:, 0]))
+    >>> model.gamma_
+    1.0
+    """
+
+    _rules: ClassVar = {
+        **{name: KERNEL_RULES[name] for name in ("kernel", "degree", "coef0")},
+        "Cs": _positive_list(),
+        "gammas": schema.either(_positive_list(), schema.nothing()),
+        "average": schema.one_of("pairs", "queries"),
+    }
+    _learned: ClassVar = {
+        **MagnitudeRanker._learned,
+        "C_": real(low=0.0),
+        "path_": floats("n_gammas", "n_Cs", low=0.0),
+        "leave_pair_out_": real(low=0.0),
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = CS,
+        gammas: Any = None,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 1.0,
+        average: str = "pairs",
+    ) -> None:
+        self.Cs = Cs
+        self.gammas = gammas
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.average = average
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        assert isinstance(feedback, Grades)
+        sample = Sample.of(feedback)
+        problems = [self._with_width(X, sample, gamma) for gamma in self._widths()]
+        factors = 2.0 * np.array([float(C) for C in self.Cs]) / sample.total
+        self.path_ = np.zeros((len(problems), len(factors)))
+        best: tuple[float, Problem, int, FloatArray] | None = None
+        for row, problem in enumerate(problems):
+            source = _source(problem, len(factors))
+            self.path_[row] = self._errors(source, factors)
+            place = int(np.argmin(self.path_[row]))
+            error = float(self.path_[row, place])
+            if best is None or error < best[0]:
+                best = error, problem, place, source.solve(factors[place])
+        assert best is not None
+        self._keep_best(*best)
+
+    def _errors(self, source: Source, factors: FloatArray) -> FloatArray:
+        if not pair_mass(source.sample).any():
+            warnings.warn(
+                f"{type(self).__name__}: no query has two rows, so nothing tells the values of C "
+                "apart: the first is taken.",
+                DegenerateDataWarning,
+                stacklevel=5,
+            )
+            return np.zeros(len(factors))
+        return pairs_out(source, factors, self.average)
+
+    def _keep_best(self, error: float, problem: Problem, place: int, alpha: FloatArray) -> None:
+        sample = problem.sample
+        self.C_, self.leave_pair_out_ = float(self.Cs[place]), error
+        self.n_iter_, self.mass_, self.kappa_ = 1, sample.total, problem.kappa
+        if problem.is_linear and problem.rows.shape[1] <= sample.n_rows:  # keeps more digits
+            scatter = Scatter(problem.X.shape[1])
+            scatter.add(problem.rows, sample)
+            self._keep_linear(scatter.solve(2.0 * self.C_ / sample.total))
+        else:
+            self._keep_dual(problem, alpha)
+        left = alpha * sample.total / (2.0 * self.C_ * sample.mass)
+        self.cost_, self.intercept_ = sample.mean_square(left), 0.0
+        scores = self._scorer().decision_function(problem.rows)
+        self.intercept_ = sample.overall(sample.y - scores)
+
+    def _widths(self) -> list[Any]:
+        wide = self.kernel in ("rbf", "poly") and self.gammas is not None
+        return [float(gamma) for gamma in self.gammas] if wide else ["scale"]
+
+    def _with_width(self, X: Any, sample: Sample, gamma: Any) -> Problem:
+        return problem_of(X, sample, self.kernel, gamma, self.degree, self.coef0)
+
+    def _penalty(self) -> float:
+        return self.C_
+
+    def _power_of_cost(self) -> int:
+        return 2
+
+
+def _source(problem: Problem, n_factors: int) -> Source:
+    if problem.is_linear and problem.rows.shape[1] <= problem.sample.n_rows:
+        return Spectrum.of_rows(problem.rows, problem.sample)
+    return gram_source(problem.matrix(), problem.sample, n_factors)

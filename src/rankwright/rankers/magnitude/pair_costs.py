@@ -1,0 +1,155 @@
+"""The insensitive cost of all pairs in O(m log m): sort, two pointers, running sums."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.rankers.magnitude.scatter import Sample
+
+
+@dataclass(frozen=True, eq=False)
+class InsensitiveCost:
+    r"""SVRank's loss :math:`C/M \sum_q 1/S_q \sum_{ij} s_i s_j \max(0, |r_j - r_i| - \epsilon)^n`.
+
+    It depends on the residuals r = h - y only. For n = 1 a pair's cost t = max(0, |r_j - r_i| -
+    epsilon) may be smoothed: t^2 / (2 mu) up to t = mu, then t - mu / 2.
+
+    Examples
+    --------
+    >>> from rankwright.feedback.grades import Grades
+    >>> cost = InsensitiveCost(Sample.of(Grades([0, 1, 3])), C=9.0, epsilon=0.5, power=1)
+    >>> cost.at(np.array([0.0, -1.0, -3.0])).exact
+    9.0
+    """
+
+    sample: Sample
+    C: float
+    epsilon: float
+    power: int
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """Row weights whose products are the weights of the pairs."""
+        scale = np.sqrt(self.C / (self.sample.total * self.sample.sums))
+        return self.sample.mass * scale[self.sample.codes]
+
+    def at(self, residual: FloatArray, mu: float = 0.0) -> Point:
+        """Everything about the loss at these residuals; n = 1 has a slope only with mu > 0."""
+        centred = self.sample.centred(residual)
+        if self.power == 1 and mu > 0:
+            return _Smoothed(self, centred, mu)
+        return _Plain(self, centred)
+
+
+class Point(ABC):
+    """The loss at one vector of residuals.
+
+    Attributes
+    ----------
+    exact : the loss
+    slope : (n_rows,) its gradient, smoothed if n = 1
+    slack : the loss less the part of it that ``slope``, read as multipliers of the dual problem,
+        accounts for: 0 for n = 2, between 0 and mu / 4 times the weight of the pairs for n = 1
+    """
+
+    exact: float
+    slope: FloatArray
+    slack: float
+
+    def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
+        self._ptr, self._order = cost.sample.ptr, residual_order(residual, cost.sample)
+        self._weight, self._residual = cost.weight[self._order], residual[self._order]
+
+    @abstractmethod
+    def curvature(self, vector: FloatArray) -> FloatArray:
+        """The Hessian (of the smoothed loss, if n = 1) times a vector."""
+
+    @abstractmethod
+    def trace(self) -> float:
+        """The trace of that Hessian."""
+
+    def _reach(self, theta: float) -> tuple[IntArray, IntArray]:
+        from rankwright.rankers.magnitude._kernels import reach_of_rows
+
+        low, high = (np.empty(len(self._residual), np.int64) for _ in range(2))
+        reach_of_rows(self._residual, self._ptr, theta, low, high)
+        return low, high
+
+    def _as_given(self, values: FloatArray) -> FloatArray:
+        """From sorted order to the order of the rows."""
+        result = np.empty_like(values)
+        result[self._order] = values
+        return result
+
+    def _count(self) -> FloatArray:
+        return np.concatenate([np.zeros(1), np.cumsum(self._weight)])
+
+
+class _Plain(Point):
+    def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
+        from rankwright.rankers.magnitude._kernels import squares_beyond
+
+        super().__init__(cost, residual)
+        self._low, self._high = self._reach(cost.epsilon)
+        slope = np.empty(len(residual))
+        first, second = squares_beyond(
+            self._residual, self._weight, self._ptr, cost.epsilon, self._low, self._high, slope
+        )
+        self.exact, self.slack = (second if cost.power == 2 else first), 0.0
+        self.slope = self._as_given(slope)
+
+    def curvature(self, vector: FloatArray) -> FloatArray:
+        from rankwright.rankers.magnitude._kernels import curvature_product
+
+        result = np.empty(len(vector))
+        curvature_product(
+            vector[self._order], self._weight, self._ptr, self._low, self._high, result
+        )
+        return self._as_given(result)
+
+    def trace(self) -> float:
+        count, sizes = self._count(), np.diff(self._ptr)
+        starts, stops = np.repeat(self._ptr[:-1], sizes), np.repeat(self._ptr[1:], sizes)
+        partners = count[self._low] - count[starts] + count[stops] - count[self._high]
+        return 4.0 * float(self._weight @ partners)
+
+
+class _Smoothed(Point):
+    def __init__(self, cost: InsensitiveCost, residual: FloatArray, mu: float) -> None:
+        from rankwright.rankers.magnitude._kernels import smoothed_beyond
+
+        super().__init__(cost, residual)
+        low, high = self._reach(cost.epsilon)
+        near, far = self._reach(cost.epsilon + mu)
+        self._mu, self._zone = mu, (low, near, far, high)
+        slope = np.empty(len(residual))
+        self.exact, _, self.slack = smoothed_beyond(
+            self._residual, self._weight, self._ptr, cost.epsilon, mu, low, near, far, high, slope
+        )
+        self.slope = self._as_given(slope)
+
+    def curvature(self, vector: FloatArray) -> FloatArray:
+        from rankwright.rankers.magnitude._kernels import zone_curvature
+
+        result = np.empty(len(vector))
+        zone_curvature(vector[self._order], self._weight, self._mu, *self._zone, result)
+        return self._as_given(result)
+
+    def trace(self) -> float:
+        low, near, far, high = self._zone
+        count = self._count()
+        partners = count[low] - count[near] + count[far] - count[high]
+        return 2.0 * float(self._weight @ partners) / self._mu
+
+
+def residual_order(residual: FloatArray, sample: Sample) -> Any:
+    """Rows sorted by residual inside each query."""
+    if sample.n_queries == 1:
+        return np.argsort(residual)
+    return np.lexsort((residual, sample.codes))

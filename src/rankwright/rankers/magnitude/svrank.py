@@ -1,0 +1,111 @@
+"""SVRank: differences of grades to within epsilon."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.rankers import schema
+from rankwright.rankers.magnitude.base import MagnitudeRanker
+from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
+from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.solvers import fit_insensitive
+from rankwright.rankers.schema import real
+
+
+class SVRank(MagnitudeRanker):
+    r"""Fit every difference of grades inside a query to within a tolerance.
+
+    Minimises :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} \max(0, |(h(x_j) -
+    h(x_i)) - (y_j - y_i)| - \epsilon)^n`: differences that are right to within epsilon cost
+    nothing. Predicted differences are in the units of y, which may be any real numbers. The paper
+    solves a quadratic program over all pairs; here loss, gradient and curvature cost O(m log m),
+    and Newton's method does the rest. For n = 1 the loss is smoothed, ever less, until the duality
+    gap of the problem itself (not of the smoothed one) is below ``tol``.
+
+    Parameters
+    ----------
+    C : float > 0, default 1.0
+        Weight of the loss.
+    epsilon : float >= 0, default 0.1
+        Tolerance, in the units of y.
+    power : 1 or 2, default 1
+        n, the power of what exceeds the tolerance.
+    kernel, gamma, degree, coef0, n_components, random_state : as in :class:`rankwright.MPRank`
+    solver : "auto", "primal", "dual" or "nystroem", default "auto"
+        ``primal`` solves for the weights of the features (linear kernel), ``dual`` keeps the Gram
+        matrix (8 m^2 bytes) and takes one product with it a step, ``nystroem`` keeps its features
+        (8 m n_components bytes). ``auto`` chooses as in MPRank.
+    tol : float > 0, default 1e-4
+        Stop when the duality gap is below this part of the objective.
+    max_iter : int, default 500
+        Newton steps at most.
+
+    Attributes
+    ----------
+    objective_, gap_ : float
+        The objective F, and a bound on how far it is above its minimum.
+    coef_, support_, dual_coef_, intercept_, cost_, mass_, kappa_, n_iter_ : as in MPRank
+
+    References
+    ----------
+    Cortes, Mohri, Rastogi (2007), An alternative ranking problem for search engines, and its
+    extended version, Magnitude-preserving ranking algorithms.
+
+    Examples
+    --------
+    >>> model = SVRank(C=1e4, epsilon=0.0).fit([[0.0], [1.0], [3.0]], [10, 12, 16])
+    >>> model.predict_gap([[3.0]], [[0.0]]).round(3)
+    array([6.])
+    """
+
+    _rules: ClassVar = {
+        **MagnitudeRanker._rules,
+        "epsilon": schema.number(0.0),
+        "power": schema.one_of(1, 2),
+        "solver": schema.one_of("auto", "primal", "dual", "nystroem"),
+    }
+    _learned: ClassVar = {
+        **MagnitudeRanker._learned,
+        "objective_": real(low=0.0),
+        "gap_": real(low=0.0),
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        power: int = 1,
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        solver: str = "auto",
+        n_components: int = 1000,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.power = power
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        assert isinstance(feedback, Grades)
+        problem = self._problem(X, Sample.of(feedback))
+        cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
+        fit_insensitive(self, problem, self._choose_solver(problem), cost)
+
+    def _power_of_cost(self) -> int:
+        return self.power

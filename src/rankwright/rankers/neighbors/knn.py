@@ -1,0 +1,163 @@
+"""Nearest neighbours: the features that order the graded rows best, taken as they are."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.neighbors.vsim import a_row_of_numbers, averages, column_blocks, per_feature
+from rankwright.rankers.schema import floats, integers
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.linear import FilledAverage
+
+MAX_CANDIDATES = 64
+
+
+class NearestNeighbour(Ranker):
+    """The one feature that orders the graded rows best, as the ranking of all rows.
+
+    Made for collaborative filtering: rows are items, each feature is what another user thinks of
+    them (NaN: nothing). The neighbour is the user with the lowest ranking loss, ties counted 1/2.
+    A row that the neighbour does not know gets a default value; every value that occurs in X is
+    tried (at most 64, evenly chosen), and the one of least loss is kept, of equal ones that next to
+    the neighbour's average. A neighbour that knows all training rows has its average as default.
+
+    A feature is never turned round: less is never better here. The search costs O(grades in a
+    query) for each entry of X and each default tried.
+
+    Parameters
+    ----------
+    feature_mean : (n_features,) array or None
+        The average of each feature, where more is known than the training rows say. None: of the
+        training rows.
+    absent : "zero" or "abstain", default "zero"
+        What it means when a CSR matrix does not store an entry.
+
+    Attributes
+    ----------
+    feature_ : (n_neighbors,) array
+        The neighbours, best first.
+    default_ : (n_neighbors,) array
+        Their values for rows that they do not know.
+    rloss_ : (n_features,) array
+        The ranking loss of each feature with its best default; 1/2 without any pair.
+
+    References
+    ----------
+    Y. Freund, R. Iyer, R. E. Schapire, Y. Singer: An efficient boosting algorithm for combining
+    preferences. JMLR 4, 2003, section 6.2.3.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> others = [[5, nan], [4, 2], [nan, 5], [2, 4]]
+    >>> model = NearestNeighbour().fit(others, [5, 4, 2, 1])
+    >>> model.feature_, model.default_
+    (array([0]), array([4.]))
+    >>> model.decision_function([[3, 1], [nan, 5]])
+    array([3., 4.])
+    """
+
+    _rules: ClassVar = {
+        "feature_mean": a_row_of_numbers(),
+        "absent": schema.one_of("zero", "abstain"),
+    }
+    _learned: ClassVar = {
+        "feature_": integers("n_neighbors", low=0, high="n_features"),
+        "default_": floats("n_neighbors"),
+        "rloss_": floats("n_features", low=0.0, high=1.0),
+    }
+    _takes: ClassVar = (Grades,)
+    _abstains: ClassVar = True
+
+    def __init__(self, *, feature_mean: Any = None, absent: str = "zero") -> None:
+        self.feature_mean = feature_mean
+        self.absent = absent
+
+    @property
+    def _n_neighbors(self) -> int:
+        return 1
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        assert isinstance(feedback, Grades)
+        self.rloss_, default = self._search(X, feedback)
+        # Rounding must not decide between features that are equally good.
+        order = np.argsort(self.rloss_.round(12), kind="stable")[: self._n_neighbors]
+        self.feature_, self.default_ = order.astype(np.int64), default[order]
+
+    def _search(self, X: Any, grades: Grades) -> tuple[FloatArray, FloatArray]:
+        """The loss of each feature and its best default."""
+        from rankwright.rankers.neighbors import _kernels
+
+        level, query, _ = grades.levels
+        n_features, total = X.shape[1], grades.total_weight
+        loss, default = np.full(n_features, 0.5), np.zeros(n_features)
+        first = np.searchsorted(query, grades.queries.codes, side="left")
+        last = np.searchsorted(query, grades.queries.codes, side="right")
+        pair_weight = grades.query_weight[grades.queries.codes]
+        weight = grades.sample_weight
+        values = self._values(X)
+        for columns, block in column_blocks(X, self.absent == "abstain"):
+            mean = averages(block, weight * pair_weight)
+            if self.feature_mean is not None:
+                mean = per_feature(self, "feature_mean", n_features, mean)[columns]
+            default[columns] = mean
+            if total > 0:
+                share = pair_weight / total
+                out = (loss[columns], default[columns])
+                _kernels.column_losses(block, level, first, last, weight, share, mean, values, *out)
+        return loss.clip(0.0, 1.0), default
+
+    def _values(self, X: Any) -> FloatArray:
+        """The distinct values of X, or as many of them as are tried, evenly chosen."""
+        known = X.data if hasattr(X, "tocsc") else X.ravel()
+        values = np.unique(known[~np.isnan(known)])
+        if hasattr(X, "tocsc") and self.absent == "zero" and X.nnz < X.shape[0] * X.shape[1]:
+            values = np.union1d(values, [0.0])
+        if len(values) > MAX_CANDIDATES:
+            values = values[np.linspace(0, len(values) - 1, MAX_CANDIDATES).round().astype(int)]
+        return np.asarray(values)
+
+    def _scorer(self) -> Scorer:
+        return FilledAverage(
+            self.n_features_in_, self.feature_, self.default_, self.absent == "abstain"
+        )
+
+
+class KNN(NearestNeighbour):
+    """The average of the features that order the graded rows best.
+
+    As :class:`NearestNeighbour`, with the k features of lowest ranking loss instead of one; each
+    fills its gaps with its own default. Averaging depends on the values as they are, not only on
+    their order. (With fewer features than k, all of them.)
+
+    Parameters
+    ----------
+    n_neighbors : int >= 1, default 20
+    feature_mean : (n_features,) array or None
+    absent : "zero" or "abstain", default "zero"
+
+    Examples
+    --------
+    >>> others = [[5, 1, 4], [4, 2, 5], [1, 5, 2]]
+    >>> KNN(n_neighbors=2).fit(others, [3, 2, 1]).decision_function(others)
+    array([4.5, 4.5, 1.5])
+    """
+
+    _rules: ClassVar = {"n_neighbors": schema.at_least(1), **NearestNeighbour._rules}
+
+    def __init__(
+        self, *, n_neighbors: int = 20, feature_mean: Any = None, absent: str = "zero"
+    ) -> None:
+        super().__init__(feature_mean=feature_mean, absent=absent)
+        self.n_neighbors = n_neighbors
+
+    @property
+    def _n_neighbors(self) -> int:
+        return int(self.n_neighbors)

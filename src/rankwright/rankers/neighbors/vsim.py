@@ -1,0 +1,294 @@
+"""VSIM as one more feature, so that boosting can choose it as a weak ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
+from rankwright.exceptions import ParameterError
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.rankers import schema
+from rankwright.rankers.base import Ranker
+from rankwright.rankers.schema import Learned, Rule, floats, integer, real, texts
+from rankwright.scoring.base import Scorer
+from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
+
+
+def a_row_of_numbers() -> Rule:
+    def test(value: Any) -> bool:
+        if value is None:
+            return True
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            return False
+        return array.ndim == 1 and bool(np.isfinite(array).all())
+
+    return Rule("None or one finite number per feature", test)
+
+
+def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -> FloatArray:
+    """A parameter with one number per feature, or what to take where it is None."""
+    value = getattr(owner, name)
+    if value is None:
+        return otherwise
+    array = np.array(value, dtype=np.float64)
+    if len(array) != n_features:
+        raise ParameterError(
+            f"{type(owner).__name__}({name}=...): {name} has {len(array)} numbers and X has "
+            f"{n_features} features. Give one number per feature, or None."
+        )
+    return array
+
+
+def column_blocks(
+    X: Any, absent_abstains: bool, width: int = 256
+) -> Iterator[tuple[slice, FloatArray]]:
+    """A matrix in dense blocks of columns: (which columns, their values)."""
+    sparse = X.tocsc() if hasattr(X, "tocsc") else None
+    for start in range(0, X.shape[1], width):
+        columns = slice(start, min(start + width, X.shape[1]))
+        block = X[:, columns] if sparse is None else dense_rows(sparse[:, columns], absent_abstains)
+        yield columns, np.ascontiguousarray(block)
+
+
+def averages(block: FloatArray, weight: FloatArray) -> FloatArray:
+    """The weighted mean of each column over the rows where it has a value; 0 without any.
+
+    >>> averages(np.array([[1.0, np.nan], [3.0, np.nan]]), np.ones(2))
+    array([2., 0.])
+    """
+    known = ~np.isnan(block)
+    mass = weight @ known
+    # Means before sums: a sum of large values could overflow where their mean does not.
+    share = np.where(known, block, 0.0) * weight[:, None] / np.where(mass > 0, mass, 1.0)
+    return np.asarray(share.sum(axis=0))
+
+
+class VSIM(Ranker):
+    r"""Vector similarity: features that point the way of the grades count most.
+
+    Made for collaborative filtering: rows are items, each feature is what another user thinks of
+    them (NaN: nothing), the grades are what the target user thinks. A feature's weight w is the
+    cosine between it and the grades, and the score adds up how far each feature lies above its own
+    average, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`, a feature without a value adding
+    nothing. It learns from the rows it is given only: queries count by their weight, not as lists.
+
+    Parameters
+    ----------
+    over : "all" or "rated", default "all"
+        ``all``: :math:`\sum |w| = 1`, as printed, so a row that many features know gets further
+        from the average. ``rated``: that sum runs over the features that have a value in the row.
+    feature_mean, feature_norm : (n_features,) arrays or None
+        Average and length of each feature, where more is known than the training rows say (all the
+        films a user rated). None: of the training rows.
+    absent : "zero" or "abstain", default "zero"
+        What it means when a CSR matrix does not store an entry.
+
+    Attributes
+    ----------
+    coef_ : (n_features,) array
+        The weights, their absolute values adding up to 1.
+    mean_ : (n_features,) array
+        What counts as each feature's average.
+    intercept_ : float
+        The mean grade.
+
+    References
+    ----------
+    J. Breese, D. Heckerman, C. Kadie: Empirical analysis of predictive algorithms for collaborative
+    filtering. UAI 1998. As competitor of RankBoost: Freund et al., JMLR 4, 2003, section 6.2.3.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> others = [[5, 1, nan], [4, 2, 4], [1, 5, 3], [nan, 4, 2]]
+    >>> VSIM().fit(others, [5, 4, 2, 1]).rank(others)
+    array([2, 1, 4, 3])
+    """
+
+    _rules: ClassVar = {
+        "over": schema.one_of("all", "rated"),
+        "feature_mean": a_row_of_numbers(),
+        "feature_norm": a_row_of_numbers(),
+        "absent": schema.one_of("zero", "abstain"),
+    }
+    _learned: ClassVar = {
+        "coef_": floats("n_features", low=-1.0, high=1.0),
+        "mean_": floats("n_features"),
+        "intercept_": real(),
+    }
+    _takes: ClassVar = (Grades,)
+    _abstains: ClassVar = True
+
+    def __init__(
+        self,
+        *,
+        over: str = "all",
+        feature_mean: Any = None,
+        feature_norm: Any = None,
+        absent: str = "zero",
+    ) -> None:
+        self.over = over
+        self.feature_mean = feature_mean
+        self.feature_norm = feature_norm
+        self.absent = absent
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        assert isinstance(feedback, Grades)
+        weight = feedback.row_weight
+        product, norm, mean = similarities(X, feedback.y, weight, self.absent == "abstain")
+        self.mean_ = per_feature(self, "feature_mean", X.shape[1], mean)
+        norm = per_feature(self, "feature_norm", X.shape[1], norm)
+        # The length of y is common to all weights and goes with the sum of |w|.
+        cosine = np.divide(product, norm, out=np.zeros(len(norm)), where=norm > 0)
+        largest = float(np.abs(cosine).max(initial=0.0))
+        cosine = cosine / (largest if largest > 0 else 1.0)
+        total = float(np.abs(cosine).sum())
+        self.coef_ = cosine / (total if total > 0 else 1.0)
+        mass = float(weight.sum())
+        self.intercept_ = float(feedback.y @ weight) / mass if mass > 0 else 0.0
+
+    def _scorer(self) -> Scorer:
+        return Deviations(
+            self.mean_,
+            self.coef_,
+            self.intercept_,
+            self.over == "rated",
+            self.absent == "abstain",
+        )
+
+
+def similarities(
+    X: Any, y: FloatArray, weight: FloatArray, absent_abstains: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """For each feature: its product with y, its length and its mean, over rows with a value."""
+    product, norm, mean = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for columns, block in column_blocks(X, absent_abstains):
+        known = np.where(np.isnan(block), 0.0, block)
+        product[columns] = (weight * y) @ known
+        # Scaled, so that squares neither overflow nor vanish.
+        scale = np.abs(known).max(axis=0, initial=0.0)
+        unit = known / np.where(scale > 0, scale, 1.0)
+        norm[columns] = scale * np.sqrt(weight @ unit**2)
+        mean[columns] = averages(block, weight)
+    return product, norm, mean
+
+
+class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Add the score of :class:`VSIM` to the features, as the last column.
+
+    The authors of RankBoost propose it: "RankBoost can use VSIM as one of the possible weak ranking
+    functions". In front of a :class:`RankBoost` in a pipeline, the result leans on plain
+    correlation where there are few grades, and on boosting as they grow.
+
+    ``fit_transform`` gives each training row the score that VSIM learns from the *other* rows
+    (leave one out, exactly, at the cost of one matrix product); otherwise the new column would look
+    better than it is. ``transform`` uses all training rows.
+
+    Parameters
+    ----------
+    over, feature_mean, feature_norm : as in VSIM
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from rankwright import RankBoost
+    >>> others = [[5, 1], [4, 2], [1, 5], [2, 4]]
+    >>> model = make_pipeline(VSIMFeature(), RankBoost(n_rounds=5)).fit(others, [4, 3, 1, 2])
+    >>> model[:-1].transform(others).shape
+    (4, 3)
+    """
+
+    _rules: ClassVar = {
+        "over": schema.one_of("all", "rated"),
+        "feature_mean": a_row_of_numbers(),
+        "feature_norm": a_row_of_numbers(),
+    }
+
+    def __init__(
+        self, *, over: str = "rated", feature_mean: Any = None, feature_norm: Any = None
+    ) -> None:
+        self.over = over
+        self.feature_mean = feature_mean
+        self.feature_norm = feature_norm
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Learn the weights of the features."""
+        self._learn(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: ArrayLike) -> FloatArray:
+        """The rows with the leave-one-out scores of VSIM beside them."""
+        values, grades = self._learn(X, y)
+        filled = np.where(np.isnan(values), 0.0, values)
+        known = (~np.isnan(values)).astype(np.float64)
+        deviation = (filled - self.mean_) * known
+        # Without row j the product of feature i with the grades lacks y_j x_ij.
+        inverse = np.divide(1.0, self.norm_, out=np.zeros(len(self.norm_)), where=self.norm_ > 0)
+        weight = (self.product_ - grades[:, None] * filled) * inverse
+        mass = np.abs(weight)
+        mass = (mass * known).sum(axis=1) if self.over == "rated" else mass.sum(axis=1)
+        total = (weight * deviation).sum(axis=1)
+        score = np.divide(total, mass, out=np.zeros(len(mass)), where=mass > 0)
+        return np.column_stack([values, score])
+
+    def transform(self, X: Any) -> FloatArray:
+        """The rows with the scores of VSIM beside them."""
+        check_is_fitted(self)
+        values = self._checked(X, reset=False)
+        out: FloatArray = self._transform().transform(values, Queries.from_ids(None, len(values)))
+        return out
+
+    def _learn(self, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        for name, rule in self._rules.items():
+            rule.check(type(self).__name__, name, getattr(self, name))
+        options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
+        values, grades = validate_data(self, X, y, y_numeric=True, **options)
+        grades = np.asarray(grades, dtype=np.float64)
+        filled = np.where(np.isnan(values), 0.0, values)
+        n_features = values.shape[1]
+        mean = averages(values, np.ones(len(values)))
+        self.mean_ = per_feature(self, "feature_mean", n_features, mean)
+        length = np.sqrt((filled**2).sum(axis=0))
+        self.norm_ = per_feature(self, "feature_norm", n_features, length)
+        self.product_ = grades @ filled
+        return values, grades
+
+    def _checked(self, X: Any, *, reset: bool) -> FloatArray:
+        values: FloatArray = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan", reset=reset
+        )
+        return values
+
+    def _transform(self) -> WithDeviations:
+        inverse = np.divide(1.0, self.norm_, out=np.zeros(len(self.norm_)), where=self.norm_ > 0)
+        weight = self.product_ * inverse
+        total = float(np.abs(weight).sum())
+        coef = weight / (total if total > 0 else 1.0)
+        return WithDeviations(Deviations(self.mean_, coef, 0.0, self.over == "rated"))
+
+    @classmethod
+    def learned(cls) -> Mapping[str, Learned]:
+        """Every learned attribute, with what it may be."""
+        return {
+            "n_features_in_": integer(low=1),
+            "feature_names_in_": texts("n_features", optional=True),
+            "mean_": floats("n_features"),
+            "norm_": floats("n_features", low=0.0),
+            "product_": floats("n_features"),
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,9 @@
+from .baselines import MulticlassPerceptron as MulticlassPerceptron
+from .baselines import WidrowHoff as WidrowHoff
+from .bayesian import BayesianPRank as BayesianPRank
+from .ensembles import OAPBPM as OAPBPM
+from .ensembles import OAPBagging as OAPBagging
+from .ensembles import OAPVoting as OAPVoting
+from .kernel_prank import KernelPRank as KernelPRank
+from .prank import PRank as PRank
+from .voted import VotedPRank as VotedPRank

@@ -1,1 +1,0 @@
-"""Online rankers that keep a belief about the rule instead of one rule."""

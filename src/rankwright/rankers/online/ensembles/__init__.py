@@ -1,1 +1,0 @@
-"""Many online rankers that see different parts of one stream, and answer together."""

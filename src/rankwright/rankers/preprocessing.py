@@ -1,0 +1,148 @@
+"""The polynomial kernel as features, for rankers that have no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwright.data.queries import Queries
+from rankwright.rankers import schema
+from rankwright.rankers.schema import Learned, integer, texts
+from rankwright.scoring.transforms import Polynomial, QueryScale
+
+
+class QueryNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scale every feature by what it does inside the row's query.
+
+    A BM25 of 12 may be high for one query and low for another; scaling by query removes that.
+    Nothing is learned from the training rows: each query is scaled by itself, so ``transform``
+    needs ``qid`` as well (without it, all rows are one query). NaN (abstention) stays NaN.
+
+    Parameters
+    ----------
+    method : "minmax", "standard" or "max", default "minmax"
+        ``minmax`` maps the range inside a query to 0 .. 1 (LETOR's QueryLevelNorm), ``standard``
+        gives mean 0 and deviation 1, ``max`` divides by the largest absolute value. A feature that
+        is constant in a query becomes 0 there.
+
+    Examples
+    --------
+    >>> QueryNormalizer().fit_transform([[1.0], [3.0], [50.0], [10.0]], qid=["a", "a", "b", "b"])
+    array([[0.],
+           [1.],
+           [1.],
+           [0.]])
+    """
+
+    __metadata_request__transform: ClassVar = {"qid": True}
+
+    _rules: ClassVar = {"method": schema.one_of("minmax", "standard", "max")}
+
+    def __init__(self, *, method: str = "minmax") -> None:
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Remember the number and the names of the features."""
+        for name, rule in self._rules.items():
+            rule.check(type(self).__name__, name, getattr(self, name))
+        validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        return self
+
+    def transform(self, X: Any, qid: Any = None) -> NDArray[np.float64]:
+        """Scale the rows of each query by themselves."""
+        check_is_fitted(self, "n_features_in_")
+        rows = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan", reset=False
+        )
+        scaled: NDArray[np.float64] = self._transform().transform(
+            rows, Queries.from_ids(qid, len(rows))
+        )
+        return scaled
+
+    def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> NDArray[np.float64]:
+        """Fit, then transform with ``qid`` (the mixin's version would drop it silently)."""
+        return self.fit(X, y).transform(X, qid=qid)
+
+    def _transform(self) -> QueryScale:
+        return QueryScale(self.n_features_in_, self.method)
+
+    @classmethod
+    def learned(cls) -> Mapping[str, Learned]:
+        """Every learned attribute, with what it may be."""
+        return {
+            "n_features_in_": integer(low=1),
+            "feature_names_in_": texts("n_features", optional=True),
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class PolynomialMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Map rows so that their product is (gamma a . b + coef0) ** degree.
+
+    Before a linear ranker in a pipeline it makes the ranker one with that kernel, exactly. It
+    learns nothing but the number of features. One column per product of at most ``degree``
+    features comes out: C(n_features + degree, degree) of them.
+
+    Parameters
+    ----------
+    degree : int, default 2
+    gamma : float > 0, default 1.0
+    coef0 : float >= 0, default 1.0
+
+    Examples
+    --------
+    >>> rows = PolynomialMap(degree=2).fit_transform([[1.0, 2.0], [3.0, -1.0]])
+    >>> rows.shape, round(float(rows[0] @ rows[1]), 9)  # (1 * 3 - 2 * 1 + 1) ** 2
+    ((2, 6), 4.0)
+    """
+
+    _rules: ClassVar = {
+        "degree": schema.at_least(1),
+        "gamma": schema.positive(),
+        "coef0": schema.number(0.0),
+    }
+
+    def __init__(self, *, degree: int = 2, gamma: float = 1.0, coef0: float = 1.0) -> None:
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Remember the number and the names of the features."""
+        for name, rule in self._rules.items():
+            rule.check(type(self).__name__, name, getattr(self, name))
+        validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """The mapped rows, dense."""
+        check_is_fitted(self, "n_features_in_")
+        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self._transform().transform(rows)
+
+    def _transform(self) -> Polynomial:
+        return Polynomial(
+            self.n_features_in_, int(self.degree), float(self.gamma), float(self.coef0)
+        )
+
+    @classmethod
+    def learned(cls) -> Mapping[str, Learned]:
+        """Every learned attribute, with what it may be."""
+        return {
+            "n_features_in_": integer(low=1),
+            "feature_names_in_": texts("n_features", optional=True),
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

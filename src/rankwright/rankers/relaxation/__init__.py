@@ -1,1 +1,0 @@
-"""Rankers that relax one violated margin at a time, in the span of a kernel."""

@@ -1,0 +1,198 @@
+"""How recommenders are compared: which ratings to learn from, which to predict, who takes part."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.ratings import Ratings
+from rankwright.data.splits import Seed, Split, need_a_share
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.metrics.evaluation import evaluate
+from rankwright.parallel import map_blocks, n_threads
+from rankwright.recommend.models.base import Table
+from rankwright.recommend.per_user import ReferenceUsers, abstains, prepared
+
+# Disagreement, and the three measures that ask for the top-rated items (Freund et al., 6.2.4),
+# as expectations over random order of ties.
+PAPER_MEASURES = ("Disagreement", "AP(rel=max)", "PROT(rel=max)", "Coverage(rel=max)")
+
+
+def split_ratings(ratings: Ratings, *, test_size: float = 0.1, random_state: Seed = None) -> Split:
+    """A share of all ratings, at random, to the test side (users may end on either side or both).
+
+    >>> ratings = Ratings.from_arrays([1, 1, 2, 2], [7, 8, 7, 8], [5, 4, 3, 2])
+    >>> split_ratings(ratings, test_size=0.25, random_state=0).test
+    array([2])
+    """
+    n_test = _n_test(ratings, test_size)
+    shuffled = np.random.default_rng(random_state).permutation(len(ratings))
+    return Split(np.sort(shuffled[n_test:]), np.sort(shuffled[:n_test]))
+
+
+def split_by_time(ratings: Ratings, *, test_size: float = 0.1) -> Split:
+    """The latest ratings to the test side; of equal times the later in the order given.
+
+    >>> ratings = Ratings.from_arrays([1, 1, 2], [7, 8, 7], [5, 4, 3], time=[30, 10, 20])
+    >>> split_by_time(ratings, test_size=0.4).test
+    array([0])
+    """
+    if ratings.time is None:
+        raise DataError("split_by_time: these ratings have no time. Read them with a time column.")
+    n_test = _n_test(ratings, test_size)
+    order = np.argsort(ratings.time, kind="stable")
+    return Split(np.sort(order[:-n_test]), np.sort(order[-n_test:]))
+
+
+def density_bins(
+    ratings: Ratings, edges: Sequence[int] = (10, 20, 40, 60, 100)
+) -> dict[str, IntArray]:
+    """Users (numbers) by how many ratings they gave: up to each edge, and more than the last.
+
+    Parameters
+    ----------
+    ratings : Ratings
+    edges : ascending numbers; the default makes the paper's bins, 10-20, 21-40, .., 101+
+
+    Examples
+    --------
+    >>> ratings = Ratings.from_arrays(np.repeat([1, 2, 3], [2, 5, 9]), np.arange(16), np.ones(16))
+    >>> density_bins(ratings, (2, 4, 8))
+    {'2-4': array([0]), '5-8': array([1]), '9+': array([2])}
+    """
+    if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
+        raise ParameterError(f"edges={tuple(edges)}: give two or more ascending numbers.")
+    counts = ratings.user_counts
+    low = [edges[0], *(edge + 1 for edge in edges[1:])]
+    bins = {
+        f"{first}-{last}": np.flatnonzero((counts >= first) & (counts <= last))
+        for first, last in zip(low[:-1], edges[1:], strict=True)
+    }
+    bins[f"{low[-1]}+"] = np.flatnonzero(counts >= low[-1])
+    return bins
+
+
+def assess(
+    recommender: Any,
+    ratings: Ratings,
+    split: Split,
+    measures: str | Iterable[Any] = ("Disagreement",),
+) -> Any:
+    """Fit on the training rows, score the test rows, measure inside each user.
+
+    Returns
+    -------
+    scores : the answer of :func:`rankwright.evaluate`, users as queries
+    """
+    fitted = recommender.fit(ratings.take(split.train))
+    asked = ratings.take(split.test)
+    return evaluate(fitted.predict_ratings(asked), asked.value, asked.user, measures)
+
+
+def compare_rankers(
+    ratings: Ratings,
+    split: Split,
+    rankers: Mapping[str, Any],
+    targets: ArrayLike,
+    reference: ArrayLike,
+    measures: str | Iterable[Any] = PAPER_MEASURES,
+    missing: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The paper's protocol: for each target user, each ranker learns and is tested.
+
+    Features are the ratings of the reference users (all of them, training rows or not: they are
+    other people's), grades the target user's training rows; the user's test rows are ranked.
+    Users without two different training ratings learn nothing: all their scores are equal.
+
+    Parameters
+    ----------
+    ratings : Ratings
+    split : training and test rows, such as ``halve_users(ratings.user)``
+    rankers : name -> ranker, pipeline, or None for random order
+    targets, reference : numbers of users; a target that is also a reference does not see itself
+    measures : measures or their names
+    missing : name -> how gaps are filled (see ReferenceUsers.rows), where the default (abstain,
+        or the median) is not wanted
+
+    Returns
+    -------
+    results : name -> scores of :func:`rankwright.evaluate`, target users as queries
+    """
+    measures = [measures] if isinstance(measures, str) else list(measures)  # read once
+    targets = _user_numbers(ratings, targets, "targets")
+    table = ReferenceUsers(ratings, _user_numbers(ratings, reference, "reference"))
+    train, test = Table.by_user(ratings.take(split.train)), Table.by_user(ratings.take(split.test))
+    fill = {name: _fill(ranker, (missing or {}).get(name)) for name, ranker in rankers.items()}
+
+    def block(users: IntArray) -> dict[str, list[FloatArray]]:
+        found: dict[str, list[FloatArray]] = {name: [] for name in rankers}
+        for user in users.tolist():
+            rated, value = train.row(user)
+            asked = test.row(user)[0]
+            rows: dict[str, tuple[FloatArray, FloatArray]] = {}
+            for name, ranker in rankers.items():
+                how = fill[name]
+                if how not in rows:
+                    both = table.rows(np.concatenate([rated, asked]), how, user)
+                    rows[how] = both[: len(rated)], both[len(rated) :]
+                found[name].append(_ranked(ranker, table, *rows[how], value))
+        return found
+
+    _ = table.mean, table.norm, table.median, table.deviation, table._table  # once, not per thread
+    size = max(1, -(-len(targets) // (8 * n_threads())))
+    blocks = [targets[at : at + size] for at in range(0, len(targets), size)]
+    # Users are the threads. Filters of warnings belong to all of them: they are set here, once.
+    with threadpool_limits(1, "blas"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        parts = map_blocks(block, blocks)
+    grades = np.concatenate([test.row(int(user))[1] for user in targets])
+    qid = np.repeat(targets, [len(test.row(int(user))[1]) for user in targets])
+    return {
+        name: evaluate(
+            np.concatenate([each for part in parts for each in part[name]]),
+            grades,
+            qid,
+            measures,
+        )
+        for name in rankers
+    }
+
+
+def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
+    numbers = np.asarray(users)
+    whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"
+    if not whole or numbers.min() < 0 or numbers.max() >= ratings.n_users:
+        raise DataError(
+            f"compare_rankers({name}=...): give one or more numbers of users, places in "
+            f"ratings.users (0 .. {ratings.n_users - 1}), such as density_bins gives."
+        )
+    return numbers.astype(np.int64)
+
+
+def _ranked(
+    ranker: Any, table: ReferenceUsers, known: FloatArray, asked: FloatArray, value: FloatArray
+) -> FloatArray:
+    if ranker is None or len(asked) == 0 or len(value) == 0 or np.ptp(value) == 0:
+        return np.zeros(len(asked))
+    scores: FloatArray = prepared(ranker, table).fit(known, value).decision_function(asked)
+    return scores
+
+
+def _fill(ranker: Any, wish: str | None) -> str:
+    if wish is not None or ranker is None:
+        return wish or "abstain"
+    return "abstain" if abstains(ranker) else "median"
+
+
+def _n_test(ratings: Ratings, test_size: float) -> int:
+    need_a_share(test_size)
+    if len(ratings) < 2:
+        raise DataError(f"{len(ratings)} ratings cannot be split: give two or more.")
+    return min(max(round(test_size * len(ratings)), 1), len(ratings) - 1)

@@ -1,0 +1,190 @@
+"""Test, then train: how well an online ranker does on a stream, step by step."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwright.exceptions import DataError, MeasureError, ParameterError
+from rankwright.feedback.labels import as_grades
+
+Loss = Callable[[float, float], float]
+Chunk = tuple[Any, NDArray[np.float64]]
+
+BLOCK = 1024
+LOSSES: dict[str, Loss] = {
+    "RankLoss": lambda y, guess: abs(y - guess),
+    "Misses": lambda y, guess: float(y != guess),
+    "SquaredLoss": lambda y, guess: (y - guess) ** 2,
+}
+
+
+def progressive(
+    ranker: Any,
+    X: Any,
+    y: ArrayLike | Iterable[Any] | None = None,
+    measures: Any = ("RankLoss",),
+    *,
+    delay: int = 0,
+    classes: ArrayLike | None = None,
+    expected: bool = False,
+    every: int = 1,
+) -> Iterator[dict[str, Any]]:
+    """Predict each row, then learn from it, and tell after every step how it goes.
+
+    The values are means over all steps so far: the time-averaged loss of the papers' figures.
+    Nothing is kept but the running means (and the rows that wait for their grade), so the stream
+    may be endless.
+
+    Parameters
+    ----------
+    ranker : an online ranker, fresh or trained; it learns as the steps are taken
+    X : (n_items, n_features) array, CSR matrix or data frame with grades ``y``; or any iterable of
+        rows (with an iterable ``y`` of grades), or of (row, grade) pairs (without ``y``), where a
+        row may also be a table of rows with a list of grades
+    y : grades
+    measures : names or functions (y, prediction) -> float
+        "RankLoss" (distance of the grades), "Misses" (1 for a wrong grade), "SquaredLoss".
+    delay : int >= 0
+        How many steps later the grade of a row becomes known and is learned from.
+    classes : every grade that may come; needed for a fresh ranker unless ``y`` is an array
+    expected : bool
+        Measure ``predict_expected`` (the papers' scoring of votes) instead of ``predict``.
+    every : int >= 1
+        Yield only every so many steps (and the last one).
+
+    Yields
+    ------
+    dict with "step" (from 1), "y", "prediction", and the mean of each measure
+
+    Examples
+    --------
+    >>> from rankwright import PRank
+    >>> from rankwright.data.synthetic import make_ordinal
+    >>> sample = make_ordinal(2000, random_state=0)
+    >>> curve = [step["RankLoss"] for step in progressive(PRank(), sample.X, sample.y)]
+    >>> len(curve), bool(curve[-1] < curve[9])
+    (2000, True)
+
+    From a generator of pairs, with grades that come 10 steps late:
+
+    >>> pairs = zip(sample.X, sample.y)
+    >>> *_, last = progressive(PRank(), pairs, classes=range(1, 6), delay=10, every=500)
+    >>> sorted(last)
+    ['RankLoss', 'prediction', 'step', 'y']
+    """
+    if delay < 0 or every < 1:
+        raise ParameterError(f"delay={delay}, every={every}: delay >= 0 and every >= 1 needed.")
+    if not hasattr(ranker, "partial_fit"):
+        raise ParameterError(
+            f"progressive({type(ranker).__name__}()): an online ranker is needed, one with "
+            "partial_fit."
+        )
+    losses = _losses(measures)
+    if classes is None and y is not None and hasattr(y, "__len__"):
+        classes = np.unique(as_grades(y, "y"))
+    at_once = delay == 0 and hasattr(ranker, "partial_fit_predict")
+    take_step = _in_blocks if at_once else _with_delay
+    steps = take_step(ranker, _chunks(X, y), classes, expected, delay)
+    return _running_means(steps, losses, every)
+
+
+def _running_means(
+    steps: Iterator[tuple[float, float]], losses: dict[str, Loss], every: int
+) -> Iterator[dict[str, Any]]:
+    sums = dict.fromkeys(losses, 0.0)
+    report: dict[str, Any] = {}
+    for step, (truth, guess) in enumerate(steps, start=1):
+        for name, loss in losses.items():
+            sums[name] += loss(truth, guess)
+        report = {"step": step, "y": truth, "prediction": guess}
+        if step % every == 0:
+            yield report | {name: total / step for name, total in sums.items()}
+    if report and report["step"] % every:
+        yield report | {name: total / report["step"] for name, total in sums.items()}
+
+
+def _in_blocks(
+    ranker: Any, chunks: Iterator[Chunk], classes: Any, expected: bool, delay: int
+) -> Iterator[tuple[float, float]]:
+    for rows, grades in chunks:
+        _begin(ranker, rows, classes)
+        guesses = ranker.partial_fit_predict(rows, grades, expected=expected)
+        yield from zip(grades.tolist(), guesses.tolist(), strict=True)
+
+
+def _with_delay(
+    ranker: Any, chunks: Iterator[Chunk], classes: Any, expected: bool, delay: int
+) -> Iterator[tuple[float, float]]:
+    waiting: deque[tuple[Any, Any]] = deque()
+    predict = ranker.predict_expected if expected else ranker.predict
+    for rows, grades in chunks:
+        _begin(ranker, rows, classes)
+        for i in range(len(grades)):
+            row, grade = rows[i : i + 1], grades[i : i + 1]
+            guess = float(predict(row)[0])
+            waiting.append((row, grade))
+            if len(waiting) > delay:
+                ranker.partial_fit(*waiting.popleft())
+            yield float(grade[0]), guess
+    for row, grade in waiting:
+        ranker.partial_fit(row, grade)
+
+
+def _begin(ranker: Any, rows: Any, classes: Any) -> None:
+    if hasattr(ranker, "classes_"):
+        return
+    if classes is None:
+        raise ParameterError(
+            f"progressive: {type(ranker).__name__} has not begun and the grades of the stream are "
+            "not known. Name them: progressive(..., classes=[...])."
+        )
+    ranker.start(rows.shape[1], classes)
+
+
+def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
+    """The stream as tables of rows with their grades."""
+    if y is not None and hasattr(X, "to_numpy"):
+        X = X.to_numpy()
+    if y is not None and (hasattr(X, "shape") or isinstance(X, list)):
+        table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
+        grades = as_grades(y, "y")
+        if table.ndim != 2 or grades.shape != (table.shape[0],):
+            raise DataError(
+                f"X has shape {table.shape} and y {grades.shape}: one grade per row needed."
+            )
+        if not isinstance(table, np.ndarray):
+            table = table.tocsr()
+        for start in range(0, len(grades), BLOCK):
+            yield table[start : start + BLOCK], grades[start : start + BLOCK]
+        return
+    for row, grade in X if y is None else zip(X, y, strict=True):
+        yield _table(row), np.atleast_1d(np.asarray(grade, dtype=np.float64))
+
+
+def _table(row: Any) -> Any:
+    if hasattr(row, "tocsr"):
+        return row.tocsr()
+    values = np.asarray(row, dtype=np.float64)
+    return values.reshape(1, -1) if values.ndim == 1 else np.ascontiguousarray(values)
+
+
+def _losses(measures: Any) -> dict[str, Loss]:
+    several = [measures] if isinstance(measures, str) or callable(measures) else list(measures)
+    found: dict[str, Loss] = {}
+    for measure in several:
+        name = str(getattr(measure, "__name__", measure))
+        if callable(measure) and not hasattr(measure, "definition"):
+            found[name] = measure
+        elif name in LOSSES:
+            found[name] = LOSSES[name]
+        else:
+            raise MeasureError(
+                f"{name!r} cannot be followed row by row. Known: {', '.join(LOSSES)}, or a "
+                "function (y, prediction) -> float. For measures of whole lists: evaluate()."
+            )
+    return found

@@ -1,0 +1,185 @@
+"""Tables become items: every column in its part, every bad cell by its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankwright.data.frames import columns_of
+from rankwright.data.io.tables import Words, find_words, items_from_frame, read_jsonl, read_table
+from rankwright.exceptions import DataError, FileFormatError, ParameterError
+
+ROWS = {"q": ["a", "b"], "d": ["x", "y"], "f": [0.5, 1.5], "g": [1, 0], "grade": [2, 0]}
+CSV = "q,d,f,g,grade\na,x,0.5,1,2\nb,y,1.5,0,0\n"
+
+
+def check(items):
+    assert items.X.tolist() == [[0.5, 1.0], [1.5, 0.0]]
+    assert items.y.tolist() == [2.0, 0.0]
+    assert items.qid.tolist() == ["a", "b"]
+    assert items.docid.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [pd.DataFrame(ROWS), pl.DataFrame(ROWS), pl.DataFrame(ROWS).lazy(), pa.table(ROWS), ROWS],
+    ids=["pandas", "polars", "polars-lazy", "pyarrow", "dict"],
+)
+def test_every_kind_of_frame_gives_the_same_items(frame):
+    items = items_from_frame(frame, y="grade", qid="q", docid="d")
+    check(items)
+    assert items.feature_names == ("f", "g")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [CSV, CSV.replace(",", ";"), CSV.replace(",", "\t"), CSV.replace(",", "  "), "\ufeff" + CSV],
+)
+def test_every_separator_gives_the_same_items(tmp_path, text):
+    (tmp_path / "items").write_text(text, encoding="utf-8")
+    items = read_table(tmp_path / "items", y="grade", qid="q", docid="d")
+    check(items)
+    assert items.feature_names == ("f", "g")
+
+
+def test_columns_are_chosen_by_place_where_there_is_no_header(tmp_path):
+    (tmp_path / "items").write_text(CSV.split("\n", 1)[1])
+    items = read_table(tmp_path / "items", y=-1, qid=0, docid=1, features=[2, 3])
+    check(items)
+    assert items.feature_names is None
+
+
+def test_a_parquet_file_gives_the_same_items(tmp_path):
+    pd.DataFrame(ROWS).to_parquet(tmp_path / "items")
+    check(read_table(tmp_path / "items", y="grade", qid="q", docid="d"))
+
+
+def test_words_become_columns_of_zero_and_one(tmp_path):
+    (tmp_path / "items").write_text("M,1,3\nF,2,4\nI,3,5\nM,4,6\n")
+    items = read_table(tmp_path / "items", y=-1, one_hot=[0])
+    assert items.X.tolist() == [[0, 0, 1, 1], [1, 0, 0, 2], [0, 1, 0, 3], [0, 0, 1, 4]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(allow_nan=True, allow_infinity=False), st.integers(0, 9), st.integers(0, 4)
+        ),
+        min_size=1,
+    )
+)
+def test_any_table_of_numbers_survives_a_csv_file(tmp_path_factory, rows):
+    path = tmp_path_factory.getbasetemp() / "items.csv"
+    pd.DataFrame(rows, columns=["f", "g", "grade"]).to_csv(path, index=False)
+    items = read_table(path, y="grade")
+    np.testing.assert_array_equal(items.X, np.array([row[:2] for row in rows], dtype=float))
+    np.testing.assert_array_equal(items.y, [row[2] for row in rows])
+
+
+@pytest.mark.parametrize(
+    "line, place, reason",
+    [
+        ("c,z,abc,1,2", (4, 5), 'f "abc" is not a finite number'),
+        ("c,z,inf,1,2", (4, 5), 'f "inf" is not a finite number'),
+        ("c,z,1,1,", (4, 9), "grade is empty"),
+        ("c,z,1,1,NA", (4, 9), 'grade "NA" is not a finite number'),
+        (",z,1,1,2", (4, 1), "q is empty"),
+        ("c,z,1,1", (4, 8), "4 fields, not 5"),
+        ("c,z,1,1,2,3", (4, 11), "6 fields, not 5"),
+    ],
+)
+def test_a_bad_cell_is_refused_by_line_and_column(tmp_path, line, place, reason):
+    (tmp_path / "items").write_text(CSV + line)
+    with pytest.raises(FileFormatError) as caught:
+        read_table(tmp_path / "items", y="grade", qid="q", docid="d")
+    assert (caught.value.line, caught.value.column) == place
+    assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"y": "stars"}, DataError, "no column 'stars' among q, d, f, g, grade"),
+        ({"y": 9}, DataError, "no column 9"),
+        ({"y": "grade", "drop": ["stars"]}, DataError, "no column 'stars' among"),
+        ({"y": "grade", "one_hot": ["q"], "drop": ["q"]}, ParameterError, "not among the features"),
+        ({"y": "grade", "one_hot": ["grade"]}, ParameterError, "not among the features"),
+    ],
+)
+def test_columns_that_are_not_there_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        items_from_frame(ROWS, **options)
+
+
+GAPS = ["", "?", "NA", "na", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_usual_signs_of_an_unknown_value_are_gaps(tmp_path, gap):
+    (tmp_path / "items").write_text(f"f,g,grade\n{gap},1,2\n3,{gap},0\n")
+    expected = [[np.nan, 1], [3, np.nan]]
+    np.testing.assert_array_equal(read_table(tmp_path / "items", y="grade").X, expected)
+    columns = {"f": [gap, 3], "g": [1, gap], "grade": [2, 0]}
+    frame = {name: np.array(cells, dtype=object) for name, cells in columns.items()}
+    np.testing.assert_array_equal(items_from_frame(frame, y="grade").X, expected)
+
+
+def test_a_dash_is_no_gap(tmp_path):
+    (tmp_path / "items").write_text("f,grade\n-,1\n3,0\n")
+    with pytest.raises(FileFormatError, match='f "-" is not a finite number'):
+        read_table(tmp_path / "items", y="grade")
+
+
+def test_null_in_json_is_a_gap(tmp_path):
+    rows = '{"grade": 1, "f": null, "g": null}\n{"grade": 0, "f": 2, "g": null}\n'
+    (tmp_path / "a.jsonl").write_text(rows)
+    items = items_from_frame(read_jsonl(tmp_path / "a.jsonl"), y="grade")
+    np.testing.assert_array_equal(items.X, [[np.nan, np.nan], [2, np.nan]])
+
+
+def test_a_column_may_be_called_like_a_gap(tmp_path):
+    (tmp_path / "items").write_text("na,mg,grade\n13.2,4.4,1\n")
+    assert read_table(tmp_path / "items", y="grade").feature_names == ("na", "mg")
+
+
+@pytest.mark.parametrize("columns", [{"drop": ["g"]}, {"drop": [-2]}, {"features": [2]}])
+def test_a_column_can_be_left_out(tmp_path, columns):
+    (tmp_path / "items").write_text(CSV)
+    items = read_table(tmp_path / "items", y="grade", qid="q", docid="d", **columns)
+    assert (items.feature_names, items.X.tolist()) == (("f",), [[0.5], [1.5]])
+
+
+def test_most_cells_make_a_column_one_of_words(tmp_path):
+    rows = ["grade,title,f,g", "good,Heat,1,x", "bad,,NA,2", "good,Up,oh,3", "1,2,3,NA"]
+    (tmp_path / "items").write_text("\n".join(rows))
+    assert find_words(tmp_path / "items", y="grade", drop=["f"]) == [
+        Words("grade", 0, 2, "good", n_words=3, n_known=4, is_grade=True),
+        Words("title", 0, 2, "Heat", n_words=2, n_known=3, is_grade=False),
+    ]
+
+
+def test_true_and_false_are_no_words():
+    table = {"f": np.array([True, False]), "t": np.array(["a", "b"]), "grade": np.array([1, 0])}
+    assert [words.column for words in find_words(table, y="grade")] == ["t"]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "items").write_text("a,a,grade\n1,2,3\n")
+    with pytest.raises(DataError, match="two columns are called 'a'"):
+        read_table(tmp_path / "items", y="grade")
+
+
+def test_a_header_without_rows_is_refused(tmp_path):
+    (tmp_path / "items").write_text("a,b,grade\n")
+    with pytest.raises(FileFormatError, match="no line after the header"):
+        read_table(tmp_path / "items", y="grade")
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(DataError, match="no data frame"):
+        columns_of([1, 2, 3])

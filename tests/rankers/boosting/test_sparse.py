@@ -1,0 +1,80 @@
+"""The way for few values against the general way, which a callback forces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from rankwright.rankers.boosting import training
+from rankwright.rankers.boosting import training as loop
+from rankwright.rankers.boosting.rankboost import RankBoost
+
+pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
+
+
+def watch(_: Any) -> bool:
+    return False
+
+
+def ratings(seed: int, n_rows: int = 60, n_features: int = 25) -> tuple[Any, Any, Any]:
+    """Films, each rated by some of the viewers; the last feature has a value of its own per row."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(1, 6, (n_rows, n_features)).astype(float)
+    X[rng.random(X.shape) < 0.7] = np.nan
+    X[:, 3] = np.nan
+    X[:, -1] = rng.permutation(n_rows)
+    return X, rng.integers(1, 6, n_rows), rng.integers(0, 2, n_rows)
+
+
+def assert_equal(one: RankBoost, other: RankBoost) -> None:
+    for name in ("feature_", "threshold_", "default_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_allclose(one.alpha_, other.alpha_, rtol=1e-11)
+    np.testing.assert_allclose(one.z_, other.z_, rtol=1e-12)
+    assert one.train_rloss_ == pytest.approx(other.train_rloss_, abs=1e-14)
+
+
+@pytest.mark.parametrize("cumulative", ["signed", True, False])
+@pytest.mark.parametrize("default", ["learned", 0, 1])
+@pytest.mark.parametrize("max_bins", [255, 8, None])
+def test_it_learns_what_the_general_way_learns(
+    cumulative: Any, default: Any, max_bins: Any
+) -> None:
+    X, y, qid = ratings(0)
+    options = {"cumulative": cumulative, "default": default, "max_bins": max_bins, "n_rounds": 120}
+    assert_equal(
+        RankBoost(**options).fit(X, y, qid=qid),
+        RankBoost(callbacks=[watch], **options).fit(X, y, qid=qid),
+    )
+
+
+def test_rows_without_an_entry_that_abstain_are_the_same_as_nan() -> None:
+    X, y, qid = ratings(1)
+    where = np.nonzero(~np.isnan(X))
+    rows = sparse.csr_array((X[where], where), shape=X.shape)
+    model = RankBoost(absent="abstain").fit(rows, y, qid=qid)
+    assert_equal(model, RankBoost().fit(X, y, qid=qid))
+
+
+def test_a_stretch_of_rounds_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, qid = ratings(2)
+    whole = RankBoost(cumulative=True).fit(X, y, qid=qid)
+    monkeypatch.setattr(loop, "STRETCH", 7 * np.count_nonzero(~np.isnan(X)))
+    pieces = RankBoost(cumulative=True).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(whole.alpha_, pieces.alpha_)
+    np.testing.assert_array_equal(whole.feature_, pieces.feature_)
+
+
+def test_it_is_taken_for_few_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, qid = ratings(3)
+    taken = []
+    real = training.boost_compactly
+    monkeypatch.setattr(training, "boost_compactly", lambda *a: taken.append(1) or real(*a))
+    RankBoost(n_rounds=2).fit(X, y, qid=qid)
+    assert len(taken) == 1
+    monkeypatch.setattr(loop, "SMALL", 10)
+    RankBoost(n_rounds=2).fit(X, y, qid=qid)
+    assert len(taken) == 1

@@ -1,0 +1,94 @@
+"""The stability bound, and where a list is cut."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.exceptions import ParameterError
+from rankwright.feedback.pairs import Pairs
+
+
+def test_the_bound_is_corollary_one_for_both_powers(twin: Any) -> None:
+    rows = twin.rows("one list")
+    m, C, M, delta, kappa = 40, 2.0, 1.5, 0.1, 1.0
+    root = math.sqrt(2 / m * math.log(2 / delta))
+    one = rw.SVRank(C=C, kernel="rbf").fit(rows.X, rows.y)
+    wanted = one.cost_ + 8 * kappa**2 * C / m + 2 * (2 * kappa**2 * C + M) * root
+    assert one.stability_bound(delta, M).bound == pytest.approx(wanted)
+    two = rw.MPRank(C=C, kernel="rbf").fit(rows.X, rows.y)
+    wanted = two.cost_ + 128 * kappa**2 * C * M**2 / m + 4 * M**2 * (16 * kappa**2 * C + 1) * root
+    assert two.stability_bound(delta, M).bound == pytest.approx(wanted)
+
+
+def test_the_tail_at_the_slack_is_delta(twin: Any) -> None:
+    rows = twin.rows("one list")
+    bound = rw.MPRank().fit(rows.X, rows.y).stability_bound(0.05, 2.0, kappa=3.0)
+    assert bound.beta == pytest.approx(4 * 1.0 * (4 * 2.0) ** 2 * 9.0 / 40)
+    assert bound.tail(bound.slack - 2 * bound.beta) == pytest.approx(0.05)
+
+
+def test_kappa_is_the_root_of_the_largest_kernel_value(twin: Any) -> None:
+    rows = twin.rows("one list")
+    model = rw.MPRank().fit(rows.X, rows.y)
+    assert model.kappa_ == pytest.approx(np.linalg.norm(rows.X, axis=1).max())
+    stream = rw.MPRank().partial_fit(rows.X[:9], rows.y[:9]).partial_fit(rows.X[9:], rows.y[9:])
+    assert stream.kappa_ == model.kappa_
+
+
+def test_leaving_out_a_row_changes_no_cost_by_more_than_beta(twin: Any) -> None:
+    rows = twin.rows("one list", n=25)
+    model = rw.SVRank(C=0.5, epsilon=0.0, tol=1e-9).fit(rows.X, rows.y)
+    beta = model.stability_bound(0.1, 1.0).beta
+    h = model.predict(rows.X)
+    for k in range(0, 25, 5):
+        rest = np.arange(25) != k
+        # The proof keeps 1/m^2 for the sample without row k.
+        held = rw.SVRank(C=0.5 * (24 / 25) ** 2, epsilon=0.0, tol=1e-9)
+        other = held.fit(rows.X[rest], rows.y[rest]).predict(rows.X)
+        cost = np.abs(np.subtract.outer(h - rows.y, h - rows.y))
+        without = np.abs(np.subtract.outer(other - rows.y, other - rows.y))
+        assert np.abs(cost - without).max() <= beta
+
+
+def test_what_the_theorem_does_not_cover_is_refused(twin: Any) -> None:
+    rows = twin.rows("queries")
+    with pytest.raises(ParameterError, match="one list of rows"):
+        rw.MPRank().fit(rows.X, rows.y, qid=rows.q).stability_bound(0.1, 1.0)
+    model = rw.MPRank().fit(rows.X, rows.y)
+    with pytest.raises(ParameterError, match="delta"):
+        model.stability_bound(1.5, 1.0)
+    with pytest.raises(ParameterError, match="M must be"):
+        model.stability_bound(0.1, -1.0)
+    pairs = rw.MPRank().fit_feedback(rows.X, Pairs([0, 1], [2, 3]))
+    with pytest.raises(ParameterError, match="graded rows"):
+        pairs.stability_bound(0.1, 1.0)
+    light = rw.MPRank().fit(rows.X[:3], [1, 2, 4], sample_weight=[0.1, 0.1, 0.1])
+    with pytest.raises(ParameterError, match=r"add up to 0\.3"):
+        light.stability_bound(0.1, 1.0)
+
+
+def test_a_list_is_cut_where_the_preference_drops() -> None:
+    assert rw.cut_at_gap([5.0, 1.0, 4.8, 4.7, 0.9]) == 3
+    assert rw.cut_at_gap([5.0, 1.0, 4.8, 4.7, 0.9], at_least=4) == 4
+    assert rw.cut_at_gap([5.0, 1.0, 4.8, 4.7, 0.9], at_most=2) == 1
+    assert rw.cut_at_gap([3.0, 2.0, 1.0]) == 1
+
+
+def test_without_a_gap_the_list_stays_whole() -> None:
+    assert rw.cut_at_gap([2.0, 2.0, 2.0]) == 3
+    assert rw.cut_at_gap([2.0, 1.9, 1.8], min_gap=0.5) == 3
+    assert rw.cut_at_gap([2.0, 1.9, 1.8], min_gap=0.5, at_most=2) == 2
+    assert rw.cut_at_gap([7.0]) == 1
+    assert rw.cut_at_gap([7.0], at_least=3) == 1
+
+
+def test_each_query_is_cut_by_itself() -> None:
+    kept = rw.cut_at_gap([9.0, 1.0, 8.0, 2.0, 1.9], qid=["b", "a", "b", "b", "a"])
+    assert kept.tolist() == [2, 1]
+    with pytest.raises(ParameterError, match="at_least"):
+        rw.cut_at_gap([1.0], at_least=0)

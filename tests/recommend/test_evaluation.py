@@ -1,0 +1,119 @@
+"""Splits, bins and the paper's protocol."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.data.splits import halve_users
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.recommend.evaluation import (
+    assess,
+    compare_rankers,
+    density_bins,
+    split_by_time,
+    split_ratings,
+)
+from rankwright.recommend.per_user import ReferenceUsers
+
+
+def test_every_rating_is_on_one_side(sample) -> None:
+    split = split_ratings(sample.ratings, random_state=3)
+    assert sorted([*split.train, *split.test]) == list(range(len(sample.ratings)))
+    assert len(split.test) == round(0.1 * len(sample.ratings))
+
+
+def test_what_comes_later_is_for_testing() -> None:
+    time = np.random.default_rng(0).permutation(40)
+    ratings = rw.Ratings.from_arrays(np.arange(40), np.arange(40), np.ones(40), time=time)
+    split = split_by_time(ratings, test_size=0.25)
+    assert time[split.train].max() < time[split.test].min()
+
+
+def test_ratings_without_time_are_not_split_by_time(sample) -> None:
+    with pytest.raises(DataError, match="no time"):
+        split_by_time(sample.ratings)
+
+
+@pytest.mark.parametrize("test_size", [0, 1, -0.5])
+def test_a_share_outside_0_and_1_is_refused(sample, test_size) -> None:
+    with pytest.raises(ParameterError, match="test_size"):
+        split_ratings(sample.ratings, test_size=test_size)
+
+
+def test_bins_hold_each_user_once(sample) -> None:
+    bins = density_bins(sample.ratings, (2, 20, 30, 40))
+    assert sorted(np.concatenate(list(bins.values()))) == list(range(150))
+
+
+def test_edges_must_ascend(sample) -> None:
+    with pytest.raises(ParameterError, match="ascending"):
+        density_bins(sample.ratings, (20, 10))
+
+
+def test_gaps_are_filled_with_the_reference_users_own_average() -> None:
+    ratings = rw.Ratings.from_arrays([1, 1, 1, 2], list("ABCA"), [1, 2, 6, 5])
+    reference = ReferenceUsers(ratings, np.array([0, 1]))
+    items = np.array([0, 1])
+    np.testing.assert_array_equal(reference.rows(items, "median"), [[1, 5], [2, 5]])
+    np.testing.assert_array_equal(reference.rows(items, "mean", without=0), [[3, 5], [3, 5]])
+    np.testing.assert_array_equal(reference.rows(items, "standard")[:, 1], [0, 0])
+
+
+def test_random_order_has_the_measures_of_guessing(sample) -> None:
+    split = halve_users(sample.ratings.user, random_state=0)
+    found = compare_rankers(
+        sample.ratings, split, {"random": None}, np.arange(50), np.arange(50, 150)
+    )["random"]
+    assert found["Disagreement"] == 0.5
+
+
+def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
+    split = halve_users(sample.ratings.user, random_state=0)
+    rankers = {
+        "RankBoost": rw.RankBoost(n_rounds=20, cumulative=True),
+        "VSIM": rw.VSIM(),
+        "NN": rw.NearestNeighbour(),
+        "normalised regression": rw.Regression(),
+    }
+    found = compare_rankers(
+        sample.ratings,
+        split,
+        rankers,
+        np.arange(60),
+        np.arange(60, 150),
+        missing={"normalised regression": "standard"},
+    )
+    assert all(scores["Disagreement"] < 0.47 for scores in found.values())
+
+
+@pytest.mark.parametrize("targets", [[], [150], [-1], ["u1"], [[0]]])
+def test_targets_must_be_numbers_of_users(sample, targets) -> None:
+    halves = halve_users(sample.ratings.user, random_state=0)
+    with pytest.raises(DataError, match=r"targets=.*places in ratings.users \(0 \.\. 149\)"):
+        compare_rankers(sample.ratings, halves, {"guess": None}, targets, [1, 2])
+
+
+def test_targets_may_be_a_list(sample) -> None:
+    halves = halve_users(sample.ratings.user, random_state=0)
+    found = compare_rankers(sample.ratings, halves, {"guess": None}, [3, 4], [1, 2])
+    assert found["guess"]["Disagreement"] == 0.5
+
+
+def test_one_measure_may_be_given_by_its_name(sample, split) -> None:
+    model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0)
+    found = assess(model, sample.ratings, split, "NDCG@10")
+    assert 0 < found["NDCG@10"] <= 1
+
+
+def test_features_that_say_nothing_are_no_cause_for_warnings_in_any_thread() -> None:
+    """The reference user rated what nobody else did: every fit would warn, which is an error."""
+    user, item = np.divmod(np.arange(400), 8)
+    value = np.random.default_rng(0).integers(1, 6, 400)
+    ratings = rw.Ratings.from_arrays([*user, 99], [*item, 99], [*value, 3])
+    split = halve_users(ratings.user, random_state=0)
+    rankers = {"RankBoost": rw.RankBoost(n_rounds=5)}
+    for _ in range(5):
+        found = compare_rankers(ratings, split, rankers, np.arange(50), np.array([50]))
+        assert found["RankBoost"]["Disagreement"] == pytest.approx(0.5)
