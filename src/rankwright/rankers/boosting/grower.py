@@ -80,7 +80,7 @@ def leaf_curve(pairs: PairDistribution, leaf: NDArray[np.int32], value: FloatArr
 
     Costs O(rows + pairs) once, then O(levels * leaves) for each distance.
     """
-    from rankwright.rankers.boosting._kernels.cuts import tree as _kernels
+    from rankwright.rankers.boosting._kernels import tree as _kernels
 
     levels, listed, n = pairs.levels, pairs.pairs, len(value)
     value = value - (value.max() + value.min()) / 2  # only differences count: keep powers small
@@ -221,7 +221,7 @@ class TreeLearner(WeakLearner):
         return float(pairs.potential[rows].sum() / (pairs.mass[rows].sum() + ridge))
 
     def _split(self, tree: Tree, leaf: _Leaf, pairs: PairDistribution, ridge: float) -> list[_Leaf]:
-        from rankwright.rankers.boosting._kernels.cuts import tree as _kernels
+        from rankwright.rankers.boosting._kernels import tree as _kernels
 
         rows: NDArray[np.int32] = self._rows[leaf.start : leaf.stop]
         n_down = _kernels.part_rows(
@@ -243,7 +243,7 @@ class TreeLearner(WeakLearner):
         return [down, up]
 
     def _sum(self, leaf: _Leaf, pairs: PairDistribution) -> None:
-        from rankwright.rankers.boosting._kernels.cuts import tree as _kernels
+        from rankwright.rankers.boosting._kernels import tree as _kernels
 
         rows = self._rows[leaf.start : leaf.stop]
         potential, mass, count = pairs.potential[rows], pairs.mass[rows], pairs.count[rows]
@@ -255,7 +255,7 @@ class TreeLearner(WeakLearner):
         )
 
     def _find_split(self, leaf: _Leaf, ridge: float) -> None:
-        from rankwright.rankers.boosting._kernels.cuts import tree as _kernels
+        from rankwright.rankers.boosting._kernels import tree as _kernels
 
         _kernels.best_splits(
             leaf.sums, self._bins.n_cuts, self._defaults, ridge, self._ranking.min_items, 0,

@@ -48,7 +48,7 @@ class Entries:
     @classmethod
     def read(cls, columns: Columns) -> Entries:
         """One bin for each value, but where a feature has more values than bins are allowed."""
-        from rankwright.rankers.boosting._kernels.cuts import sparse as _kernels
+        from rankwright.rankers.boosting._kernels import sparse as _kernels
 
         ptr, feature, value = columns.known()
         order, starts = np.empty(len(value), np.int64), np.zeros(len(value), bool)
@@ -93,7 +93,7 @@ def boost_compactly(
     model: Any, columns: Columns, pairs: PairDistribution, smoothing: float
 ) -> tuple[list[WeakRanking], list[float]]:
     """The weak rankings of all rounds and their z; moves the scores of ``pairs``, nothing else."""
-    from rankwright.rankers.boosting._kernels.cuts import sparse as _kernels
+    from rankwright.rankers.boosting._kernels import sparse as _kernels
 
     entries, levels = Entries.read(columns), pairs.levels
     signed, upward = model.cumulative == "signed", model.cumulative is True

@@ -170,7 +170,7 @@ class ValueScan(Scan):
 
     def _edge(self, feature: int, default: int, potential: FloatArray) -> float:
         """r: potentials add up to zero, so that rows of one common value need not be visited."""
-        from rankwright.rankers.boosting._kernels.cuts import cuts as _kernels
+        from rankwright.rankers.boosting._kernels import cuts as _kernels
 
         implied, absent = self._implied[feature], self._absent[feature]
         base = float(default) if np.isnan(implied) else float(implied)

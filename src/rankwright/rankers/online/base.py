@@ -330,7 +330,7 @@ class OnlineRanker(Ranker):
 @cache
 def kernels() -> Any:
     """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels.prank import prank as _kernels
+    from rankwright.rankers.online._kernels import prank as _kernels
 
     return _kernels
 

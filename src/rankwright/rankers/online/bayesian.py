@@ -22,7 +22,7 @@ MOST_FULL, MOST_LOW_RANK = 300, 4096  # weights up to which "auto" takes these f
 @cache
 def kernels() -> Any:
     """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels.prank import bayesian as _kernels
+    from rankwright.rankers.online._kernels import bayesian as _kernels
 
     return _kernels
 

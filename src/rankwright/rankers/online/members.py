@@ -23,7 +23,7 @@ MOST_LANES = 32  # dense features up to which serving all members at once is fas
 @cache
 def kernels() -> Any:
     """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels.prank import ensembles as _kernels
+    from rankwright.rankers.online._kernels import ensembles as _kernels
 
     return _kernels
 

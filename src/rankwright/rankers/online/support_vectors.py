@@ -58,7 +58,7 @@ KINDS = {"linear": 0, "poly": 1, "rbf": 2}
 @cache
 def kernels() -> Any:
     """The compiled walk, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels.prank import kernel_prank as compiled
+    from rankwright.rankers.online._kernels import kernel_prank as compiled
 
     return compiled
 
