@@ -126,7 +126,7 @@ class QueryPairs:
         changes when its two rows change places in the order of these scores (LambdaRank); the
         slope is then that of the loss with the weights held.
         """
-        from rankwright.feedback._kernels.levels import pair_losses as _kernels
+        from rankwright.feedback._kernels import pair_losses as _kernels
 
         slope, code = np.zeros(len(scores)), LOSSES[loss][1]
         gain = ndcg_gains(self.grade) if weighting == "ndcg" else np.zeros(0)
@@ -144,7 +144,7 @@ class QueryPairs:
 
     def split(self, scores: FloatArray, hit: NDArray[np.uint8], loss: str) -> tuple[float, float]:
         """Sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is."""
-        from rankwright.feedback._kernels.levels import pair_losses as _kernels
+        from rankwright.feedback._kernels import pair_losses as _kernels
 
         code = LOSSES[loss][1]
         cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)

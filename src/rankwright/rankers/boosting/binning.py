@@ -161,7 +161,7 @@ class Columns:
         distinct = np.flatnonzero(starts)
         if self.max_bins is None or len(distinct) + 2 <= self.max_bins:
             return starts, implied > 0
-        from rankwright.rankers.boosting._kernels.cuts import cuts as _kernels
+        from rankwright.rankers.boosting._kernels import cuts as _kernels
 
         firsts = distinct if implied == 0 else np.concatenate([[0], distinct])
         mass = np.add.reduceat(self._mass[rows], firsts)

@@ -1,7 +1,7 @@
 """The distribution over pairs that boosting keeps, without keeping the pairs.
 
 After any number of rounds a pair weighs ``D(lower, upper) exp(H(lower) - H(upper))``, so the scores
-H say everything. For graded rows that product factorises over the levels of a query: potentials
+H say everything. For graded rows that product factorizes over the levels of a query: potentials
 cost O(rows + levels). Only lists of pairs cost O(pairs).
 """
 
@@ -121,7 +121,7 @@ class LevelTerm:
 
         ``then`` is called with the number of each part when it is done (see ``row_parts``).
         """
-        from rankwright.feedback._kernels.levels import levels as _kernels
+        from rankwright.feedback._kernels import levels as _kernels
 
         if refresh:
             self.chain_shift = shift
@@ -185,7 +185,7 @@ class LevelTerm:
         mass: FloatArray,
     ) -> float:
         """Potentials with each pair weighed by |delta NDCG|; needs a ``weigh`` of these scores."""
-        from rankwright.feedback._kernels.levels import levels as _kernels
+        from rankwright.feedback._kernels import levels as _kernels
 
         places = self.places
 
@@ -422,7 +422,7 @@ class PairDistribution:
 
         The unit is the present weight: ``curve(slope, 0.0)[0]`` is 1.
         """
-        from rankwright.feedback._kernels.levels import levels as _kernels
+        from rankwright.feedback._kernels import levels as _kernels
 
         scores = self.scores + distance * slope
         value, first, second = (
@@ -440,7 +440,7 @@ class PairDistribution:
 
     def split(self, hit: Flags) -> tuple[float, float]:
         """Shares of the pairs of which only the upper is hit, and of which only the lower is."""
-        from rankwright.feedback._kernels.levels import levels as _kernels
+        from rankwright.feedback._kernels import levels as _kernels
 
         t, pairs = self.levels, self.pairs
         right, wrong = 0.0, 0.0
@@ -459,7 +459,7 @@ class PairDistribution:
 
         The ranking loss is the first plus half the second (eq. 21), or plus all of it (eq. 1).
         """
-        from rankwright.feedback._kernels.levels import levels as _kernels
+        from rankwright.feedback._kernels import levels as _kernels
 
         if self.weight == 0:
             return 0.0, 0.0
@@ -473,7 +473,7 @@ class PairDistribution:
         return wrong / self.weight, tied / self.weight
 
     def _weigh(self, hit: Flags, step: float, then: Callable[[int], None] | None = None) -> None:
-        from rankwright.feedback._kernels.levels import levels as _kernels
+        from rankwright.feedback._kernels import levels as _kernels
 
         # Multiplying step by step drifts (rounding, range); start afresh from the scores in time.
         self._travel += abs(step)

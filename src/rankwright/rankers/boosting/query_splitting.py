@@ -46,7 +46,7 @@ class Levels:
 
     def prepare(self, unit: float) -> None:
         """Compute the factors for the present scores; ``unit`` is the logarithm of the unit."""
-        from rankwright.rankers.boosting._kernels.cuts import per_query as _kernels
+        from rankwright.rankers.boosting._kernels import per_query as _kernels
 
         t = self._term
 
@@ -74,7 +74,7 @@ class Levels:
 
     def add_changes(self, entries: tuple[Any, ...], out: tuple[Any, ...]) -> None:
         """Add what the members of some features change, at their codes (see level_changes)."""
-        from rankwright.rankers.boosting._kernels.cuts import per_query as _kernels
+        from rankwright.rankers.boosting._kernels import per_query as _kernels
         from rankwright.rankers.boosting._kernels.per_query import wide_changes
 
         t = self._term
@@ -121,7 +121,7 @@ class GroupedScan(Scan):
         self._rooms: list[FloatArray] = []  # one for each thread, made when it is first wanted
 
     def _group(self, feature: int, column: Column) -> tuple[Any, Any, Any]:
-        from rankwright.rankers.boosting._kernels.cuts import per_query as _kernels
+        from rankwright.rankers.boosting._kernels import per_query as _kernels
         from rankwright.rankers.boosting._kernels.cuts import write_codes
 
         levels = self._levels
@@ -176,7 +176,7 @@ class GroupedScan(Scan):
         self, features: IntArray, defaults: IntArray, pairs: PairDistribution, room: FloatArray
     ) -> FloatArray:
         """Per feature of a block: changes of the weights of right and wrong pairs by code."""
-        from rankwright.rankers.boosting._kernels.cuts import per_query as _kernels
+        from rankwright.rankers.boosting._kernels import per_query as _kernels
 
         bases = self._n_cuts[features] + 1
         changes = room[: len(features)]

@@ -150,7 +150,7 @@ class Directions:
         alpha: Callable[[Candidate], float],
     ) -> Candidate | None:
         """The best candidate allowed, or None where no ranking has any edge."""
-        from rankwright.rankers.boosting._kernels.cuts import cuts as _kernels
+        from rankwright.rankers.boosting._kernels import cuts as _kernels
 
         margin = scan.margin * pairs.total
         gain, feature, kind, default = _kernels.pick_cut(
@@ -234,13 +234,13 @@ class BinnedScan(Scan):
         return lambda part: self._sum(pairs, part, (0, self.n_features))
 
     def _sum(self, pairs: Weighted, part: int, features: tuple[int, int]) -> None:
-        from rankwright.rankers.boosting._kernels.cuts import histogram as _kernels
+        from rankwright.rankers.boosting._kernels import histogram as _kernels
 
         rows = self._parts[part]
         _kernels.sum_bins(self.codes, pairs.potential, *rows, *features, self._part_sums[part])
 
     def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
-        from rankwright.rankers.boosting._kernels.cuts import histogram as _kernels
+        from rankwright.rankers.boosting._kernels import histogram as _kernels
 
         summed, self._summed = self._summed, False
 
@@ -304,7 +304,7 @@ class SortedScan(Scan):
         self._marks = np.zeros((self.n_features, self.n_rows // 128 + 1, 3))
 
     def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
-        from rankwright.rankers.boosting._kernels.cuts import sorted as _kernels
+        from rankwright.rankers.boosting._kernels import sorted as _kernels
 
         groups = self._implied, self._implied_cut, self._absent_ptr, self._absent
         lists = self._order, self._ptr, *groups

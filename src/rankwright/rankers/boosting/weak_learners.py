@@ -119,7 +119,7 @@ def _enclosed(
 class ValueScan(Scan):
     """The gain of every feature taken as it is; rows that lack it get the default, 0 or 1.
 
-    With ``newton`` the gain is 1 - Z at the weight that minimises Z (method 1 for each feature),
+    With ``newton`` the gain is 1 - Z at the weight that minimizes Z (method 1 for each feature),
     else it is r (method 3). A feature has one cut, number 0.
     """
 
@@ -170,7 +170,7 @@ class ValueScan(Scan):
 
     def _edge(self, feature: int, default: int, potential: FloatArray) -> float:
         """r: potentials add up to zero, so that rows of one common value need not be visited."""
-        from rankwright.rankers.boosting._kernels.cuts import cuts as _kernels
+        from rankwright.rankers.boosting._kernels import cuts as _kernels
 
         implied, absent = self._implied[feature], self._absent[feature]
         base = float(default) if np.isnan(implied) else float(implied)

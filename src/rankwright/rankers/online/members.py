@@ -23,7 +23,7 @@ MOST_LANES = 32  # dense features up to which serving all members at once is fas
 @cache
 def kernels() -> Any:
     """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels.prank import ensembles as _kernels
+    from rankwright.rankers.online._kernels import ensembles as _kernels
 
     return _kernels
 
@@ -85,10 +85,10 @@ class Members:
 
     Attributes
     ----------
-    coef : (n_members, n_features)
-    thresholds : (n_members, n_grades - 1)
-    n_correct : (n_members,) how often each was right about a row it was shown
-    n_survived : (n_members,) the same since its last change, and one
+    coef : (n_estimators, n_features)
+    thresholds : (n_estimators, n_grades - 1)
+    n_correct : (n_estimators,) how often each was right about a row it was shown
+    n_survived : (n_estimators,) the same since its last change, and one
     """
 
     coef: FloatArray
