@@ -1,7 +1,7 @@
 """``evaluate`` beside pytrec_eval-terrier and ranx: NDCG@10 and AP of 100,000 queries, in one run.
 
 rankwright starts from the arrays a model gives. The peers take dictionaries: making and loading
-them is timed apart, so that the ratio compares evaluation alone (which favours the peers).
+them is timed apart, so that the ratio compares evaluation alone (which favors the peers).
 """
 
 from __future__ import annotations

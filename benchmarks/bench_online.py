@@ -79,7 +79,7 @@ def one_ensemble(name: str, d: int, density: float) -> float:
     from rankwright import OAPBPM
 
     X, y = make_rows(d, density)
-    model = OAPBPM(n_members=N_MEMBERS, tau=TAU, random_state=0)
+    model = OAPBPM(n_estimators=N_MEMBERS, tau=TAU, random_state=0)
     seconds = best(lambda: model.fit(X, y))
     shown = int(model.n_correct_.sum() + model.n_mistakes_)
     limit = dense_limit(X, shown, model.n_mistakes_) if d == 300 else lane_limit(X)

@@ -41,22 +41,22 @@ def _rounds(fit: Callable[[Callable[[Any], None]], Any], clock: Clock) -> Any:
 
 
 def ours(
-    data: Any, n_rounds: int, threads: int = 1, clock: Clock | None = None, **options: Any
+    data: Any, n_estimators: int, threads: int = 1, clock: Clock | None = None, **options: Any
 ) -> Any:
     """Seconds per round of RankBoost."""
     os.environ["RANKWRIGHT_THREADS"] = str(threads)
     X, y, qid = data
     clock = clock or (time.thread_time if threads == 1 else time.perf_counter)
-    RankBoost(n_rounds=2, **options).fit(X[:4000], y[:4000], qid=qid[:4000])  # compile first
+    RankBoost(n_estimators=2, **options).fit(X[:4000], y[:4000], qid=qid[:4000])  # compile first
 
     def fit(stamp: Callable[[Any], None]) -> None:
-        model = RankBoost(n_rounds=n_rounds, callbacks=[stamp], progress=False, **options)
+        model = RankBoost(n_estimators=n_estimators, callbacks=[stamp], progress=False, **options)
         model.fit(X, y, qid=qid)
 
     return _rounds(fit, clock)
 
 
-def lightgbm_stump(data: Any, n_rounds: int, threads: int = 1) -> Any:
+def lightgbm_stump(data: Any, n_estimators: int, threads: int = 1) -> Any:
     """Seconds per iteration of LightGBM with one split a tree."""
     import lightgbm
 
@@ -69,7 +69,7 @@ def lightgbm_stump(data: Any, n_rounds: int, threads: int = 1) -> Any:
     train = lightgbm.Dataset(X, y, params=parameters)
     train.construct()
     return _rounds(
-        lambda stamp: lightgbm.train(parameters, train, n_rounds, callbacks=[stamp]), clock
+        lambda stamp: lightgbm.train(parameters, train, n_estimators, callbacks=[stamp]), clock
     )
 
 
@@ -101,7 +101,7 @@ def compare() -> None:
     _show("RankBoost, z, 255 bins", z, f"{_ratio(z, exact):.2f} times exact r (wanted <= 8)")
     z = ours(data, 20, criterion="z", max_bins=None)
     _show("RankBoost, z, every threshold", z, f"{_ratio(z, exact):.2f} times exact r")
-    _show("RankBoost, trees of 8 leaves", ours(data, 12, weak=TreeRanking()))
+    _show("RankBoost, trees of 8 leaves", ours(data, 12, estimator=TreeRanking()))
 
 
 def threads() -> None:
@@ -111,10 +111,10 @@ def threads() -> None:
         "r, 255 bins": ({}, N_ROUNDS),
         "r, every threshold": ({"max_bins": None}, 100),
         "z, 255 bins": ({"criterion": "z"}, 20),
-        "trees": ({"weak": TreeRanking()}, 20),
+        "trees": ({"estimator": TreeRanking()}, 20),
     }
-    for form, (options, n_rounds) in forms.items():
-        one, two = (ours(data, n_rounds, n, time.perf_counter, **options) for n in (1, 2))
+    for form, (options, n_estimators) in forms.items():
+        one, two = (ours(data, n_estimators, n, time.perf_counter, **options) for n in (1, 2))
         note = f"{_ratio(one, two):.2f} times one, by the clock (r: wanted >= 1.6)"
         _show(f"2 threads, {form}", two, note)
 
@@ -124,7 +124,7 @@ def memory() -> None:
     for options in ({}, {"max_bins": None}, {"criterion": "z"}):
         gc.collect()
         tracemalloc.start()
-        RankBoost(n_rounds=3, progress=False, **options).fit(X, y, qid=qid)
+        RankBoost(n_estimators=3, progress=False, **options).fit(X, y, qid=qid)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         print(f"  memory {options}: X and {peak / X.nbytes:.2f} of X (wanted <= 3)", flush=True)

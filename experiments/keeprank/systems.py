@@ -10,23 +10,25 @@ SIGMA2 = [0.25, 0.35, 0.5, 1.0, 5.0, 10.0]  # the paper's six values
 STEPS = [0.02, 0.1]
 
 SYSTEMS = [
-    System("FRank", rw.FRank(), {"n_rounds": [10, 25, 50, 100, 200]}),
+    System("FRank", rw.FRank(), {"n_estimators": [10, 25, 50, 100, 200]}),
     System("RankSVM", rw.RankSVM(), {"C": [1.0, 10.0, 100.0], "loss": ["hinge", "squared_hinge"]}),
     System(
         "RankBoost",
         rw.RankBoost(progress=False),
-        {"n_rounds": [20, 50, 150], "cumulative": [True, "signed"]},
+        {"n_estimators": [20, 50, 150], "cumulative": [True, "signed"]},
     ),
     System(
         "RankNet",
         rw.RankNet(random_state=0),
-        {"hidden": [(), (10,)], "alpha": [1e-3, 1e-2]},
+        {"hidden_layer_sizes": [(), (10,)], "alpha": [1e-3, 1e-2]},
     ),
-    System("KeepRank", rw.KeepRank(n_passes=3), {"sigma2": SIGMA2, "step": STEPS}),
+    System("KeepRank", rw.KeepRank(max_iter=3), {"sigma2": SIGMA2, "learning_rate": STEPS}),
     System(
         "KeepRank, ordinal",
-        rw.KeepRank(n_passes=3, levels="ordinal"),
-        {"sigma2": SIGMA2[3:], "step": STEPS},
+        rw.KeepRank(max_iter=3, levels="ordinal"),
+        {"sigma2": SIGMA2[3:], "learning_rate": STEPS},
     ),
-    System("OnlineKeepRank", rw.OnlineKeepRank(n_passes=3), {"sigma2": SIGMA2, "step": STEPS}),
+    System(
+        "OnlineKeepRank", rw.OnlineKeepRank(max_iter=3), {"sigma2": SIGMA2, "learning_rate": STEPS}
+    ),
 ]

@@ -28,11 +28,13 @@ C4 = C8[1::2]
 ROUNDS = [5, 10, 20, 50, 100, 200, 300, 500]
 SIGMA2 = [0.5, 1.0, 5.0, 10.0]
 LOSS = ["hinge", "squared_hinge"]
-HIDDEN = {"hidden": [(), (10,)], "alpha": [1e-4, 1e-3, 1e-2, 1e-1]}
+HIDDEN = {"hidden_layer_sizes": [(), (10,)], "alpha": [1e-4, 1e-3, 1e-2, 1e-1]}
 RATES = [0.03, 0.1]
 TREES = {
-    "weak": [rw.TreeRanking(max_leaves=n, learning_rate=rate) for n in (4, 8) for rate in RATES],
-    "n_rounds": [50, 200],
+    "estimator": [
+        rw.TreeRanking(max_leaf_nodes=n, learning_rate=rate) for n in (4, 8) for rate in RATES
+    ],
+    "n_estimators": [50, 200],
 }
 BOOST = rw.RankBoost(progress=False)
 
@@ -41,10 +43,14 @@ OURS = [  # eight trials each
     System(
         "PRank, averaged",
         rw.PRank(average=True, random_state=0),
-        {"n_passes": [1, 3, 10, 30], "shuffle": [False, True]},
+        {"max_iter": [1, 3, 10, 30], "shuffle": [False, True]},
     ),
-    System("BayesianPRank", rw.BayesianPRank(), {"prior": [10, 30, 100, 300], "n_passes": [1, 2]}),
-    System("WidrowHoff", rw.WidrowHoff(), {"step": [1e-3, 3e-3, 1e-2, 3e-2], "n_passes": [1, 5]}),
+    System("BayesianPRank", rw.BayesianPRank(), {"prior": [10, 30, 100, 300], "max_iter": [1, 2]}),
+    System(
+        "WidrowHoff",
+        rw.WidrowHoff(),
+        {"learning_rate": [1e-3, 3e-3, 1e-2, 3e-2], "max_iter": [1, 5]},
+    ),
     System("MPRank", rw.MPRank(), {"C": C8}),
     System("SVRank", rw.SVRank(power=2), {"C": C8}),
     System("RankSVM", rw.RankSVM(), {"C": C4, "loss": LOSS}),
@@ -54,15 +60,19 @@ OURS = [  # eight trials each
         rw.RankSVM(kernel="rbf", n_components=200),
         {"C": [10.0, 100.0], "gamma": [0.02, 0.05, 0.2, 0.5]},
     ),
-    System("KeepRank", rw.KeepRank(), {"sigma2": SIGMA2, "n_passes": [2, 5]}),
+    System("KeepRank", rw.KeepRank(), {"sigma2": SIGMA2, "max_iter": [2, 5]}),
     System(
-        "OnlineKeepRank", rw.OnlineKeepRank(n_passes=3), {"sigma2": SIGMA2, "step": [0.02, 0.1]}
+        "OnlineKeepRank",
+        rw.OnlineKeepRank(max_iter=3),
+        {"sigma2": SIGMA2, "learning_rate": [0.02, 0.1]},
     ),
     System("RankNet", rw.RankNet(random_state=0), HIDDEN),
     System("RankNet, ndcg", rw.RankNet(random_state=0, weighting="ndcg"), HIDDEN),
-    System("FRank", rw.FRank(), {"n_rounds": ROUNDS}),
-    System("AdaBoostRanker", rw.AdaBoostRanker(), {"n_rounds": ROUNDS}),
-    System("RankBoost", BOOST, {"n_rounds": [20, 50, 150, 400], "cumulative": [True, "signed"]}),
+    System("FRank", rw.FRank(), {"n_estimators": ROUNDS}),
+    System("AdaBoostRanker", rw.AdaBoostRanker(), {"n_estimators": ROUNDS}),
+    System(
+        "RankBoost", BOOST, {"n_estimators": [20, 50, 150, 400], "cumulative": [True, "signed"]}
+    ),
     System("RankBoost, trees", BOOST, TREES),
     System("RankBoost, trees, ndcg", rw.RankBoost(progress=False, weighting="ndcg"), TREES),
 ]

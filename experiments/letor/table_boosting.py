@@ -34,8 +34,8 @@ def rankboost(**fixed: Any) -> Callable[[Any], Iterator[Scores]]:
         y = np.concatenate([fold.train.y, fold.vali.y])
         qid = np.concatenate([fold.train.qid, fold.vali.qid])
         for chosen in GRIDS[fixed["kind"]]:
-            stopping = rw.EarlyStopping(patience=PATIENCE, queries=np.unique(fold.vali.qid))
-            model = rw.RankBoost(n_rounds=ROUNDS, early_stopping=stopping, **chosen)
+            stopping = rw.EarlyStopping(n_iter_no_change=PATIENCE, queries=np.unique(fold.vali.qid))
+            model = rw.RankBoost(n_estimators=ROUNDS, early_stopping=stopping, **chosen)
             model.fit(X, y, qid=qid)
             yield model.decision_function(fold.vali.X), model.decision_function(fold.test.X)
 
@@ -49,10 +49,11 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         for cumulative in (True, "signed", False)
     ],
     "trees": [
-        {"weak": rw.TreeRanking(max_leaves=leaves, learning_rate=0.1)} for leaves in (4, 8, 16)
+        {"estimator": rw.TreeRanking(max_leaf_nodes=leaves, learning_rate=0.1)}
+        for leaves in (4, 8, 16)
     ],
     "trees, |delta NDCG|": [
-        {"weak": rw.TreeRanking(max_leaves=leaves, learning_rate=0.1), "weighting": "ndcg"}
+        {"estimator": rw.TreeRanking(max_leaf_nodes=leaves, learning_rate=0.1), "weighting": "ndcg"}
         for leaves in (4, 8, 16)
     ],
 }
@@ -81,7 +82,7 @@ def xgboost(fold: Any) -> Iterator[Scores]:
     for leaves in (4, 8, 16):
         model = xgboost.XGBRanker(
             n_estimators=ROUNDS, learning_rate=0.1, grow_policy="lossguide", max_depth=0,
-            max_leaves=leaves, objective="rank:ndcg", eval_metric="ndcg@10",
+            max_leaf_nodes=leaves, objective="rank:ndcg", eval_metric="ndcg@10",
             early_stopping_rounds=PATIENCE, n_jobs=1, random_state=0,
         )  # fmt: skip
         model.fit(

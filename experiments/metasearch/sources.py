@@ -1,4 +1,4 @@
-"""Engines' lists with judgements: LETOR 4.0 rank aggregation and TREC Robust 2003."""
+"""Engines' lists with judgments: LETOR 4.0 rank aggregation and TREC Robust 2003."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ PLAIN = {"criterion": "r", "cumulative": True}  # the paper's WeakLearn.3.cum
 BOOSTED = {
     "RankBoost 3.cum (paper)": PLAIN,
     "RankBoost 2.cum": {"criterion": "z", "cumulative": True},
-    "RankBoost 3.cum, NDCG weights": {"cumulative": True, "weighting": "ndcg", "n_rounds": 200},
+    "RankBoost 3.cum, NDCG weights": {"cumulative": True, "weighting": "ndcg", "n_estimators": 200},
 }
 GRID = (20, 40, 80, 160, 320)
 PAPER = {
@@ -89,15 +89,15 @@ class Folds:
         ]
         return joined(runs, name)
 
-    def n_rounds(self, fusion: rw.LearnedFusion) -> int:
+    def n_estimators(self, fusion: rw.LearnedFusion) -> int:
         """Where the training error flattens: twice as many rounds lower it by less than 2 %."""
         before = np.inf
-        for n_rounds in GRID:
-            fusion.ranker.set_params(n_rounds=n_rounds)
+        for n_estimators in GRID:
+            fusion.ranker.set_params(n_estimators=n_estimators)
             folds = zip(self.seen, self.train, strict=True)
             errors = [fusion.fit(seen, train).ranker_.train_rloss_ for seen, train in folds]
             if np.mean(errors) > 0.98 * before:
-                return n_rounds // 2
+                return n_estimators // 2
             before = float(np.mean(errors))
         return GRID[-1]
 
@@ -134,13 +134,13 @@ def run(name: str, quick: bool = False) -> dict:
     folds = Folds(engines)
     print(f"\n{engines.title}: {n_queries} queries with a relevant document, four folds")
     systems, notes = {}, {}
-    rounds = folds.n_rounds(learned(PLAIN, engines.features))
+    rounds = folds.n_estimators(learned(PLAIN, engines.features))
     for label, options in list(BOOSTED.items())[: 1 if quick else None]:
         start = time.perf_counter()
-        fusion = learned({"n_rounds": rounds, **options}, engines.features)
+        fusion = learned({"n_estimators": rounds, **options}, engines.features)
         systems[label] = measured(folds.fused(label, fusion), qrels, engines.measures)
         seconds = time.perf_counter() - start
-        notes[label] = f"{fusion.ranker.n_rounds} rounds, {seconds:.0f} s"
+        notes[label] = f"{fusion.ranker.n_estimators} rounds, {seconds:.0f} s"
     singles = {one.name: measured(one, qrels, engines.measures) for one in engines.runs}
     systems |= best_engines(singles)
     chosen = folds.chosen_engine(singles)

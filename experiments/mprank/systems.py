@@ -45,8 +45,8 @@ SYSTEMS = {
         "M1D",
     ),
     "RankBoost": System(
-        lambda n_rounds: rw.RankBoost(n_rounds=n_rounds),
-        {"n_rounds": (5, 10, 20, 50, 100, 200, 500, 1000, 2000)},
+        lambda n_estimators: rw.RankBoost(n_estimators=n_estimators),
+        {"n_estimators": (5, 10, 20, 50, 100, 200, 500, 1000, 2000)},
         "Misranked",
     ),
     "kernel ridge": System(

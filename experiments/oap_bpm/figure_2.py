@@ -21,7 +21,7 @@ from rankwright.data.synthetic import make_ordinal
 LENGTH, TRIALS = 50_000, 20
 METHODS = {
     "PRank": (lambda seed: PRank(), False),
-    "WH, eta 0.1": (lambda seed: WidrowHoff(step=0.1), False),
+    "WH, eta 0.1": (lambda seed: WidrowHoff(learning_rate=0.1), False),
     "OAP-BPM, tau 0.3": (lambda seed: OAPBPM(tau=0.3, random_state=seed), False),
     "OAP-Bagg, tau 0.3": (lambda seed: OAPBagging(tau=0.3, random_state=seed), True),
     "OAP-VP, tau 0.3": (lambda seed: OAPVoting(tau=0.3, random_state=seed), True),

@@ -27,7 +27,7 @@ class Method:
 
 
 def widrow_hoff(step: float) -> Method:
-    return Method(f"WH, eta {step:g}", lambda seed: WidrowHoff(step=step), plain=True)
+    return Method(f"WH, eta {step:g}", lambda seed: WidrowHoff(learning_rate=step), plain=True)
 
 
 def ensembles(taus: tuple[float, ...], count: str = "survived") -> list[Method]:
@@ -40,7 +40,7 @@ def ensembles(taus: tuple[float, ...], count: str = "survived") -> list[Method]:
     return [
         Method(
             f"{name}, tau {tau:g}",
-            lambda seed, kind=kind, tau=tau: kind(n_members=100, tau=tau, random_state=seed),
+            lambda seed, kind=kind, tau=tau: kind(n_estimators=100, tau=tau, random_state=seed),
             votes,
         )
         for name, kind, votes in kinds
@@ -51,8 +51,8 @@ def ensembles(taus: tuple[float, ...], count: str = "survived") -> list[Method]:
 class BayesPoint:
     """What OAP-BPM imitates: PRank on many permutations of all rows, averaged (Herbrich et al.)."""
 
-    def __init__(self, n_members: int, seed: int) -> None:
-        self.seeds = range(seed * n_members, (seed + 1) * n_members)
+    def __init__(self, n_estimators: int, seed: int) -> None:
+        self.seeds = range(seed * n_estimators, (seed + 1) * n_estimators)
 
     def partial_fit(self, X: Any, y: Any, grades: Any) -> BayesPoint:
         members = [PRank(shuffle=True, random_state=seed).fit(X, y) for seed in self.seeds]
@@ -89,7 +89,7 @@ NEW = [
     Method("PRank, ROMMA", lambda seed: PRank(update="romma")),
     Method(
         "OAP-BPM, ROMMA, tau 0.3",
-        lambda seed: OAPBPM(base=PRank(update="romma"), tau=0.3, random_state=seed),
+        lambda seed: OAPBPM(estimator=PRank(update="romma"), tau=0.3, random_state=seed),
     ),
     Method("Bayes point, permutations", lambda seed: BayesPoint(100, seed)),
     Method("OAP-BPM, Poisson(1)", lambda seed: OAPBPM(sampling="poisson", random_state=seed)),

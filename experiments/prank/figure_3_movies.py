@@ -14,8 +14,8 @@ from rankwright import BayesianPRank, MulticlassPerceptron, PRank, WidrowHoff
 TRIALS = 500
 METHODS = {
     "PRank": lambda: PRank(),
-    "WH, eta 0.1": lambda: WidrowHoff(step=0.1),
-    "WH, eta 0.01": lambda: WidrowHoff(step=0.01),
+    "WH, eta 0.1": lambda: WidrowHoff(learning_rate=0.1),
+    "WH, eta 0.01": lambda: WidrowHoff(learning_rate=0.01),
     "MC-Perceptron": lambda: MulticlassPerceptron(),
     "averaged PRank (new)": lambda: PRank(average=True),
     "BayesianPRank (new)": lambda: BayesianPRank(),
@@ -23,7 +23,7 @@ METHODS = {
 # A threshold moves by 1, a score by the squared length of the row: PRank feels the scale of rows.
 UNIT_ROWS = {
     "PRank, unit rows": lambda: PRank(),
-    "WH, eta 1, unit rows": lambda: WidrowHoff(step=1.0),
+    "WH, eta 1, unit rows": lambda: WidrowHoff(learning_rate=1.0),
     "MC-Perceptron, unit rows": lambda: MulticlassPerceptron(),
 }
 

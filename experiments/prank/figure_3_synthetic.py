@@ -13,8 +13,8 @@ from rankwright.data.synthetic import make_ordinal
 LENGTH, TRIALS = 7000, 100
 METHODS = {
     "PRank": lambda: PRank(),
-    "WH, eta 1 (paper)": lambda: WidrowHoff(step=1.0),
-    "WH, eta 0.1": lambda: WidrowHoff(step=0.1),
+    "WH, eta 1 (paper)": lambda: WidrowHoff(learning_rate=1.0),
+    "WH, eta 0.1": lambda: WidrowHoff(learning_rate=0.1),
     "MC-Perceptron": lambda: MulticlassPerceptron(),
     "averaged PRank (new)": lambda: PRank(average=True),
     "BayesianPRank (new)": lambda: BayesianPRank(),

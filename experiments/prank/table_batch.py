@@ -35,11 +35,11 @@ def _support_vectors(machine: type, **options: Any) -> Maker:
 # method -> how to make it for a value of C, and whether it has one
 METHODS: dict[str, tuple[Maker, bool]] = {
     "PRank, one pass": (lambda C: PRank(), False),
-    "PRank, 100 passes": (lambda C: PRank(n_passes=100), False),
+    "PRank, 100 passes": (lambda C: PRank(max_iter=100), False),
     "large-margin ordinal regression": (lambda C: LargeMarginOrdinal(C=C), True),
     "multiclass SVM": (_support_vectors(SVC), True),
     "support vector regression": (_support_vectors(SVR, epsilon=0.1), True),
-    "averaged PRank, 100 passes (new)": (lambda C: PRank(n_passes=100, average=True), False),
+    "averaged PRank, 100 passes (new)": (lambda C: PRank(max_iter=100, average=True), False),
     "BayesianPRank, one pass (new)": (lambda C: BayesianPRank(), False),
 }
 

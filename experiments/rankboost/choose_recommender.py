@@ -27,7 +27,7 @@ from rankwright.recommend.blend import predict_rows
 from rankwright.recommend.evaluation import split_by_time, split_ratings
 from rankwright.recommend.models.base import Expert, Table
 from rankwright.recommend.models.factors import Factors
-from rankwright.recommend.models.item_knn import ItemNeighbours
+from rankwright.recommend.models.item_knn import ItemNeighbors
 from rankwright.recommend.models.user_similarity import Similarity
 
 RESULTS = Path(__file__).parents[1] / "_results" / "rankboost_choose_recommender.json"
@@ -38,13 +38,13 @@ TRIED: dict[type[Expert], list[dict[str, Any]]] = {
         {},
         *({"n_components": n} for n in (16, 32)),
         *({"n_tastes": n} for n in (20, 50, 200)),
-        *({"n_passes": n} for n in (12, 30)),
+        *({"max_iter": n} for n in (12, 30)),
         *({"damping": n} for n in (3.0, 30.0)),
         *({"ridge": n} for n in (3.0, 300.0)),
     ],
-    ItemNeighbours: [
+    ItemNeighbors: [
         {},
-        *({"n_neighbours": n} for n in (100, 1000)),
+        *({"n_neighbors": n} for n in (100, 1000)),
         *({"shrinkage": n} for n in (0.0, 30.0)),
         *({"power": n, "damping": d} for n, d in ((1.0, 0.1), (1.5, 0.05), (3.0, 0.001))),
         *({"damping": n} for n in (0.002, 0.02, 0.05)),

@@ -108,7 +108,11 @@ def errors(
     for train, test in parts:
         for name, options in LEARNERS.items():
             model = rw.RankBoost(
-                n_rounds=rounds[-1], default=default, max_bins=None, smoothing=smoothing, **options
+                n_estimators=rounds[-1],
+                default=default,
+                max_bins=None,
+                smoothing=smoothing,
+                **options,
             )
             model.fit(train[0], train[1], qid=train[2])
             curves = []

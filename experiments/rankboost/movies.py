@@ -26,7 +26,7 @@ from rankwright.data.splits import halve_users
 from rankwright.recommend.evaluation import compare_rankers
 
 RESULTS = Path(__file__).parents[1] / "_results"
-FILL = {"regression": "mean", "normalised regression": "standard"}
+FILL = {"regression": "mean", "normalized regression": "standard"}
 GAP = "RankBoost - VSIM"
 TITLES = ("disagreement", "average precision", "PROT", "coverage")
 
@@ -70,16 +70,16 @@ def size_of(argv: list[str], splits: int, targets: int) -> Size:
 
 def algorithms(n_features: int) -> dict[str, Any]:
     """The paper's, with those its authors propose; T = 40 + N / 10, WeakLearn.3.cum."""
-    boost = rw.RankBoost(n_rounds=40 + n_features // 10, cumulative=True, progress=False)
+    boost = rw.RankBoost(n_estimators=40 + n_features // 10, cumulative=True, progress=False)
     return {
         "RankBoost": boost,
         "RankBoost + VSIM": make_pipeline(rw.VSIMFeature(), boost),
         "VSIM": rw.VSIM(),
         "VSIM over raters": rw.VSIM(over="rated"),
-        "nearest neighbour": rw.NearestNeighbour(),
+        "nearest neighbor": rw.NearestNeighbor(),
         "k-NN, k = 20": rw.KNN(),
         "regression": rw.Regression(),
-        "normalised regression": rw.Regression(),
+        "normalized regression": rw.Regression(),
         "random": None,
     }
 

@@ -27,17 +27,17 @@ FILMS = (0, 25, 50, 100, 10_000)
 
 def variants(n_features: int) -> dict[str, Any]:
     """RankBoost as in the figures (first), and with one option changed; VSIM (last)."""
-    n_rounds = 40 + n_features // 10
-    paper = {"n_rounds": n_rounds, "cumulative": True, "progress": False}
+    n_estimators = 40 + n_features // 10
+    paper = {"n_estimators": n_estimators, "cumulative": True, "progress": False}
     changes: dict[str, dict[str, Any]] = {
         "RankBoost": {},
-        f"{n_rounds // 7} rounds": {"n_rounds": n_rounds // 7},
-        f"{4 * n_rounds} rounds": {"n_rounds": 4 * n_rounds},
+        f"{n_estimators // 7} rounds": {"n_estimators": n_estimators // 7},
+        f"{4 * n_estimators} rounds": {"n_estimators": 4 * n_estimators},
         "smoothing 1e-12": {"smoothing": 1e-12},
         "default 1": {"default": 1},
         "default 0": {"default": 0},
-        f"default 0, {n_rounds // 7} rounds": {"default": 0, "n_rounds": n_rounds // 7},
-        f"default 0, {4 * n_rounds} rounds": {"default": 0, "n_rounds": 4 * n_rounds},
+        f"default 0, {n_estimators // 7} rounds": {"default": 0, "n_estimators": n_estimators // 7},
+        f"default 0, {4 * n_estimators} rounds": {"default": 0, "n_estimators": 4 * n_estimators},
         "signed": {"cumulative": "signed"},
         "no constraint": {"cumulative": False},
     }

@@ -15,7 +15,7 @@ from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
 from .data.datasets.load import list_datasets as list_datasets
 from .data.datasets.load import load_dataset as load_dataset
-from .data.io.judges import Judgements as Judgements
+from .data.io.judges import Judgments as Judgments
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
 from .data.io.letor_write import write_letor as write_letor
@@ -61,7 +61,7 @@ from .rankers.magnitude.mprank import MPRank as MPRank
 from .rankers.magnitude.mprank_cv import MPRankCV as MPRankCV
 from .rankers.magnitude.svrank import SVRank as SVRank
 from .rankers.neighbors.knn import KNN as KNN
-from .rankers.neighbors.knn import NearestNeighbour as NearestNeighbour
+from .rankers.neighbors.knn import NearestNeighbor as NearestNeighbor
 from .rankers.neighbors.vsim import VSIM as VSIM
 from .rankers.neighbors.vsim import VSIMFeature as VSIMFeature
 from .rankers.online.baselines import MulticlassPerceptron as MulticlassPerceptron

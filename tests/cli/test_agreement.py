@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 SHOP = (
-    "SearchTerm,SKU,Price (EUR),ctr,Judgement\n"
+    "SearchTerm,SKU,Price (EUR),ctr,Judgment\n"
     "shoes,a,3,0.4,2\nshoes,b,2,0.1,0\nhats,c,1,0.1,0\nhats,d,5,0.2,1\n"
 )
 
@@ -48,7 +48,7 @@ def test_json_goes_where_output_says(inside, tmp_path, words):
 
 def test_columns_that_a_model_learned_are_all_it_asks_for(inside, tmp_path):
     (tmp_path / "shop.csv").write_text(SHOP)
-    roles = ["--y", "Judgement", "--qid", "SearchTerm", "--docid", "SKU"]
+    roles = ["--y", "Judgment", "--qid", "SearchTerm", "--docid", "SKU"]
     note = inside("train", "shop.csv", *roles, "--ranker", "regression", "-o", "shop.rw").stderr
     assert "too few queries to hold some out" in note
     assert len(inside("predict", "shop.rw", "shop.csv").stdout.split()) == 4
@@ -57,7 +57,7 @@ def test_columns_that_a_model_learned_are_all_it_asks_for(inside, tmp_path):
 
 def test_a_column_of_words_is_explained_with_options(inside, tmp_path):
     (tmp_path / "shop.csv").write_text(SHOP)
-    done = inside("train", "shop.csv", "--y", "Judgement", "--qid", "SearchTerm", code=3)
+    done = inside("train", "shop.csv", "--y", "Judgment", "--qid", "SearchTerm", code=3)
     assert "say --qid SKU or --docid SKU" in done.stderr
     assert "to leave it out, --drop SKU" in done.stderr
     assert "one_hot=" not in done.stderr

@@ -7,16 +7,16 @@ import json
 
 import pytest
 
-HEAD = "search,sku,title,colour,price,grade\n"
+HEAD = "search,sku,title,color,price,grade\n"
 ROLES = ["--qid", "search", "--docid", "sku"]
-CHOICE = ["--drop", "title", "--one-hot", "colour"]
+CHOICE = ["--drop", "title", "--one-hot", "color"]
 
 
-def table(colours: str, price: str = "9") -> str:
+def table(colors: str, price: str = "9") -> str:
     rows = [
-        f"q{q},s{q}-{k},Shoe {k},{colour},{price if k == 2 else q},{(2, 0, 1)[k]}\n"
+        f"q{q},s{q}-{k},Shoe {k},{color},{price if k == 2 else q},{(2, 0, 1)[k]}\n"
         for q in range(6)
-        for k, colour in enumerate(colours.split())
+        for k, color in enumerate(colors.split())
     ]
     return HEAD + "".join(rows)
 
@@ -30,14 +30,14 @@ def shop(tmp_path):
 def test_a_dropped_column_is_no_feature_and_need_not_be_dropped_again(inside, shop):
     inside("train", "shop.csv", *ROLES, *CHOICE, "--ranker", "regression")
     features = json.loads(inside("info", "model.rw", "--json").stdout)["features"]
-    assert features == ["colour=blue", "colour=green", "colour=red", "price"]
+    assert features == ["color=blue", "color=green", "color=red", "price"]
     assert len(inside("predict", "model.rw", "shop.csv").stdout.split()) == 18
     assert inside("rank", "model.rw", "shop.csv", *ROLES).stdout.startswith("q0\t1\t")
     assert "NDCG@10" in inside("evaluate", "model.rw", "shop.csv", *ROLES).stdout
 
 
 def test_dropping_all_but_one_is_choosing_one(inside, shop):
-    inside("convert", "shop.csv", "a.svm", *ROLES, "--drop", "title", "--drop", "colour")
+    inside("convert", "shop.csv", "a.svm", *ROLES, "--drop", "title", "--drop", "color")
     inside("convert", "shop.csv", "b.svm", *ROLES, "--feature", "price")
     assert (shop / "a.svm").read_text() == (shop / "b.svm").read_text()
 
@@ -47,7 +47,7 @@ def test_dropping_all_but_one_is_choosing_one(inside, shop):
     [
         (["--drop", "size"], 3, "no column 'size' among search, sku, title"),
         (["--drop", "price", "--feature", "price"], 2, "--drop price and --feature price"),
-        (["--drop", "colour", "--one-hot", "colour"], 2, "--drop colour and --one-hot colour"),
+        (["--drop", "color", "--one-hot", "color"], 2, "--drop color and --one-hot color"),
     ],
 )
 def test_a_column_that_cannot_be_dropped_is_named(inside, shop, words, code, said):
@@ -55,11 +55,9 @@ def test_a_column_that_cannot_be_dropped_is_named(inside, shop, words, code, sai
 
 
 @pytest.mark.parametrize("verb", ["train", "tune"])
-@pytest.mark.parametrize("colours", ["red red green", "red purple green"])
-def test_validation_data_are_read_with_the_columns_of_the_training_data(
-    inside, shop, verb, colours
-):
-    (shop / "valid.csv").write_text(table(colours).replace("title,", "name,"))
+@pytest.mark.parametrize("colors", ["red red green", "red purple green"])
+def test_validation_data_are_read_with_the_columns_of_the_training_data(inside, shop, verb, colors):
+    (shop / "valid.csv").write_text(table(colors).replace("title,", "name,"))
     words = [verb, "shop.csv", *ROLES, *CHOICE, "--ranker", "regression", "--valid", "valid.csv"]
     inside(*words, *(["--grid", "alpha=1"] if verb == "tune" else []))
     assert json.loads(inside("info", "model.rw", "--json").stdout)["n_features"] == 4
@@ -94,7 +92,7 @@ def check(inside, *words: str, code: int) -> list[dict[str, object]]:
 def test_check_names_every_column_of_words_once_and_judges_the_rest(inside, shop):
     done = inside("check", "shop.csv", "--qid", "search", code=3)
     assert done.stdout.count(" readable: ") == 3
-    for column in ("sku", "title", "colour"):
+    for column in ("sku", "title", "color"):
         assert f"shop.csv:2: column {column} holds words: 18 of 18 cells" in done.stdout
         assert f"--drop {column}" in done.stdout
     assert "PASS  grades" in done.stdout

@@ -82,7 +82,7 @@ def test_txt_is_the_plain_form_of_what_is_converted(inside, files, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["predict", "rank", "evaluate", "compare"])
-def test_data_in_the_place_of_a_model_are_recognised(inside, verb):
+def test_data_in_the_place_of_a_model_are_recognized(inside, verb):
     done = inside(verb, "$F/test.txt", "$F/model.rw", code=4)
     assert "it looks like letor" in done.stderr
     assert "the data last" in done.stderr

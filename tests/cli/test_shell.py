@@ -75,7 +75,7 @@ def test_completion_knows_the_verbs():
         (["predict", "$F/model.rw", "$F/test.txt", "--nothing"], 2),
         (["train", "$F/train.txt", "--ranker", "nothing"], 2),
         (["train", "$F/train.txt", "--ranker", "prank", "--set", "nothing=1"], 2),
-        (["train", "$F/train.txt", "--ranker", "prank", "--set", "n_passes=0"], 2),
+        (["train", "$F/train.txt", "--ranker", "prank", "--set", "max_iter=0"], 2),
         (["evaluate", "$F/model.rw", "$F/test.txt", "-m", "NDGC@10"], 2),
         (["compare", "$F/model.rw"], 2),
         (["predict", "$F/test.txt", "$F/test.txt"], 4),

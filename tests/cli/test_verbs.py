@@ -26,11 +26,11 @@ def test_train_without_options_gives_a_model_and_the_next_command(shell, tmp_pat
 def test_train_takes_a_ranker_with_settings_and_a_validation_file(shell, tmp_path):
     done = shell(
         "train", "$F/train.txt", "--valid", "$F/test.txt", "--ranker", "rankboost",
-        "--set", "n_rounds=40", "-o", "boost.rw", "--report", "page.html", "--json",
+        "--set", "n_estimators=40", "-o", "boost.rw", "--report", "page.html", "--json",
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["ranker"] == "RankBoost"
-    assert 1 <= found["parameters"]["n_rounds"] <= 40
+    assert 1 <= found["parameters"]["n_estimators"] <= 40
     assert "NDCG@10" in found["validation"]["measures"]
     page = (tmp_path / "page.html").read_text()
     assert "Learning curves" in page

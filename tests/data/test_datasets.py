@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from rankwright.data.alignment import align
-from rankwright.data.datasets import catalog as catalogue
+from rankwright.data.datasets import catalog as catalog
 from rankwright.data.datasets import folder as find
 from rankwright.data.datasets.folder import Archive
 from rankwright.data.datasets.load import list_datasets, load_dataset
@@ -68,8 +68,8 @@ def publisher(monkeypatch):
         servers.append(server)
         url = f"http://127.0.0.1:{server.server_port}{path}"
         archive = Archive(url, md5 or hashlib.md5(content).hexdigest())
-        entry = replace(catalogue.DATASETS["movielens-1m"], archive=archive)
-        monkeypatch.setitem(catalogue.DATASETS, "movielens-1m", entry)
+        entry = replace(catalog.DATASETS["movielens-1m"], archive=archive)
+        monkeypatch.setitem(catalog.DATASETS, "movielens-1m", entry)
 
     yield publish
     for server in servers:
@@ -125,27 +125,27 @@ def test_a_missing_page_is_a_clear_error(nowhere, publisher):
 
 def test_without_a_network_the_error_says_what_to_do(nowhere, monkeypatch):
     entry = replace(
-        catalogue.DATASETS["movielens-1m"], archive=Archive("http://127.0.0.1:9/a.zip", "")
+        catalog.DATASETS["movielens-1m"], archive=Archive("http://127.0.0.1:9/a.zip", "")
     )
-    monkeypatch.setitem(catalogue.DATASETS, "movielens-1m", entry)
+    monkeypatch.setitem(catalog.DATASETS, "movielens-1m", entry)
     with pytest.raises(
         DatasetError, match=r"could not be fetched .* holds ratings\.dat, or set RANK"
     ):
         load_dataset("movielens-1m")
 
 
-@pytest.mark.parametrize("name", [n for n, e in catalogue.DATASETS.items() if e.archive is None])
+@pytest.mark.parametrize("name", [n for n, e in catalog.DATASETS.items() if e.archive is None])
 def test_a_set_that_cannot_be_fetched_is_explained(nowhere, name):
     with pytest.raises(DatasetError) as caught:
         load_dataset(name)
-    entry = catalogue.DATASETS[name]
+    entry = catalog.DATASETS[name]
     assert isinstance(caught.value, OSError)
     for words in (entry.address, entry.terms, *entry.files, "RANKWRIGHT_DATA"):
         assert words in str(caught.value)
 
 
 def test_the_published_checksums_of_movielens_are_in_the_table():
-    sums = {entry.archive.md5 for entry in catalogue.DATASETS.values() if entry.archive}
+    sums = {entry.archive.md5 for entry in catalog.DATASETS.values() if entry.archive}
     assert sums == {"c4d9eecfca2ab87c1945afe126590906", "0e33842e24a9c977be4e0107933c0723"}
 
 
@@ -166,7 +166,7 @@ def real(real_data):
     """Load a set from RANKWRIGHT_DATA, or skip."""
 
     def load(name, **options):
-        entry = catalogue.DATASETS[name]
+        entry = catalog.DATASETS[name]
         folder = real_data(entry.folder or name)
         if not find.Shelf(folder).has(entry.files):
             pytest.skip(f"{folder} is incomplete")
@@ -365,11 +365,11 @@ def test_ordinal_sets(real, name, shape, counts):
 
 
 def test_every_folder_of_the_real_data_has_a_name(real_data):
-    known = {entry.folder.split("/")[0] or name for name, entry in catalogue.DATASETS.items()}
+    known = {entry.folder.split("/")[0] or name for name, entry in catalog.DATASETS.items()}
     folders = {entry.name for entry in os.scandir(real_data(".")) if entry.is_dir()}
     assert folders <= known
 
 
 def test_every_name_says_what_it_stands_for():
-    assert len(list_datasets()) == len(catalogue.DATASETS) >= 25
+    assert len(list_datasets()) == len(catalog.DATASETS) >= 25
     assert all(list_datasets().values())

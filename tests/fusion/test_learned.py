@@ -88,7 +88,7 @@ def test_preferences_that_spell_out_the_grades_teach_the_same(seen) -> None:
         for lower in listed[number]
         if judged[query][upper] > judged[query][lower]
     ]
-    ranker = rw.RankBoost(n_rounds=20, default=0, cumulative=True, progress=False)
+    ranker = rw.RankBoost(n_estimators=20, default=0, cumulative=True, progress=False)
     from_pairs = rw.LearnedFusion(ranker).fit_preferences(seen.runs, preferences)
     from_grades = rw.LearnedFusion(ranker).fit(seen.runs, seen.qrels)
     assert from_pairs.ranker_.alpha_ == pytest.approx(from_grades.ranker_.alpha_)
@@ -153,14 +153,14 @@ def test_a_forged_fusion_is_refused(forged, fusion, tmp_path) -> None:
 
 
 def test_it_can_be_cloned_and_says_when_it_is_not_fitted() -> None:
-    fusion = clone(rw.LearnedFusion(rw.RankBoost(n_rounds=7), features="rank"))
-    assert (fusion.ranker.n_rounds, fusion.features) == (7, "rank")
+    fusion = clone(rw.LearnedFusion(rw.RankBoost(n_estimators=7), features="rank"))
+    assert (fusion.ranker.n_estimators, fusion.features) == (7, "rank")
     with pytest.raises(NotFittedError):
         fusion.fuse([["a"]])
 
 
 def test_runs_and_ranker_given_are_left_as_they_were(seen) -> None:
-    ranker = rw.RankBoost(n_rounds=3, default=0)
+    ranker = rw.RankBoost(n_estimators=3, default=0)
     rw.LearnedFusion(ranker).fit(seen.runs, seen.qrels)
     assert not hasattr(ranker, "alpha_")
 

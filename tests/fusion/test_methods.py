@@ -52,7 +52,7 @@ def test_a_rule_gives_what_ranx_gives(key) -> None:
 
 
 @pytest.mark.parametrize("norm", RANX["norm"])
-def test_a_normalisation_gives_what_ranx_gives(norm) -> None:
+def test_a_normalization_gives_what_ranx_gives(norm) -> None:
     pool = Pool.of(as_runs(RANX["runs"]))
     values = normalized(pool, norm)
     for column, theirs in enumerate(RANX["norm"][norm]):

@@ -31,7 +31,7 @@ def test_the_t_test_is_students() -> None:
     assert paired_t(a, b) == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-12)
 
 
-def test_the_randomisation_test_goes_through_all_signs_of_few_queries() -> None:
+def test_the_randomization_test_goes_through_all_signs_of_few_queries() -> None:
     d = np.array([0.3, -0.1, 0.25, 0.4, 0.05])
     all_means = [np.mean(d * signs) for signs in product([1, -1], repeat=5)]
     p = np.mean([abs(mean) >= abs(d.mean()) - 1e-12 for mean in all_means])

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError, ParameterError
 from rankwright.metrics import NDCG, P
 from rankwright.metrics import ranked_lists as lists_module
-from rankwright.metrics.catalog import CATALOGUE
+from rankwright.metrics.catalog import CATALOG
 from rankwright.metrics.evaluation import evaluate
 
-EVERY = [f"{d.name}@5" if d.cutoff == "required" else d.name for d in CATALOGUE.values()]
+EVERY = [f"{d.name}@5" if d.cutoff == "required" else d.name for d in CATALOG.values()]
 
 
 def _data(seed: int = 0, n: int = 300, n_queries: int = 12) -> dict[str, np.ndarray]:
@@ -137,7 +137,7 @@ def test_no_measure_is_ever_nan_on_any_data_that_is_accepted() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # 1e300 squared is inf, not NaN
             result = evaluate(scores, y, rng.integers(0, 5, n), EVERY, empty="zero")
-        order_only = [m for m in EVERY if CATALOGUE[m.split("@")[0]].reads == "order"]
+        order_only = [m for m in EVERY if CATALOG[m.split("@")[0]].reads == "order"]
         for name in order_only:
             assert np.isfinite(result.per_query(name)).all(), name
 

@@ -171,7 +171,7 @@ def test_ties_and_empty_win_over_the_tool() -> None:
 
 def test_items_never_retrieved_count_as_relevant_but_stand_in_no_list() -> None:
     """Judged but unretrieved documents (score -inf) against trec_eval, which sees them only in
-    the judgements."""
+    the judgments."""
     rng = np.random.default_rng(3)
     qrels, run, rows = [], [], []
     for query in range(30):

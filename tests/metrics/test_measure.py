@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rankwright.metrics as metrics
 from rankwright.exceptions import MeasureError
 from rankwright.metrics import AP, NDCG, SVR, P, RankLoss
-from rankwright.metrics.catalog import CATALOGUE
+from rankwright.metrics.catalog import CATALOG
 from rankwright.metrics.measure import Measure, parse_measures
 
 
@@ -75,7 +75,7 @@ def test_a_measure_cannot_be_changed() -> None:
 
 
 def test_every_measure_has_a_name_in_the_package() -> None:
-    for name in CATALOGUE:
+    for name in CATALOG:
         assert getattr(metrics, name) == Measure(name)
 
 

@@ -38,7 +38,7 @@ MORE = [
     make_pipeline(MaxAbsScaler(), "passthrough", rw.Regression()),
     make_pipeline(rw.QueryNormalizer(), rw.Regression()),
     make_pipeline(rw.PolynomialMap(), rw.Regression(alpha=0.1)),
-    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_rounds=5)),
+    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=5)),
 ]
 
 

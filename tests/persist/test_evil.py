@@ -280,8 +280,8 @@ TREES: dict[str, tuple[str, int, float]] = {
 def test_trees_that_are_no_trees_are_refused(
     field: str, place: int, value: float, forgery: Any, rows: Any, grades: Any, tmp_path: Path
 ) -> None:
-    weak = TreeRanking(max_leaves=4, min_items=2)
-    rw.save(rw.RankBoost(weak=weak, n_rounds=3).fit(rows, grades), tmp_path / "trees.rw")
+    weak = TreeRanking(max_leaf_nodes=4, min_samples_leaf=2)
+    rw.save(rw.RankBoost(estimator=weak, n_estimators=3).fit(rows, grades), tmp_path / "trees.rw")
     file = forgery(tmp_path / "trees.rw")
     assert file.manifest["served"]["scorer"]["kind"] == "trees"
     name = file.manifest["served"]["scorer"]["values"][field]["array"]

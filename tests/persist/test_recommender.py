@@ -24,7 +24,7 @@ MODELS = [
     rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=3),
     rw.Recommender(ranker=rw.KNN(n_neighbors=3), n_reference=20, reference="dense"),
     rw.Recommender(ranker=rw.Regression(alpha=1.0), n_reference=9, reference="similar"),
-    rw.Recommender(ranker=make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_rounds=5))),
+    rw.Recommender(ranker=make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=5))),
 ]
 
 
@@ -128,8 +128,8 @@ EDITS: dict[str, Callable[[Any], Any]] = {
     "an expert that is a ranker": lambda file: blend(file)["learned"]["experts_"].__setitem__(
         0, blend(file)["learned"]["ranker_"]
     ),
-    "a neighbour that does not exist": array_of(1, "neighbour_", 0, 25),
-    "a neighbour before the first": array_of(1, "neighbour_", 0, -2),
+    "a neighbor that does not exist": array_of(1, "neighbor_", 0, 25),
+    "a neighbor before the first": array_of(1, "neighbor_", 0, -2),
     "a negative likeness": array_of(1, "similarity_", 0, -1.0),
     "an item bias that is NaN": array_of(0, "item_bias_", 0, np.nan),
     "factors without noise": lambda file: experts(file)[3]["learned"].update(noise_=0.0),

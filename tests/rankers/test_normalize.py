@@ -20,7 +20,7 @@ PROBLEM = make_problem()
 SCALED = rw.QueryNormalizer().fit_transform(PROBLEM.X, qid=PROBLEM.qid)
 RANKERS = [
     rw.RankSVM(),
-    rw.RankNet(n_epochs=5, random_state=0),
+    rw.RankNet(max_iter=5, random_state=0),
     rw.LargeMarginOrdinal(),
     rw.KeepRank(),
     rw.OnlineKeepRank(),

@@ -72,10 +72,10 @@ def test_random_order_has_the_measures_of_guessing(sample) -> None:
 def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
     split = halve_users(sample.ratings.user, random_state=0)
     rankers = {
-        "RankBoost": rw.RankBoost(n_rounds=20, cumulative=True),
+        "RankBoost": rw.RankBoost(n_estimators=20, cumulative=True),
         "VSIM": rw.VSIM(),
-        "NN": rw.NearestNeighbour(),
-        "normalised regression": rw.Regression(),
+        "NN": rw.NearestNeighbor(),
+        "normalized regression": rw.Regression(),
     }
     found = compare_rankers(
         sample.ratings,
@@ -83,7 +83,7 @@ def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
         rankers,
         np.arange(60),
         np.arange(60, 150),
-        missing={"normalised regression": "standard"},
+        missing={"normalized regression": "standard"},
     )
     assert all(scores["Disagreement"] < 0.47 for scores in found.values())
 
@@ -113,7 +113,7 @@ def test_features_that_say_nothing_are_no_cause_for_warnings_in_any_thread() -> 
     value = np.random.default_rng(0).integers(1, 6, 400)
     ratings = rw.Ratings.from_arrays([*user, 99], [*item, 99], [*value, 3])
     split = halve_users(ratings.user, random_state=0)
-    rankers = {"RankBoost": rw.RankBoost(n_rounds=5)}
+    rankers = {"RankBoost": rw.RankBoost(n_estimators=5)}
     for _ in range(5):
         found = compare_rankers(ratings, split, rankers, np.arange(50), np.array([50]))
         assert found["RankBoost"]["Disagreement"] == pytest.approx(0.5)

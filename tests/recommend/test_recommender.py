@@ -15,13 +15,13 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterErr
 from rankwright.recommend.evaluation import assess
 
 RANKERS = [
-    rw.RankBoost(n_rounds=20, cumulative=True),
+    rw.RankBoost(n_estimators=20, cumulative=True),
     rw.VSIM(),
-    rw.NearestNeighbour(),
+    rw.NearestNeighbor(),
     rw.KNN(n_neighbors=5),
     rw.Regression(alpha=1.0),
     rw.MPRank(),
-    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_rounds=20, cumulative=True)),
+    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=20, cumulative=True)),
 ]
 
 
@@ -84,9 +84,9 @@ def test_the_same_seed_gives_the_same_scores(sample, model) -> None:
 
 
 def test_a_target_who_is_a_reference_user_does_not_see_itself(sample) -> None:
-    model = rw.Recommender(ranker=rw.NearestNeighbour(), n_reference=150).fit(sample.ratings)
+    model = rw.Recommender(ranker=rw.NearestNeighbor(), n_reference=150).fit(sample.ratings)
     alone = sample.ratings.take(sample.ratings.user != 4)
-    other = rw.Recommender(ranker=rw.NearestNeighbour(), n_reference=150).fit(alone)
+    other = rw.Recommender(ranker=rw.NearestNeighbor(), n_reference=150).fit(alone)
     mine = sample.ratings.take(sample.ratings.user == 4)
     given = dict(zip(mine.items[mine.item].tolist(), mine.value.tolist(), strict=True))
     unrated = [each.item for each in other.recommend_new(given, n=10)]
@@ -124,7 +124,7 @@ def test_reasons_of_a_ranker_say_by_how_much_each_viewer_moves_the_score(sample)
 
 
 def test_viewers_of_a_ranker_are_not_said_to_agree_and_all_of_them_count(sample) -> None:
-    ranker = rw.RankBoost(n_rounds=5)
+    ranker = rw.RankBoost(n_estimators=5)
     model = rw.Recommender(ranker=ranker, n_reference=150, random_state=0).fit(sample.ratings)
     reasons = model.explain(5, model.recommend(5)[0].item, n=1000)
     assert reasons.viewers
@@ -145,7 +145,7 @@ def test_of_equal_scores_comes_first_what_everybody_likes() -> None:
         strict=True,
     )
     ratings = rw.Ratings.from_arrays(users, items, values)
-    model = rw.Recommender(ranker=rw.RankBoost(n_rounds=3), random_state=0).fit(ratings)
+    model = rw.Recommender(ranker=rw.RankBoost(n_estimators=3), random_state=0).fit(ratings)
     best = model.recommend_new({"A": 5, "B": 1})
     assert best[0].score == best[1].score
     assert [each.item for each in best] == ["fine", "dull"]

@@ -35,9 +35,9 @@ RANKERS = [
     KernelPRank(gamma=2.0, budget=30),
     KernelPRank(kernel="poly", degree=2),
     VotedPRank(max_rules=20),
-    OAPBPM(n_members=10, random_state=0),
-    OAPBagging(n_members=10, random_state=0),
-    OAPVoting(n_members=10, random_state=0),
+    OAPBPM(n_estimators=10, random_state=0),
+    OAPBagging(n_estimators=10, random_state=0),
+    OAPVoting(n_estimators=10, random_state=0),
     WidrowHoff(),
     MulticlassPerceptron(),
     BayesianPRank(degree=2),
@@ -70,7 +70,7 @@ def test_it_predicts_then_learns(ranker: Any, delay: int) -> None:
     np.testing.assert_allclose([step["RankLoss"] for step in steps], wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("ranker", [OAPBagging(n_members=5, random_state=0), VotedPRank()])
+@pytest.mark.parametrize("ranker", [OAPBagging(n_estimators=5, random_state=0), VotedPRank()])
 def test_expected_grades_can_be_measured(ranker: Any) -> None:
     sample = make_ordinal(60, random_state=1)
     wanted = by_hand(ranker, sample.X, sample.y, 0, True)

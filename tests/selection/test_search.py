@@ -203,12 +203,12 @@ def test_too_few_queries_for_the_folds_are_refused() -> None:
 
 @pytest.mark.parametrize("measure", ["Disagreement", "RankLoss"])
 def test_of_a_loss_the_lowest_is_best(measure: str, capsys: pytest.CaptureFixture[str]) -> None:
-    space = {"n_passes": [1, 2, 5, 20]}
+    space = {"max_iter": [1, 2, 5, 20]}
     found = tune(PRank(), space, TRAIN, VALID, measure, n_jobs=1, progress=True)
     values = [trial.value for trial in found.trials.trials]
     assert min(values) < max(values)
     assert found.value == min(values)
-    assert found.model.n_passes == found.params["n_passes"]
+    assert found.model.max_iter == found.params["max_iter"]
     assert str(found.trials).splitlines()[1].split()[1] == f"*{min(values):.4f}"
     assert capsys.readouterr().err.rstrip().endswith(f"(best {min(values):.4f})")
     data = items(3)
@@ -226,7 +226,7 @@ def test_optuna_lowers_a_loss() -> None:
 
 
 def test_measures_of_predictions_read_predictions() -> None:
-    found = tune(PRank(), {"n_passes": [3]}, TRAIN, VALID, "RankLoss")
+    found = tune(PRank(), {"max_iter": [3]}, TRAIN, VALID, "RankLoss")
     grades = found.model.predict(VALID.X)
     wanted = evaluate(grades, VALID.y, VALID.qid, "RankLoss", predictions=grades)["RankLoss"]
     assert found.value == pytest.approx(wanted)

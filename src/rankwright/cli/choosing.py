@@ -78,7 +78,7 @@ def _candidates(items: Items, folds: Folds) -> dict[str, dict[str, Any]]:
         tried |= {f"RankSVM C={c:g}": {"ranker": "RankSVM", "C": c} for c in (0.01, 1.0, 100.0)}
     if has_gaps or not wide:
         tried["RankBoost thresholds"] = {"ranker": "RankBoost"}
-        tried["RankBoost trees"] = {"ranker": "RankBoost", "weak": "tree"}
+        tried["RankBoost trees"] = {"ranker": "RankBoost", "estimator": "tree"}
     if folds:
         return tried
     safe = "RankSVM C=1" if "RankSVM C=1" in tried else "RankBoost thresholds"
@@ -109,7 +109,9 @@ def attempt(
     if any(Measure.parse(measure).reads_predictions for measure in measures):
         predictions = _asked(models, folds, "predict")
     scores = evaluate(held_out, asked.y, asked.qid, measures, predictions=predictions)
-    rounds = {"n_rounds": round(np.median([each.n_rounds for each in models]))} if stops else {}
+    rounds = (
+        {"n_estimators": round(np.median([each.n_estimators for each in models]))} if stops else {}
+    )
 
     def again(items: Items) -> Any:
         return fit(make_ranker(kind, settings | rounds), items)
@@ -147,14 +149,14 @@ def _boost(settings: dict[str, Any], train: Items, valid: Items, measure: str) -
     # Queries of the two parts may bear the same names: number them apart.
     qid = np.concatenate([train.queries.codes, -1 - valid.queries.codes])
     stopping = EarlyStopping(
-        patience=PATIENCE, measure=measure, queries=np.unique(qid[qid < 0]).tolist()
+        n_iter_no_change=PATIENCE, measure=measure, queries=np.unique(qid[qid < 0]).tolist()
     )
     model = make_ranker(
-        "RankBoost", {"n_rounds": MOST_ROUNDS, **settings, "early_stopping": stopping}
+        "RankBoost", {"n_estimators": MOST_ROUNDS, **settings, "early_stopping": stopping}
     )
     model.fit(both.X, both.y, qid=qid)
     # The model is what so many rounds without a look at these queries would have been.
-    return model.set_params(early_stopping=None, n_rounds=max(len(model.alpha_), 1))
+    return model.set_params(early_stopping=None, n_estimators=max(len(model.alpha_), 1))
 
 
 def _queries(model: Any, items: Items) -> dict[str, Any]:

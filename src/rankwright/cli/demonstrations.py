@@ -84,7 +84,7 @@ def _online(seed: int) -> dict[str, Any]:
         "OAP-BPM": rw.OAPBPM(random_state=seed),
         "OAP-Bagg": rw.OAPBagging(random_state=seed),
         "OAP-VP": rw.OAPVoting(random_state=seed),
-        "Widrow-Hoff": rw.WidrowHoff(step=0.1),
+        "Widrow-Hoff": rw.WidrowHoff(learning_rate=0.1),
         "multiclass perceptron": rw.MulticlassPerceptron(),
     }
 
@@ -122,12 +122,12 @@ def search(seed: int) -> Part:
 
 def _batch(seed: int) -> dict[str, Any]:
     return {
-        "RankBoost": rw.RankBoost(n_rounds=100),
-        "RankBoost, trees": rw.RankBoost(n_rounds=100, weak=rw.TreeRanking()),
+        "RankBoost": rw.RankBoost(n_estimators=100),
+        "RankBoost, trees": rw.RankBoost(n_estimators=100, estimator=rw.TreeRanking()),
         "RankSVM": rw.RankSVM(C=0.1),
         "RankNet": rw.RankNet(random_state=seed),
         "MPRank": rw.MPRank(),
-        "KeepRank": rw.KeepRank(kernel="linear", levels="ordinal", n_passes=2),
+        "KeepRank": rw.KeepRank(kernel="linear", levels="ordinal", max_iter=2),
         "regression": rw.Regression(),
         "PRank": rw.PRank(average=True),
     }
@@ -174,7 +174,7 @@ def ratings(seed: int) -> Part:
     models: Mapping[str, Any] = {
         "blend of all methods": rw.Recommender(random_state=seed),
         "RankBoost for each user": rw.Recommender(
-            ranker=rw.RankBoost(n_rounds=20), n_reference=50, random_state=seed
+            ranker=rw.RankBoost(n_estimators=20), n_reference=50, random_state=seed
         ),
         "VSIM for each user": rw.Recommender(ranker=rw.VSIM(), n_reference=50, random_state=seed),
     }

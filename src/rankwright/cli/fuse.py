@@ -58,7 +58,7 @@ def fuse(
     ranker
         Which ranker learns.
     set
-        A parameter of that ranker: --set n_rounds=200; may be repeated.
+        A parameter of that ranker: --set n_estimators=200; may be repeated.
     save
         Keep what was learned in this file.
     model

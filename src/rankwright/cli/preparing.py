@@ -11,7 +11,7 @@ from rankwright.cli.console import note
 from rankwright.cli.files.items import first_gap
 from rankwright.exceptions import DataError
 
-# One regularisation for all weights suits them only if the features have one scale. (RankNet sees
+# One regularization for all weights suits them only if the features have one scale. (RankNet sees
 # to that itself; trees, thresholds and perceptrons do not ask for it.)
 SCALED = ("RankSVM", "LargeMarginOrdinal")
 

@@ -65,7 +65,7 @@ def recommend(
         Learn a ranking problem for each user with this ranker; by default a blend of several
         methods.
     set
-        A parameter of that ranker: --set n_rounds=50; may be repeated.
+        A parameter of that ranker: --set n_estimators=50; may be repeated.
     duplicates
         What to do where a user rated an item twice: error, first, last, mean.
     seed

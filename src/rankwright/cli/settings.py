@@ -26,7 +26,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def parse_settings(settings: list[str], example: str = "--set n_rounds=200") -> dict[str, str]:
+def parse_settings(settings: list[str], example: str = "--set n_estimators=200") -> dict[str, str]:
     """``name=value`` words as a mapping of texts; ``example`` shows the option that holds them."""
     option = example.partition(" ")[0]
     pairs: dict[str, str] = {}
@@ -44,8 +44,8 @@ def parse_settings(settings: list[str], example: str = "--set n_rounds=200") -> 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     """A ranker by its name (in any case), with parameters; an unknown one is refused by name.
 
-    >>> make_ranker("rankboost", {"n_rounds": 5})
-    RankBoost(n_rounds=5)
+    >>> make_ranker("rankboost", {"n_estimators": 5})
+    RankBoost(n_estimators=5)
     """
     from rankwright.rankers.registry import RANKERS, ranker
 
@@ -68,22 +68,22 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
 
 
 def _weak(value: Any) -> Any:
-    """``weak=tree`` or ``weak=tree:16`` (leaves)."""
+    """``estimator=tree`` or ``estimator=tree:16`` (leaves)."""
     if not isinstance(value, str) or not value.startswith("tree"):
         return value
     from rankwright.rankers.boosting.grower import TreeRanking
 
     _, _, leaves = value.partition(":")
-    return TreeRanking(max_leaves=int(leaves)) if leaves.isdigit() else TreeRanking()
+    return TreeRanking(max_leaf_nodes=int(leaves)) if leaves.isdigit() else TreeRanking()
 
 
 def _early_stopping(value: Any) -> Any:
-    """``early_stopping=20`` is the patience."""
+    """``early_stopping=20`` is the n_iter_no_change."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     from rankwright.rankers.boosting.early_stopping import EarlyStopping
 
-    return EarlyStopping(patience=value)
+    return EarlyStopping(n_iter_no_change=value)
 
 
-SPECIAL: dict[str, Callable[[Any], Any]] = {"weak": _weak, "early_stopping": _early_stopping}
+SPECIAL: dict[str, Callable[[Any], Any]] = {"estimator": _weak, "early_stopping": _early_stopping}

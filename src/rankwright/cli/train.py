@@ -41,7 +41,7 @@ def train(
 
     ```text
     rankwright train train.txt
-    rankwright train train.csv --y judgement --qid search -o shop.rw
+    rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
     rankwright train train.txt --report page.html
     ```
@@ -57,7 +57,7 @@ def train(
     ranker
         The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
     set
-        A parameter of the ranker: --set n_rounds=200; may be repeated.
+        A parameter of the ranker: --set n_estimators=200; may be repeated.
     measures
         What to choose by (the first) and print: NDCG@10, AP by default.
     seed

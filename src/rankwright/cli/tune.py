@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # What is tried for a ranker when nobody says what to try.
 USUAL: dict[str, dict[str, list[Any]]] = {
-    "RankBoost": {"n_rounds": [30, 100, 300], "weak": ["threshold", "tree:8"]},
+    "RankBoost": {"n_estimators": [30, 100, 300], "estimator": ["threshold", "tree:8"]},
     "RankSVM": {"C": [0.001, 0.01, 0.1, 1.0, 10.0]},
     "Regression": {"alpha": [0.01, 0.1, 1.0, 10.0, 100.0]},
     "MPRank": {"C": [0.01, 0.1, 1.0, 10.0]},
@@ -57,7 +57,7 @@ def tune(
 
     ```text
     rankwright tune train.txt --ranker RankSVM
-    rankwright tune train.txt --grid n_rounds=50,200 --grid weak=threshold,tree:8
+    rankwright tune train.txt --grid n_estimators=50,200 --grid estimator=threshold,tree:8
     rankwright tune train.txt --valid valid.txt --search random --trials 30
     ```
 

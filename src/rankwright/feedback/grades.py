@@ -104,7 +104,7 @@ class Grades(Feedback):
         """The distinct (query, grade) levels: per row its level, per level its query and its grade.
 
         Levels are numbered query by query, grades ascending, so that the levels of a query are
-        neighbours: what makes sums over pairs cost O(rows + levels).
+        neighbors: what makes sums over pairs cost O(rows + levels).
         """
         order = np.lexsort((self.y, self.queries.codes))
         query, grade = self.queries.codes[order], self.y[order]

@@ -2,7 +2,7 @@
 
 ``pool`` puts the lists side by side, ``normalize`` makes their scores comparable, ``by_score`` and
 ``by_rank`` hold the fixed rules, ``methods`` is the door to them (:func:`fuse`), and ``learned``
-trains the combination from judgements (:class:`LearnedFusion`).
+trains the combination from judgments (:class:`LearnedFusion`).
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Fusion learned from judgements: which engine to believe, and how far down its list."""
+"""Fusion learned from judgments: which engine to believe, and how far down its list."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         take NaN, documents that an engine did not list share the mean of the places left over
         (or its lowest score).
     features : {"position", "minmax", "max", "sum", "zscore", "rank", "borda", "none"}
-        Minus the place, the default, or the engine's own score, normalised as
+        Minus the place, the default, or the engine's own score, normalized as
         :func:`rankwright.fusion.normalization` does (``none``: as it is).
 
     Attributes

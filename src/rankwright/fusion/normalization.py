@@ -53,11 +53,11 @@ def zscore(pool: Pool) -> FloatArray:
     """Mean 0 and variance 1 within each list."""
     score = _moderate(pool)
     length = np.maximum(pool.total(pool.listed), 1)
-    centred = score - (pool.total(score) / length)[pool.query]
-    spread = np.sqrt(pool.total(centred**2) / length)
+    centered = score - (pool.total(score) / length)[pool.query]
+    spread = np.sqrt(pool.total(centered**2) / length)
     # Rounding leaves a spread of some 1e-16 where all scores are equal.
     constant = pool.highest(score) <= pool.lowest(score)
-    return _share(centred, np.where(constant, 0.0, spread)[pool.query], 0.0)
+    return _share(centered, np.where(constant, 0.0, spread)[pool.query], 0.0)
 
 
 def by_rank(pool: Pool) -> FloatArray:
@@ -89,14 +89,14 @@ NORMS: dict[str, Callable[[Pool], FloatArray]] = {
 
 
 def normalized(pool: Pool, norm: str) -> FloatArray:
-    """(n_rows, n_runs) normalised scores of a pool, NaN where a run does not list the document."""
+    """(n_rows, n_runs) normalized scores of a pool, NaN where a run does not list the document."""
     if norm not in NORMS:
         raise ParameterError(f"norm={norm!r}: norm must be one of {', '.join(NORMS)}.")
     return NORMS[norm](pool)
 
 
 def normalize(run: Run, norm: str = "minmax") -> Run:
-    """The same run with the scores of each query normalised.
+    """The same run with the scores of each query normalized.
 
     Parameters
     ----------

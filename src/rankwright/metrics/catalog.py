@@ -149,12 +149,12 @@ _DEFINITIONS = [
     ),
 ]  # fmt: skip
 
-CATALOGUE: dict[str, Definition] = {d.name: d for d in _DEFINITIONS}
+CATALOG: dict[str, Definition] = {d.name: d for d in _DEFINITIONS}
 
 # Lower-case names in ranx, trec_eval, RankLib, XGBoost, LightGBM, ir_measures, scikit-learn. Names
 # only one tool uses carry its gain; "ndcg" means different gains to each and takes ours, or like=.
 SPELLINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name.lower(): (name, {}) for name in CATALOGUE},
+    **{name.lower(): (name, {}) for name in CATALOG},
     "ndcg_burges": ("NDCG", {"gain": "exp"}),
     "ndcg_cut": ("NDCG", {"gain": "linear"}),
     "ndcg_score": ("NDCG", {"gain": "linear"}),

@@ -52,7 +52,7 @@ def wilcoxon(first: Any, second: Any, **_: Any) -> float:
 def randomization(
     first: Any, second: Any, *, n_resamples: int = 10_000, random_state: int = 0
 ) -> float:
-    """Two-sided p-value of Fisher's randomisation test of the mean difference.
+    """Two-sided p-value of Fisher's randomization test of the mean difference.
 
     The sign of each difference is drawn anew ``n_resamples`` times; with few queries all sign
     patterns are gone through instead.
@@ -172,9 +172,9 @@ def compare(
     level : float
         Level of the bootstrap intervals.
     n_resamples : int
-        Of the randomisation test (the intervals take 2,000); with few queries it is exact.
+        Of the randomization test (the intervals take 2,000); with few queries it is exact.
     random_state : int
-        For the randomisation test and the bootstrap. Same seed, same table.
+        For the randomization test and the bootstrap. Same seed, same table.
 
     Examples
     --------

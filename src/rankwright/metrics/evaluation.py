@@ -1,4 +1,4 @@
-"""Scores and judgements in, :class:`Scores` out."""
+"""Scores and judgments in, :class:`Scores` out."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from rankwright.exceptions import MeasureError
-from rankwright.metrics.catalog import CATALOGUE, EMPTY, SPELLINGS, Definition, Parameter
+from rankwright.metrics.catalog import CATALOG, EMPTY, SPELLINGS, Definition, Parameter
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Measure:
-    """One way to turn a ranking and judgements into a number.
+    """One way to turn a ranking and judgments into a number.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class Measure:
     def __init__(
         self, name: str, params: Mapping[str, Any] | None = None, cutoff: int | None = None
     ) -> None:
-        if name not in CATALOGUE:
+        if name not in CATALOG:
             raise MeasureError(_unknown(name) + " Measure.parse(...) reads other spellings.")
-        known = _parameters(CATALOGUE[name])
+        known = _parameters(CATALOG[name])
         given = {key: _read(name, known, key, value) for key, value in (params or {}).items()}
         ordered = tuple((key, given[key]) for key in known if key in given)
         object.__setattr__(self, "name", name)
@@ -90,7 +90,7 @@ class Measure:
     @property
     def definition(self) -> Definition:
         """Function, parameters and direction of this measure."""
-        return CATALOGUE[self.name]
+        return CATALOG[self.name]
 
     @property
     def higher_is_better(self) -> bool:
@@ -179,7 +179,7 @@ def _unknown(name: str) -> str:
     spelled = {key: ours for key, (ours, _) in SPELLINGS.items()}
     near = get_close_matches(str(name).lower(), spelled, n=3, cutoff=0.6)
     hint = f" Near it: {', '.join(dict.fromkeys(spelled[key] for key in near))}." if near else ""
-    return f"there is no measure {name!r}.{hint} Known: {', '.join(CATALOGUE)}."
+    return f"there is no measure {name!r}.{hint} Known: {', '.join(CATALOG)}."
 
 
 def _parameters(definition: Definition) -> dict[str, Parameter]:
@@ -198,7 +198,7 @@ def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> An
 def _check_cutoff(name: str, cutoff: Any) -> int | None:
     if cutoff is None:
         return None
-    if CATALOGUE[name].cutoff == "none":
+    if CATALOG[name].cutoff == "none":
         raise MeasureError(f"{name} looks at the whole list: write {name} without @{cutoff}.")
     try:
         number = 0 if isinstance(cutoff, bool) else int(cutoff)

@@ -287,7 +287,7 @@ def magnitude(lists: RankedLists, n: int = 1) -> Values:
 
 def hinge_rank(lists: RankedLists, n: int = 1) -> Values:
     """HR: the size of D, to the power n, where the pair is misranked, else 0."""
-    return _sum_misranked(lists, _centred(lists, lists.scores), n), lists.sizes > 1
+    return _sum_misranked(lists, _centered(lists, lists.scores), n), lists.sizes > 1
 
 
 def hinge_magnitude(lists: RankedLists, n: int = 1) -> Values:
@@ -317,17 +317,17 @@ def tube(lists: RankedLists, n: int = 1, eps: float = 0.1) -> Values:
     return 2.0 * sums / lists.sizes**2, lists.sizes > 1
 
 
-def _centred(lists: RankedLists, values: FloatArray) -> FloatArray:
+def _centered(lists: RankedLists, values: FloatArray) -> FloatArray:
     """Values less their mean (differences stay, sums of powers lose less), 0 in the filling."""
     if lists.inside is not None:
         values = np.where(lists.inside, values, 0.0)
-    centred = values - (values.sum(axis=1) / lists.sizes)[:, None]
-    return centred if lists.inside is None else np.where(lists.inside, centred, 0.0)
+    centered = values - (values.sum(axis=1) / lists.sizes)[:, None]
+    return centered if lists.inside is None else np.where(lists.inside, centered, 0.0)
 
 
 def _residuals(lists: RankedLists, of: str) -> FloatArray:
     values = lists.scores if of == "scores" else lists.predictions
-    return _centred(lists, values - lists.grades)
+    return _centered(lists, values - lists.grades)
 
 
 def _sorted(residuals: FloatArray, lists: RankedLists) -> FloatArray:

@@ -9,7 +9,7 @@
 ``values``       numbers, text, lists and arrays as JSON plus named arrays, and back
 ``manifest``     what a file says about itself, as strict records
 ``container``    the file itself: header, arrays, hashes, limits
-``foreign``      files that are something else, recognised by their first bytes
+``foreign``      files that are something else, recognized by their first bytes
 ===============  ===================================================================================
 
 What a file promises
@@ -26,7 +26,7 @@ What a file promises
 * **Old files stay readable.** Every later version of rankwright loads the files of every earlier
   release, with equal scores (to 1e-12; bit for bit on the same platform). What keeps the promise:
   one small file of each kind and format stands in ``tests/persist/museum`` and is loaded at every
-  test run; a parameter added later has a default that means the old behaviour; a kind that was
+  test run; a parameter added later has a default that means the old behavior; a kind that was
   written once stays in the table. A file of a *newer* format is refused with the words to upgrade.
 
 What a file leaves out: metadata requests and ``set_output`` choices (ask for them again after

@@ -200,7 +200,7 @@ SYSTEMS = {
     "Blend": "rankwright.recommend.blend",
     "PerUser": "rankwright.recommend.per_user",
     "ItemMeans": "rankwright.recommend.experts",
-    "ItemNeighbours": "rankwright.recommend.experts",
+    "ItemNeighbors": "rankwright.recommend.experts",
     "Similarity": "rankwright.recommend.experts",
     "Factors": "rankwright.recommend.experts",
 }

@@ -224,7 +224,7 @@ _INSIDE_JSON: tuple[tuple[bytes, str], ...] = (
 
 
 def name_of(start: bytes) -> str | None:
-    """What a file is, by its first few hundred bytes; None where nothing is recognised.
+    """What a file is, by its first few hundred bytes; None where nothing is recognized.
 
     >>> name_of(b"tree\\nversion=v4")
     'a LightGBM text model'

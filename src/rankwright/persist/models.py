@@ -33,7 +33,7 @@ def save(model: Any, path: Any) -> None:
     The file takes the place of ``path`` in one step, when it is whole and on the disk: a kill or
     a power cut leaves the old file. A new file gets the permissions any new document gets (the
     umask decides), because who trains is seldom who serves; a file that is replaced passes on its
-    own. Models that keep training rows (kernels, neighbours) put those rows into the file, and a
+    own. Models that keep training rows (kernels, neighbors) put those rows into the file, and a
     recommender all its ratings: for confidential data set ``umask 077`` first.
 
     Parameters

@@ -15,7 +15,7 @@ from .magnitude.mprank import MPRank as MPRank
 from .magnitude.mprank_cv import MPRankCV as MPRankCV
 from .magnitude.svrank import SVRank as SVRank
 from .neighbors.knn import KNN as KNN
-from .neighbors.knn import NearestNeighbour as NearestNeighbour
+from .neighbors.knn import NearestNeighbor as NearestNeighbor
 from .neighbors.vsim import VSIM as VSIM
 from .neighbors.vsim import VSIMFeature as VSIMFeature
 from .online.baselines import MulticlassPerceptron as MulticlassPerceptron

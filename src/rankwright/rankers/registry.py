@@ -30,7 +30,7 @@ RANKERS = {
     "MPRankCV": "rankwright.rankers.magnitude.mprank_cv",
     "SVRank": "rankwright.rankers.magnitude.svrank",
     "VSIM": "rankwright.rankers.neighbors.vsim",
-    "NearestNeighbour": "rankwright.rankers.neighbors.knn",
+    "NearestNeighbor": "rankwright.rankers.neighbors.knn",
     "KNN": "rankwright.rankers.neighbors.knn",
 }
 

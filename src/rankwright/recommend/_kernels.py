@@ -1,7 +1,7 @@
 """Sweeps over sparse ratings: sums of vectors, posteriors of factors, nearest items.
 
 A table of ratings is ptr, other, value: those of row u are other[ptr[u]:ptr[u + 1]], value[..].
-Inner loops run along rows and add vectors, never a sum in one number, so they are vectorised
+Inner loops run along rows and add vectors, never a sum in one number, so they are vectorized
 without leave to reorder sums: results are the same on every machine.
 """
 
@@ -185,7 +185,7 @@ def nearest_items(
     start,
     stop,
     shrinkage,
-    neighbour,
+    neighbor,
     similarity,
 ):
     """The items most alike to each item, by shrunk cosine of deviations.
@@ -194,11 +194,11 @@ def nearest_items(
     norm         (n_items,) float64, length of each item's vector of deviations, > 0
     start, stop  items to do
     shrinkage    a pair rated by n users together counts n / (n + shrinkage)
-    neighbour    (n_items, n_neighbours) int64        written, -1 where there are fewer
-    similarity   (n_items, n_neighbours) float64      written, 0 where there are fewer
+    neighbor    (n_items, n_neighbors) int64        written, -1 where there are fewer
+    similarity   (n_items, n_neighbors) float64      written, 0 where there are fewer
     """
     n_items = len(item_ptr) - 1
-    k = neighbour.shape[1]
+    k = neighbor.shape[1]
     sums = np.zeros((n_items, 2))  # product and number of users, side by side: one cache line
     touched = np.zeros(n_items, np.int64)
     for item in range(start, stop):
@@ -224,8 +224,8 @@ def nearest_items(
         n_kept = 0
         for place in range(n_touched):
             if scores[place] > 0.0 and scores[place] >= least and n_kept < k:
-                neighbour[item, n_kept] = touched[place]
+                neighbor[item, n_kept] = touched[place]
                 similarity[item, n_kept] = scores[place]
                 n_kept += 1
-        neighbour[item, n_kept:] = -1
+        neighbor[item, n_kept:] = -1
         similarity[item, n_kept:] = 0.0

@@ -19,13 +19,13 @@ from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.models.base import Expert, Table
 from rankwright.recommend.models.factors import Factors
-from rankwright.recommend.models.item_knn import ItemNeighbours
+from rankwright.recommend.models.item_knn import ItemNeighbors
 from rankwright.recommend.models.popularity import ItemMeans
 from rankwright.recommend.models.user_similarity import Similarity
 
 SHARE = 0.1  # of the ratings is held out at a time for the ranker
 ENOUGH = 20_000  # ratings for the ranker; where a tenth is less, other tenths follow
-EXPERTS: tuple[type[Expert], ...] = (ItemMeans, ItemNeighbours, Similarity, Factors)
+EXPERTS: tuple[type[Expert], ...] = (ItemMeans, ItemNeighbors, Similarity, Factors)
 
 
 class Blend(BaseEstimator):  # type: ignore[misc]
@@ -40,7 +40,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    ranker : the ranker that weighs the experts; None is MPRank with hardly any regularisation
+    ranker : the ranker that weighs the experts; None is MPRank with hardly any regularization
     seed : what is held out, and the start of the factors
 
     Attributes

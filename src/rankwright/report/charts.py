@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 Spec = dict[str, Any]
 MOST_POINTS = 300  # of one line: more cannot be seen, and make the page heavy
 
-# Of one lightness on white and on near-black, told apart with any kind of colour vision.
+# Of one lightness on white and on near-black, told apart with any kind of color vision.
 COLOURS = ("#2b7bba", "#d55e00", "#008f68", "#b0609b", "#a67c00", "#3a9cc9", "#8c6d5a", "#7a7a7a")
 GOOD, BAD = COLOURS[0], COLOURS[1]
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3], [10, 4], [3, 6])
@@ -60,7 +60,7 @@ def _chart(description: str, rows: list[Spec], height: int, **parts: Any) -> Spe
 
 
 def _by(field: str, names: Sequence[str]) -> Spec:
-    """Colour by system, in the order of the table."""
+    """Color by system, in the order of the table."""
     return {"field": field, "type": "nominal", "sort": list(names), "scale": {"domain": [*names]}}
 
 

@@ -22,7 +22,7 @@ Spec = dict[str, Any]
 
 
 def means_spec(comparison: Comparison, measure: str | Measure) -> Spec:
-    """Means with intervals; the best in colour."""
+    """Means with intervals; the best in color."""
     number = comparison.measures.index(Measure.parse(measure))
     column = comparison.means[:, number]
     higher = comparison.measures[number].higher_is_better
@@ -131,7 +131,7 @@ def _chart(spec: Spec) -> Any:
 
 
 def _opaque(spec: Any) -> Any:
-    """Notebooks may be white or black: text takes a grey that reads on both."""
+    """Notebooks may be white or black: text takes a gray that reads on both."""
     if isinstance(spec, dict):
         return {key: _opaque(value) for key, value in spec.items()}
     if isinstance(spec, list):

@@ -98,7 +98,7 @@ def comparison_section(comparison: Comparison, title: str = "Comparison") -> Sec
         title,
         body.replace("</table>", "</table></div>", 1).replace("* best;", "Bold: best;", 1),
         tuple(charts) if several else (),
-        "Dots are means over queries, lines their bootstrap intervals; the best mean is coloured. "
+        "Dots are means over queries, lines their bootstrap intervals; the best mean is colored. "
         "Where intervals overlap widely, more queries are needed to tell the systems apart."
         if several
         else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.io.judges import Judgements, read_judges
+from rankwright.data.io.judges import Judgments, read_judges
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 GOOD = "QN 00001\nQU What is\n   mucus?\nNR 00002\nRD  139 1222  151 2211\n\nQN 00002\nQU Why?\n"
@@ -60,7 +60,7 @@ def test_a_file_without_a_query_is_refused(tmp_path, text, reason):
 
 
 def test_each_judge_can_be_the_target_of_the_others():
-    judged = Judgements([1], [7, 9], [0, 0], [0, 1], [[0, 1, 2], [2, 2, 1]])
+    judged = Judgments([1], [7, 9], [0, 0], [0, 1], [[0, 1, 2], [2, 2, 1]])
     for judge in range(3):
         X, y = judged.against(judge)
         assert y.tolist() == judged.scores[:, judge].tolist()
@@ -71,9 +71,9 @@ def test_each_judge_can_be_the_target_of_the_others():
 
 def test_pairs_that_do_not_fit_together_are_refused():
     with pytest.raises(DataError, match="one row per pair"):
-        Judgements([1], [7], [0, 0], [0], [[1]])
+        Judgments([1], [7], [0, 0], [0], [[1]])
     with pytest.raises(DataError, match="stands twice"):
-        Judgements([1], [7], [0, 0], [0, 0], [[1], [2]])
+        Judgments([1], [7], [0, 0], [0, 0], [[1], [2]])
 
 
 def test_the_cystic_fibrosis_collection_has_the_counts_of_its_readme(real_data):

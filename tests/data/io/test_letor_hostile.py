@@ -400,7 +400,7 @@ ONE_BAD_LINE = [
 
 
 @pytest.mark.parametrize("name", ONE_BAD_LINE)
-def test_a_bad_line_is_skipped_and_its_neighbours_are_read(
+def test_a_bad_line_is_skipped_and_its_neighbors_are_read(
     name: str, parser: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marked, reason, options = BAD[name]

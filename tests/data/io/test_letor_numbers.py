@@ -95,7 +95,7 @@ def test_numbers_half_way_between_floats_are_rounded_to_even(
 
 
 @pytest.mark.parametrize("name", ["plain", "kernel"])
-def test_powers_of_ten_and_their_neighbours_are_rounded_as_float_does(name: str) -> None:
+def test_powers_of_ten_and_their_neighbors_are_rounded_as_float_does(name: str) -> None:
     mantissas = ["1", "9", "9007199254740993", "123456789012345678", "999999999999999999", "0.1"]
     powers = range(-345, 309)
     tokens = [f"{m}e{p}" for m in mantissas for p in powers if math.isfinite(float(f"{m}e{p}"))]

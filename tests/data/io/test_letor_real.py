@@ -32,7 +32,7 @@ OHSUMED = (106, 16_140, 45)
 
 
 @pytest.mark.parametrize("version", ["Feature-min", "Feature-null"])
-def test_ohsumed_before_normalisation(real_data: RealData, version: str) -> None:
+def test_ohsumed_before_normalization(real_data: RealData, version: str) -> None:
     items = rw.read_letor(real_data(f"letor3-ohsumed/{version}/ALL/OHSUMED.txt.gz"))
     assert shape(items) == OHSUMED
     assert grades(items) == [11_303, 2_585, 2_252]
@@ -41,7 +41,7 @@ def test_ohsumed_before_normalisation(real_data: RealData, version: str) -> None
     assert items.docid[0] == "244338"
 
 
-def test_ohsumed_normalised_by_query(real_data: RealData) -> None:
+def test_ohsumed_normalized_by_query(real_data: RealData) -> None:
     folder = real_data("letor3-ohsumed/QueryLevelNorm")
     tests = [rw.read_letor(folder / f"Fold{k}/test.txt.gz") for k in range(1, 6)]
     assert [part.n_queries for part in tests] == [22, 21, 21, 21, 21]

@@ -134,7 +134,7 @@ def follow() -> Callable[..., Twin]:
         )
         for feature, threshold, default, alpha, z in rounds:
             twin.follow((feature, threshold, default), alpha, z, model.smoothing)
-        if len(model.alpha_) < model.n_rounds:
+        if len(model.alpha_) < model.n_estimators:
             assert not twin.has_edge(model.smoothing)
         return twin
 

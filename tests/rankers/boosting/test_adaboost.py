@@ -59,7 +59,7 @@ def test_every_round_takes_the_largest_edge(seed: int, missing: bool, max_bins: 
     y = rng.integers(0, 2, 14)
     y[:2] = 0, 1
     weight = rng.random(14) + 0.1
-    model = AdaBoostRanker(n_rounds=8, max_bins=max_bins, smoothing=0.01)
+    model = AdaBoostRanker(n_estimators=8, max_bins=max_bins, smoothing=0.01)
     model.fit(X, y, sample_weight=weight)
     _follow(model, X, np.where(y > 0, 1.0, -1.0), weight, 0.01)
 
@@ -68,17 +68,17 @@ def test_sparse_rows_are_dense_rows_with_zeros() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)) * (rng.random((60, 4)) < 0.4)
     y = (X[:, 0] > 0.1).astype(int) + (X[:, 1] > 0.5)
-    dense = AdaBoostRanker(n_rounds=20, max_bins=None).fit(X, y).decision_function(X)
+    dense = AdaBoostRanker(n_estimators=20, max_bins=None).fit(X, y).decision_function(X)
     rows = sparse.csr_array(X)
-    thin = AdaBoostRanker(n_rounds=20, max_bins=None).fit(rows, y).decision_function(rows)
+    thin = AdaBoostRanker(n_estimators=20, max_bins=None).fit(rows, y).decision_function(rows)
     np.testing.assert_allclose(thin, dense, atol=1e-9)
 
 
 def test_what_counts_as_relevant_is_a_parameter() -> None:
     X = np.arange(6.0)[:, None]
     y = [0, 1, 2, 0, 1, 2]
-    high = AdaBoostRanker(n_rounds=1, rel=2).fit(X, y)
-    some = AdaBoostRanker(n_rounds=1).fit(X, y)
+    high = AdaBoostRanker(n_estimators=1, rel=2).fit(X, y)
+    some = AdaBoostRanker(n_estimators=1).fit(X, y)
     assert some.threshold_[0] == 0.0
     assert high.threshold_[0] in (1.0, 4.0)
 

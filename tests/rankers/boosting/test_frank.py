@@ -30,12 +30,12 @@ def mean_loss(scores: Any, pairs: Any, weight: Any) -> float:
     return float(weight @ (1 - np.sqrt(1 / (1 + np.exp(-gap)))))
 
 
-def twin(X: Any, feedback: Grades, n_rounds: int) -> tuple[Any, list[float]]:
+def twin(X: Any, feedback: Grades, n_estimators: int) -> tuple[Any, list[float]]:
     """As printed: pairs one by one, every threshold of every feature."""
     pairs, weight = pair_weights(feedback)
     scores, losses = np.zeros(len(X)), []
     smoothing = 0.5 / feedback.n_pairs
-    for _ in range(n_rounds):
+    for _ in range(n_estimators):
         gap = scores[pairs.upper] - scores[pairs.lower]
         chance = 1 / (1 + np.exp(-gap))
         slope = weight * 0.5 * np.sqrt(chance) * (1 - chance)
@@ -63,14 +63,14 @@ def twin(X: Any, feedback: Grades, n_rounds: int) -> tuple[Any, list[float]]:
 
 @pytest.mark.parametrize("max_bins", [255, None])
 def test_it_equals_the_algorithm_with_every_pair_written_out(max_bins: int | None) -> None:
-    model = FRank(n_rounds=25, max_bins=max_bins).fit_feedback(PROBLEM.X, FEEDBACK)
+    model = FRank(n_estimators=25, max_bins=max_bins).fit_feedback(PROBLEM.X, FEEDBACK)
     scores, losses = twin(PROBLEM.X, FEEDBACK, 25)
     np.testing.assert_allclose(model.losses_[1:], losses, rtol=1e-9)
     np.testing.assert_allclose(model.decision_function(PROBLEM.X), scores, atol=1e-9)
 
 
 def test_the_first_loss_is_that_of_guessing() -> None:
-    model = FRank(n_rounds=1).fit_feedback(PROBLEM.X, FEEDBACK)
+    model = FRank(n_estimators=1).fit_feedback(PROBLEM.X, FEEDBACK)
     assert model.losses_[0] == pytest.approx(1 - np.sqrt(0.5))
 
 
@@ -102,20 +102,20 @@ def test_a_split_adds_up_the_slopes_of_pairs_by_which_row_is_hit() -> None:
 
 
 def test_the_loss_falls_in_every_round() -> None:
-    model = FRank(n_rounds=60).fit_feedback(PROBLEM.X, FEEDBACK)
+    model = FRank(n_estimators=60).fit_feedback(PROBLEM.X, FEEDBACK)
     assert (np.diff(model.losses_) < 0).all()
 
 
 def test_queries_count_the_same_whatever_their_number_of_pairs() -> None:
     """Ten copies of every row of a query make a hundred times the pairs, and the same model."""
     weight = np.where(PROBLEM.qid == 2, 10.0, 1.0)
-    plain = FRank(n_rounds=5, max_bins=None, smoothing=1e-9).fit_feedback(PROBLEM.X, FEEDBACK)
-    heavy = FRank(n_rounds=5, max_bins=None, smoothing=1e-9).fit(
+    plain = FRank(n_estimators=5, max_bins=None, smoothing=1e-9).fit_feedback(PROBLEM.X, FEEDBACK)
+    heavy = FRank(n_estimators=5, max_bins=None, smoothing=1e-9).fit(
         PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid, sample_weight=weight
     )
     np.testing.assert_allclose(heavy.alpha_, plain.alpha_, rtol=1e-9)
 
 
 def test_it_learns_from_pairs() -> None:
-    model = FRank(n_rounds=10).fit_feedback([[0.0], [1.0], [2.0]], Pairs([0, 1], [1, 2]))
+    model = FRank(n_estimators=10).fit_feedback([[0.0], [1.0], [2.0]], Pairs([0, 1], [1, 2]))
     assert model.rank([[0.0], [1.0], [2.0]]).tolist() == [3, 2, 1]

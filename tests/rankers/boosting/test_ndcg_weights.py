@@ -55,7 +55,7 @@ def test_they_serve_the_top_of_the_list() -> None:
     y = (X[:, 0] + rng.normal(size=n) > 0).astype(int)
     y[X[:, 1] + 0.3 * rng.normal(size=n) > 2] = 3
     plain, top = (
-        RankBoost(n_rounds=4, weighting=w).fit(X, y, qid=qid).decision_function(X)
+        RankBoost(n_estimators=4, weighting=w).fit(X, y, qid=qid).decision_function(X)
         for w in (None, "ndcg")
     )
     assert evaluate(top, y, qid)["NDCG@10"] > evaluate(plain, y, qid)["NDCG@10"]

@@ -36,7 +36,9 @@ def test_the_ranking_loss_stays_below_the_product_of_z_after_every_round(
     criterion: str, cumulative: Any
 ) -> None:
     X, y, qid = _problem()
-    model = RankBoost(n_rounds=60, criterion=criterion, cumulative=cumulative).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=60, criterion=criterion, cumulative=cumulative).fit(
+        X, y, qid=qid
+    )
     pairs = PairDistribution(Grades(y, qid), len(y))
     losses = [sum(pairs.disorder(s[pairs.rows])) for s in model.staged_decision_function(X)]
     assert (np.array(losses) <= np.cumprod(model.z_) + 1e-12).all()
@@ -51,7 +53,7 @@ def test_no_round_raises_the_bound() -> None:
 def test_the_exact_criterion_trains_lower_than_the_fast_one() -> None:
     X, y, qid = _problem()
     fast, exact = (
-        RankBoost(n_rounds=40, criterion=c, cumulative=False).fit(X, y, qid=qid) for c in "rz"
+        RankBoost(n_estimators=40, criterion=c, cumulative=False).fit(X, y, qid=qid) for c in "rz"
     )
     assert exact.training_bound_ < fast.training_bound_
 
@@ -60,7 +62,7 @@ def test_the_exact_criterion_trains_lower_than_the_fast_one() -> None:
 def test_bipartite_feedback_equals_its_pairs(criterion: str) -> None:
     X, y, _ = _problem(60, levels=2)
     two = Bipartite(np.flatnonzero(y == 0), np.flatnonzero(y == 1))
-    model = RankBoost(n_rounds=15, criterion=criterion, smoothing=1e-3)
+    model = RankBoost(n_estimators=15, criterion=criterion, smoothing=1e-3)
     short = model.fit_feedback(X, two).decision_function(X)
     long = model.fit_feedback(X, two.to_pairs()).decision_function(X)
     np.testing.assert_allclose(short, long, atol=1e-9)
@@ -70,7 +72,7 @@ def test_bipartite_feedback_equals_its_pairs(criterion: str) -> None:
 def test_magnitude_weights_equal_weighted_pairs(criterion: str) -> None:
     X, y, qid = _problem(80, levels=5)
     grades = Grades(y, qid, magnitude=True)
-    model = RankBoost(n_rounds=15, criterion=criterion, smoothing=1e-3)
+    model = RankBoost(n_estimators=15, criterion=criterion, smoothing=1e-3)
     short = model.fit_feedback(X, grades).decision_function(X)
     long = model.fit_feedback(X, grades.to_pairs()).decision_function(X)
     np.testing.assert_allclose(short, long, atol=1e-9)
@@ -82,7 +84,7 @@ def test_many_grades_in_one_list_equal_their_pairs(magnitude: bool) -> None:
     X = rng.normal(size=(90, 3))
     X[rng.random(X.shape) < 0.2] = np.nan
     grades = Grades(rng.normal(size=90) + np.nan_to_num(X[:, 0]), magnitude=magnitude)
-    model = RankBoost(n_rounds=12, criterion="z", smoothing=1e-3, max_bins=None)
+    model = RankBoost(n_estimators=12, criterion="z", smoothing=1e-3, max_bins=None)
     short = model.fit_feedback(X, grades).decision_function(X)
     long = model.fit_feedback(X, grades.to_pairs()).decision_function(X)
     np.testing.assert_allclose(short, long, atol=1e-9)
@@ -92,7 +94,7 @@ def test_many_grades_in_one_list_equal_their_pairs(magnitude: bool) -> None:
 def test_five_thousand_rounds_on_separable_data_stay_finite(criterion: str) -> None:
     X = np.column_stack([np.arange(24.0), np.tile([0.0, 1.0], 12)])
     y, qid = np.arange(24) // 4 % 3, np.repeat([0, 1], 12)
-    model = RankBoost(n_rounds=5000, criterion=criterion, smoothing=1e-12).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=5000, criterion=criterion, smoothing=1e-12).fit(X, y, qid=qid)
     scores = model.decision_function(X)
     assert len(model.alpha_) == 5000
     assert np.isfinite(scores).all()
@@ -107,8 +109,8 @@ def test_five_thousand_rounds_on_separable_data_stay_finite(criterion: str) -> N
         ({}, (101_000, 2)),  # many rows are gone through part by part
         ({"max_bins": None}, (3000, 67)),
         ({"criterion": "z"}, (3000, 67)),
-        ({"weak": "value"}, (3000, 67)),
-        ({"weak": TreeRanking()}, (3000, 67)),
+        ({"estimator": "value"}, (3000, 67)),
+        ({"estimator": TreeRanking()}, (3000, 67)),
         ({"weighting": "ndcg"}, (3000, 67)),
         ({"weighting": "ndcg"}, (101_000, 2)),
     ],
@@ -122,7 +124,7 @@ def test_the_number_of_threads_does_not_change_a_bit(
     found = []
     for threads in "1", "2", "5":
         monkeypatch.setitem(os.environ, "RANKWRIGHT_THREADS", threads)
-        model = RankBoost(n_rounds=10, **options).fit(X, y, qid=qid)
+        model = RankBoost(n_estimators=10, **options).fit(X, y, qid=qid)
         found.append((model.alpha_, model.z_, model.decision_function(X)))
     for other in found[1:]:
         for one, another in zip(found[0], other, strict=True):
@@ -156,7 +158,7 @@ def test_sparse_rows_give_the_same_model_as_dense_ones_when_there_are_bins() -> 
 def test_contributions_are_monotone_when_cumulative(cumulative: Any) -> None:
     X, y, qid = _problem(600, levels=4)
     X[:, 2] = -X[:, 0] + 0.1 * X[:, 2]
-    model = RankBoost(n_rounds=80, cumulative=cumulative).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=80, cumulative=cumulative).fit(X, y, qid=qid)
     for feature in range(X.shape[1]):
         steps = np.diff(model.contribution(feature).value)
         assert (steps >= -1e-12).all() or (cumulative == "signed" and (steps <= 1e-12).all())
@@ -166,7 +168,7 @@ def test_contributions_are_monotone_when_cumulative(cumulative: Any) -> None:
 def test_scores_are_the_sum_of_the_contributions() -> None:
     X, y, qid = _problem()
     X[::7, 1] = np.nan
-    model = RankBoost(n_rounds=30).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=30).fit(X, y, qid=qid)
     total = sum(model.contribution(f)(X[:, f]) for f in range(X.shape[1]))
     np.testing.assert_allclose(model.decision_function(X), total, atol=1e-12)
 
@@ -174,7 +176,7 @@ def test_scores_are_the_sum_of_the_contributions() -> None:
 def test_an_explanation_adds_up_to_the_difference_of_the_scores() -> None:
     X, y, qid = _problem()
     for weak in "threshold", "value", TreeRanking():
-        model = RankBoost(n_rounds=20, weak=weak).fit(X, y, qid=qid)
+        model = RankBoost(n_estimators=20, estimator=weak).fit(X, y, qid=qid)
         why = model.explain(X[0], X[1])
         scores = model.decision_function(X[:2])
         assert why.difference == pytest.approx(scores[0] - scores[1])
@@ -186,7 +188,7 @@ def test_an_explanation_adds_up_to_the_difference_of_the_scores() -> None:
 def test_staged_scores_end_at_the_scores() -> None:
     X, y, qid = _problem()
     for weak in "threshold", "value", TreeRanking():
-        model = RankBoost(n_rounds=12, weak=weak).fit(X, y, qid=qid)
+        model = RankBoost(n_estimators=12, estimator=weak).fit(X, y, qid=qid)
         *_, last = model.staged_decision_function(X)
         np.testing.assert_allclose(last, model.decision_function(X), atol=1e-10)
 
@@ -194,14 +196,14 @@ def test_staged_scores_end_at_the_scores() -> None:
 def test_importances_are_shares_and_find_the_feature_that_matters() -> None:
     X, y, qid = _problem()
     for weak in "threshold", "value", TreeRanking():
-        shares = RankBoost(weak=weak, n_rounds=30).fit(X, y, qid=qid).feature_importances_
+        shares = RankBoost(estimator=weak, n_estimators=30).fit(X, y, qid=qid).feature_importances_
         assert shares.sum() == pytest.approx(1.0)
         assert shares.argmax() == 0
 
 
 def test_theorem_three_is_infinite_on_small_data_and_falls_with_the_rows() -> None:
     X, y, _ = _problem(200, levels=2)
-    model = RankBoost(n_rounds=3).fit(X, y)
+    model = RankBoost(n_estimators=3).fit(X, y)
     assert model.generalization_bound(0.05) == np.inf
     model.n_lower_ = model.n_upper_ = 10**8
     near, far = model.generalization_bound(0.05), model.generalization_bound(0.05, d=50)
@@ -218,7 +220,7 @@ def test_a_callback_sees_every_round_and_may_end_the_training() -> None:
         seen.append(report)
         return bool(report.number == 7)
 
-    model = RankBoost(n_rounds=50, callbacks=[watch]).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=50, callbacks=[watch]).fit(X, y, qid=qid)
     assert [report.number for report in seen] == list(range(1, 8))
     assert len(model.alpha_) == 7
     assert seen[-1].bound == pytest.approx(model.training_bound_)
@@ -226,14 +228,14 @@ def test_a_callback_sees_every_round_and_may_end_the_training() -> None:
 
 def test_no_progress_bar_is_drawn_where_no_terminal_is(capfd: pytest.CaptureFixture[str]) -> None:
     X, y, qid = _problem()
-    RankBoost(n_rounds=3, progress=True).fit(X, y, qid=qid)
+    RankBoost(n_estimators=3, progress=True).fit(X, y, qid=qid)
     assert capfd.readouterr() == ("", "")
 
 
 def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
     X, y, qid = _problem(600)
-    rule = EarlyStopping(patience=15, measure="NDCG@5")
-    model = RankBoost(n_rounds=300, early_stopping=rule).fit(X, y, qid=qid)
+    rule = EarlyStopping(n_iter_no_change=15, measure="NDCG@5")
+    model = RankBoost(n_estimators=300, early_stopping=rule).fit(X, y, qid=qid)
     best = int(np.argmax(model.validation_)) + 1
     assert len(model.alpha_) == len(model.z_) == best
     assert len(model.validation_) == best + 15
@@ -243,10 +245,10 @@ def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
 def test_early_stopping_may_be_told_which_queries_to_hold_out() -> None:
     X, y, qid = _problem(600)
     held = list(range(10))
-    rule = EarlyStopping(patience=5, queries=held)
-    stopped = RankBoost(n_rounds=200, early_stopping=rule).fit(X, y, qid=qid)
+    rule = EarlyStopping(n_iter_no_change=5, queries=held)
+    stopped = RankBoost(n_estimators=200, early_stopping=rule).fit(X, y, qid=qid)
     rest = ~np.isin(qid, held)
-    plain = RankBoost(n_rounds=len(stopped.alpha_)).fit(X[rest], y[rest], qid=qid[rest])
+    plain = RankBoost(n_estimators=len(stopped.alpha_)).fit(X[rest], y[rest], qid=qid[rest])
     np.testing.assert_allclose(stopped.alpha_, plain.alpha_, rtol=1e-9)
 
 
@@ -259,10 +261,10 @@ def test_early_stopping_without_queries_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"weak": "value", "criterion": "z"}, "newton"),
-        ({"weak": TreeRanking(), "max_bins": None}, "grown on bins"),
+        ({"estimator": "value", "criterion": "z"}, "newton"),
+        ({"estimator": TreeRanking(), "max_bins": None}, "grown on bins"),
         ({"weighting": "ndcg", "criterion": "z"}, "no closed form"),
-        ({"weak": TreeRanking(max_leaves=1)}, "max_leaves"),
+        ({"estimator": TreeRanking(max_leaf_nodes=1)}, "max_leaf_nodes"),
         ({"max_bins": 256}, "from 2 to 255"),
         ({"smoothing": 0.0}, "smoothing"),
     ],
@@ -289,7 +291,7 @@ def test_features_that_say_nothing_are_reported_and_score_zero() -> None:
 
 def test_having_a_value_at_all_can_be_what_counts() -> None:
     X = np.array([[3.0], [3.0], [np.nan], [np.nan]])
-    model = RankBoost(n_rounds=1).fit(X, [1, 1, 0, 0])
+    model = RankBoost(n_estimators=1).fit(X, [1, 1, 0, 0])
     assert model.threshold_.tolist() == [-np.inf]
     assert model.rank(X).tolist() == [1, 2, 3, 4]
 
@@ -298,21 +300,23 @@ def test_trees_reach_an_interaction_that_thresholds_cannot() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    flat = RankBoost(n_rounds=60).fit(X, y).score(X, y)
-    deep = RankBoost(n_rounds=60, weak=TreeRanking(max_leaves=4)).fit(X, y).score(X, y)
+    flat = RankBoost(n_estimators=60).fit(X, y).score(X, y)
+    deep = RankBoost(n_estimators=60, estimator=TreeRanking(max_leaf_nodes=4)).fit(X, y).score(X, y)
     assert flat < 0.75 < 0.95 < deep
 
 
 def test_trees_lower_the_bound_every_round() -> None:
     X, y, qid = _problem()
-    model = RankBoost(n_rounds=40, weak=TreeRanking(learning_rate=1.0)).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=40, estimator=TreeRanking(learning_rate=1.0)).fit(X, y, qid=qid)
     assert (model.z_ < 1.0).all()
 
 
 def test_values_as_weak_rankings_make_a_linear_score() -> None:
     X, y, qid = _problem()
     for criterion in "r", "newton":
-        model = RankBoost(weak="value", criterion=criterion, n_rounds=15).fit(X, y, qid=qid)
+        model = RankBoost(estimator="value", criterion=criterion, n_estimators=15).fit(
+            X, y, qid=qid
+        )
         middle = model.decision_function((X[:1] + X[1:2]) / 2)
         assert middle == pytest.approx(model.decision_function(X[:2]).mean())
         assert (model.z_ <= 1.0).all()
@@ -321,7 +325,9 @@ def test_values_as_weak_rankings_make_a_linear_score() -> None:
 def test_the_first_method_is_at_least_as_good_as_the_third_in_its_first_round() -> None:
     X, y, qid = _problem()
     exact, fast = (
-        RankBoost(weak="value", criterion=c, n_rounds=1, smoothing=1e-12).fit(X, y, qid=qid)
+        RankBoost(estimator="value", criterion=c, n_estimators=1, smoothing=1e-12).fit(
+            X, y, qid=qid
+        )
         for c in ("newton", "r")
     )
     assert exact.z_[0] <= fast.z_[0] + 1e-12

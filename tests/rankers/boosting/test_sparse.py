@@ -44,7 +44,12 @@ def test_it_learns_what_the_general_way_learns(
     cumulative: Any, default: Any, max_bins: Any
 ) -> None:
     X, y, qid = ratings(0)
-    options = {"cumulative": cumulative, "default": default, "max_bins": max_bins, "n_rounds": 120}
+    options = {
+        "cumulative": cumulative,
+        "default": default,
+        "max_bins": max_bins,
+        "n_estimators": 120,
+    }
     assert_equal(
         RankBoost(**options).fit(X, y, qid=qid),
         RankBoost(callbacks=[watch], **options).fit(X, y, qid=qid),
@@ -73,8 +78,8 @@ def test_it_is_taken_for_few_values_only(monkeypatch: pytest.MonkeyPatch) -> Non
     taken = []
     real = training.boost_compactly
     monkeypatch.setattr(training, "boost_compactly", lambda *a: taken.append(1) or real(*a))
-    RankBoost(n_rounds=2).fit(X, y, qid=qid)
+    RankBoost(n_estimators=2).fit(X, y, qid=qid)
     assert len(taken) == 1
     monkeypatch.setattr(loop, "SMALL", 10)
-    RankBoost(n_rounds=2).fit(X, y, qid=qid)
+    RankBoost(n_estimators=2).fit(X, y, qid=qid)
     assert len(taken) == 1

@@ -72,7 +72,7 @@ def test_every_round_takes_the_best_weak_ranking_there_is(
     X, feedback = problem
     if feedback.total_weight == 0:
         return
-    model = RankBoost(n_rounds=12, **options).fit_feedback(X, feedback)
+    model = RankBoost(n_estimators=12, **options).fit_feedback(X, feedback)
     twin = follow(model, X, feedback)
     assert model.decision_function(X) == pytest.approx(twin.H, abs=1e-8)
 
@@ -89,7 +89,7 @@ def test_sparse_rows_are_dense_rows_with_zeros_or_nan(
     dense = np.where(stored, X, 0.0 if absent == "zero" else np.nan)
     coordinates = np.nonzero(stored)
     csr = sparse.csr_array((X[coordinates], coordinates), shape=X.shape)
-    model = RankBoost(n_rounds=8, absent=absent, **options).fit_feedback(csr, feedback)
+    model = RankBoost(n_estimators=8, absent=absent, **options).fit_feedback(csr, feedback)
     follow(model, dense, feedback)
     np.testing.assert_array_equal(
         model.decision_function(csr),

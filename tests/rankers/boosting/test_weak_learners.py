@@ -24,11 +24,11 @@ def _problem(seed: int = 0, n: int = 60, d: int = 4) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_newton_takes_the_feature_and_the_weight_that_minimise_z(missing: bool) -> None:
+def test_newton_takes_the_feature_and_the_weight_that_minimize_z(missing: bool) -> None:
     X, y, qid = _problem()
     if missing:
         X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    model = RankBoost(weak="value", criterion="newton", n_rounds=4, cumulative=False)
+    model = RankBoost(estimator="value", criterion="newton", n_estimators=4, cumulative=False)
     model.set_params(smoothing=1e-12).fit(X, y, qid=qid)
     pairs = Grades(y, qid).to_pairs()
     D = np.ones(pairs.n_pairs) / pairs.n_pairs
@@ -60,7 +60,7 @@ def test_the_third_method_takes_the_feature_with_the_largest_edge(absent: str) -
         rows = sparse.csr_array((X[stored], np.nonzero(stored)), shape=X.shape)
         X = np.where(stored, X, 0.0 if absent == "zero" else np.nan)
     options = {} if absent == "dense" else {"absent": absent}
-    model = RankBoost(weak="value", n_rounds=1, cumulative=False, **options)
+    model = RankBoost(estimator="value", n_estimators=1, cumulative=False, **options)
     model.fit(rows, y, qid=qid)
     pairs = Grades(y, qid).to_pairs()
     edges = {}
@@ -78,8 +78,10 @@ def test_the_third_method_takes_the_feature_with_the_largest_edge(absent: str) -
 def test_the_first_split_of_a_tree_is_the_best_there_is() -> None:
     X, y, qid = _problem(3)
     X[::9, 2] = np.nan
-    tree = TreeRanking(max_leaves=2, min_items=3, l2=1.0, learning_rate=1.0)
-    model = RankBoost(weak=tree, n_rounds=1).fit(X, y, qid=qid)
+    tree = TreeRanking(
+        max_leaf_nodes=2, min_samples_leaf=3, l2_regularization=1.0, learning_rate=1.0
+    )
+    model = RankBoost(estimator=tree, n_estimators=1).fit(X, y, qid=qid)
     pairs = Grades(y, qid).to_pairs()
     n = len(y)
     up, down = (
@@ -107,8 +109,8 @@ def test_the_first_split_of_a_tree_is_the_best_there_is() -> None:
 
 def test_a_tree_has_no_more_leaves_and_no_smaller_ones_than_allowed() -> None:
     X, y, qid = _problem(n=200)
-    tree = TreeRanking(max_leaves=5, min_items=15)
-    model = RankBoost(weak=tree, n_rounds=3).fit(X, y, qid=qid)
+    tree = TreeRanking(max_leaf_nodes=5, min_samples_leaf=15)
+    model = RankBoost(estimator=tree, n_estimators=3).fit(X, y, qid=qid)
     scorer = model._scorer()
     for number in range(3):
         _, counts = np.unique(scorer.tree(number, X), return_counts=True)

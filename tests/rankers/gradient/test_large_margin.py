@@ -22,7 +22,7 @@ def test_scores_are_those_of_ranksvm() -> None:
     )
 
 
-def test_boundaries_lie_midway_between_the_closest_scores_of_neighbouring_grades() -> None:
+def test_boundaries_lie_midway_between_the_closest_scores_of_neighboring_grades() -> None:
     scores = np.array([0.0, 1.0, 3.0, 4.0, 10.0])
     boundaries = rank_boundaries(scores, np.array([0, 0, 1, 1, 2]), np.ones(5))
     np.testing.assert_array_equal(boundaries, [2.0, 7.0])

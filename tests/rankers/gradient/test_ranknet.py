@@ -132,7 +132,9 @@ def test_a_linear_network_reaches_the_optimum_of_its_convex_problem() -> None:
         return float(np.logaddexp(0, -gap).mean() + 0.05 * coef @ coef)
 
     best = minimize(objective, np.zeros(3)).x
-    model = RankNet(hidden=(), alpha=0.1, n_epochs=3000, learning_rate=0.005, random_state=0)
+    model = RankNet(
+        hidden_layer_sizes=(), alpha=0.1, max_iter=3000, learning_rate=0.005, random_state=0
+    )
     coef = model.fit_feedback(PROBLEM.X, feedback).weights_ * PROBLEM.X.std(0)
     np.testing.assert_allclose(coef, best, atol=1e-3)
 
@@ -152,14 +154,14 @@ def test_it_learns_an_order_that_is_not_linear(loss: str, weighting: Any) -> Non
 def test_training_stops_when_held_out_queries_say_so() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 30)), rng.integers(0, 2, 300)  # nothing but noise
-    model = RankNet(n_epochs=500, patience=5, random_state=0, validation_fraction=0.3)
+    model = RankNet(max_iter=500, n_iter_no_change=5, random_state=0, validation_fraction=0.3)
     model.fit(X, y, qid=np.repeat(np.arange(30), 10))
     assert len(model.train_losses_) < 500
     assert model.n_iter_ == 1 + np.flatnonzero(model.valid_losses_ == model.valid_losses_.min())[-1]
 
 
 def test_few_queries_are_not_held_out() -> None:
-    model = RankNet(n_epochs=3, random_state=0).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
+    model = RankNet(max_iter=3, random_state=0).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
     assert len(model.valid_losses_) == 0
     assert len(model.train_losses_) == 3
 

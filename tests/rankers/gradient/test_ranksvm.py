@@ -26,7 +26,7 @@ def objective(coef: Any, X: Any, feedback: Feedback, C: float, power: int) -> fl
     return 0.5 * coef @ coef + C * float(np.average(room**power, weights=pairs.weight))
 
 
-def optimum_by_quadratic_programme(X: Any, feedback: Feedback, C: float) -> Any:
+def optimum_by_quadratic_program(X: Any, feedback: Feedback, C: float) -> Any:
     """The hinge optimum from its dual, max sum a - 1/2 |sum a_p (x_up - x_low)|^2, 0 <= a <= C w_p.
 
     Solved by cyclic coordinate ascent, which converges for this problem.
@@ -74,7 +74,7 @@ def ndcg_pairs(feedback: Grades) -> Pairs:
 def test_the_hinge_optimum_is_that_of_the_dual(C: float) -> None:
     feedback = Grades(PROBLEM.y, PROBLEM.qid)
     model = RankSVM(C=C, loss="hinge", tol=1e-7).fit_feedback(PROBLEM.X, feedback)
-    coef = optimum_by_quadratic_programme(PROBLEM.X, feedback, C)
+    coef = optimum_by_quadratic_program(PROBLEM.X, feedback, C)
     least = objective(coef, PROBLEM.X, feedback, C, 1)
     assert model.objective_ == pytest.approx(least, rel=2e-7)
     np.testing.assert_allclose(model.coef_, coef, rtol=1e-2, atol=1e-3)

@@ -15,7 +15,7 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.testing.problems import make_problem
 
 
-def centred(values: np.ndarray, qid: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def centered(values: np.ndarray, qid: np.ndarray, weight: np.ndarray) -> np.ndarray:
     result = values.astype(float).copy()
     for query in np.unique(qid):
         rows = qid == query
@@ -33,7 +33,7 @@ def test_it_solves_the_normal_equations_of_its_objective(
     weight = rng.uniform(0.5, 2.0, 9) if weighted else np.ones(9)
     model = rw.Regression(alpha=alpha).fit(X, y, qid=qid, sample_weight=weight)
     root = np.sqrt(weight)
-    A, b = root[:, None] * centred(X, qid, weight), root * centred(y, qid, weight)
+    A, b = root[:, None] * centered(X, qid, weight), root * centered(y, qid, weight)
     if alpha:
         wanted = np.linalg.solve(A.T @ A + alpha * np.eye(n_features), A.T @ b)
     else:

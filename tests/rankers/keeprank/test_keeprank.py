@@ -83,7 +83,9 @@ def kernel_of(model: Any, X: Any) -> Any:
 def test_blocks_equal_one_row_at_a_time(
     make: Any, levels: str, n_levels: int, average: bool
 ) -> None:
-    model = make(levels=levels, average=average, n_passes=2, step=0.4).fit(PROBLEM.X, PROBLEM.y)
+    model = make(levels=levels, average=average, max_iter=2, learning_rate=0.4).fit(
+        PROBLEM.X, PROBLEM.y
+    )
     K = kernel_of(model, PROBLEM.X)
     twin = Twin(K, dense=make is KeepRank, n_levels=n_levels)
     for _ in range(2):
@@ -97,7 +99,7 @@ def test_blocks_equal_one_row_at_a_time(
 @pytest.mark.parametrize("make", [KeepRank, OnlineKeepRank])
 @pytest.mark.parametrize("kernel", ["poly", "linear"])
 def test_other_kernels_equal_one_row_at_a_time(make: Any, kernel: str) -> None:
-    model = make(kernel=kernel, sigma2=2.0, n_passes=1).fit(PROBLEM.X, PROBLEM.y)
+    model = make(kernel=kernel, sigma2=2.0, max_iter=1).fit(PROBLEM.X, PROBLEM.y)
     K = kernel_of(model, PROBLEM.X)
     twin = Twin(K, dense=make is KeepRank, n_levels=1)
     for p, grade in enumerate(PROBLEM.y):
@@ -109,7 +111,7 @@ def test_other_kernels_equal_one_row_at_a_time(make: Any, kernel: str) -> None:
 def test_pairs_equal_one_pair_at_a_time(make: Any) -> None:
     rng = np.random.default_rng(4)
     pairs = Pairs(*np.array([rng.permutation(300)[:2] for _ in range(500)]).T)
-    model = make(step=0.5, n_passes=1).fit_feedback(PROBLEM.X, pairs)
+    model = make(learning_rate=0.5, max_iter=1).fit_feedback(PROBLEM.X, pairs)
     K = kernel_of(model, PROBLEM.X)
     twin = Twin(K, dense=make is KeepRank, n_levels=1)
     for up, low in zip(pairs.upper, pairs.lower, strict=True):
@@ -121,12 +123,12 @@ def test_pairs_equal_one_pair_at_a_time(make: Any) -> None:
 def test_clicks_teach_the_order_of_what_was_clicked(make: Any) -> None:
     X = [[0.0], [1.0], [2.0], [3.0]]
     clicks = skip_above(rows=[3, 2, 0, 1], clicked=[0, 0, 0, 1])
-    scores = make(n_passes=20).fit_feedback(X, clicks).decision_function(X)
+    scores = make(max_iter=20).fit_feedback(X, clicks).decision_function(X)
     assert scores[1] > max(scores[0], scores[2], scores[3])
 
 
 def test_a_budget_drops_the_weakest_row_at_every_visit() -> None:
-    model = OnlineKeepRank(budget=25, average=False, step=0.5).fit(PROBLEM.X, PROBLEM.y)
+    model = OnlineKeepRank(budget=25, average=False, learning_rate=0.5).fit(PROBLEM.X, PROBLEM.y)
     K = kernel_of(model, PROBLEM.X)
     twin = Twin(K, dense=False, n_levels=1, budget=25)
     for p, grade in enumerate(PROBLEM.y):
@@ -158,7 +160,7 @@ def test_a_row_of_weight_two_is_shown_twice(make: Any, levels: str) -> None:
             found.decision_function(PROBLEM.X), wanted.decision_function(PROBLEM.X), atol=1e-9
         )
     else:  # a copy is another row to the stream: one pass, then it is the same
-        one = make(levels=levels, n_passes=1)
+        one = make(levels=levels, max_iter=1)
         np.testing.assert_allclose(
             one.fit_feedback(PROBLEM.X, Grades(PROBLEM.y, sample_weight=weight)).decision_function(
                 PROBLEM.X
@@ -169,7 +171,7 @@ def test_a_row_of_weight_two_is_shown_twice(make: Any, levels: str) -> None:
 
 
 def test_thresholds_stay_sorted_after_every_row() -> None:
-    stream = OnlineKeepRank(levels="ordinal", step=1.0, sigma2=0.2, average=False)
+    stream = OnlineKeepRank(levels="ordinal", learning_rate=1.0, sigma2=0.2, average=False)
     y = np.random.default_rng(0).integers(0, 6, 300)
     for row, grade in zip(PROBLEM.X, y, strict=True):
         stream.partial_fit(row[None], [grade], classes=range(6))
@@ -202,19 +204,19 @@ def test_kernel_values_in_single_precision_equal_those_in_double(n: int) -> None
 
 
 def test_a_dense_step_of_one_meets_the_margin_at_once() -> None:
-    model = KeepRank(step=1.0, n_passes=1, average=False).fit([[0.0], [1.0]], [0, 1])
+    model = KeepRank(learning_rate=1.0, max_iter=1, average=False).fit([[0.0], [1.0]], [0, 1])
     assert model.decision_function([[1.0]])[0] == pytest.approx(1.0)
 
 
 def test_it_stops_when_the_error_is_small_enough() -> None:
     X, y = [[0.0], [5.0]], [0, 1]
-    assert KeepRank(n_passes=500, tol=0.01).fit(X, y).n_iter_ < 50
-    assert KeepRank(n_passes=3).fit(X, y).n_iter_ == 3
+    assert KeepRank(max_iter=500, tol=0.01).fit(X, y).n_iter_ < 50
+    assert KeepRank(max_iter=3).fit(X, y).n_iter_ == 3
 
 
 def test_default_steps_are_steady_from_pass_to_pass() -> None:
     """Averaged small steps: one pass more changes the order of the training rows very little."""
-    scores = [KeepRank(n_passes=n).fit(PROBLEM.X, PROBLEM.y) for n in (5, 6)]
+    scores = [KeepRank(max_iter=n).fit(PROBLEM.X, PROBLEM.y) for n in (5, 6)]
     one, other = (model.score(PROBLEM.X, PROBLEM.y) for model in scores)
     assert abs(one - other) < 0.01
 
@@ -242,7 +244,7 @@ def test_a_refused_first_call_begins_nothing() -> None:
 def test_thresholds_do_not_drift_away(make: Any, kernel: str, sigma2: float) -> None:
     """Kernel columns of very different lengths; a step is at most the margin it repairs."""
     X = PROBLEM.X * np.linspace(0.01, 2.0, 300)[:, None]
-    model = make(kernel=kernel, sigma2=sigma2, levels="ordinal", n_passes=10).fit(X, PROBLEM.y)
+    model = make(kernel=kernel, sigma2=sigma2, levels="ordinal", max_iter=10).fit(X, PROBLEM.y)
     assert np.abs(model.thresholds_).max() < 20
     assert model.score(X, PROBLEM.y, PROBLEM.qid) > 0.6
 
@@ -250,5 +252,5 @@ def test_thresholds_do_not_drift_away(make: Any, kernel: str, sigma2: float) -> 
 def test_ordinal_models_predict_grades() -> None:
     X = np.linspace(0, 3, 31)[:, None]
     y = np.digitize(X[:, 0], [1.0, 2.0]).astype(float) * 10
-    model = KeepRank(levels="ordinal", n_passes=100, sigma2=0.3).fit(X, y)
+    model = KeepRank(levels="ordinal", max_iter=100, sigma2=0.3).fit(X, y)
     assert (model.predict(X) == y).mean() > 0.9

@@ -11,7 +11,7 @@ import pytest
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.rankers.magnitude.leave_out import pairs_out
-from rankwright.rankers.magnitude.scatter import Sample, centre_gram, scale_gram
+from rankwright.rankers.magnitude.scatter import Sample, center_gram, scale_gram
 from rankwright.rankers.magnitude.smoothers import GramSource, Spectrum, gram_source
 
 
@@ -66,8 +66,8 @@ def test_a_long_path_shares_products_and_loses_nothing(n_queries: int, gamma: fl
     K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))[np.ix_(sample.rows, sample.rows)]
     factors = np.logspace(-6, 3, 50)
     path = pairs_out(gram_source(K.copy(), sample, 50), factors)
-    centred = centre_gram(scale_gram(K, sample), sample)
-    np.testing.assert_allclose(path, pairs_out(GramSource(sample, centred), factors), rtol=1e-9)
+    centered = center_gram(scale_gram(K, sample), sample)
+    np.testing.assert_allclose(path, pairs_out(GramSource(sample, centered), factors), rtol=1e-9)
 
 
 def test_a_kernel_that_is_none_is_refused_from_the_c_on_where_it_matters() -> None:

@@ -1,4 +1,4 @@
-"""Nearest neighbours against a search over all pairs, all features, all defaults."""
+"""Nearest neighbors against a search over all pairs, all features, all defaults."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def rloss(scores: np.ndarray, y: np.ndarray, qid: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_loss_of_each_feature_is_the_least_over_all_defaults(seed: int) -> None:
     X, y, qid = ratings(seed)
-    model = rw.NearestNeighbour().fit(X, y, qid=qid)
+    model = rw.NearestNeighbor().fit(X, y, qid=qid)
     wanted = [min(rloss(np.where(np.isnan(x), q, x), y, qid) for q in range(1, 6)) for x in X.T]
     np.testing.assert_allclose(model.rloss_, wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_neighbour_has_the_least_loss_with_its_default(seed: int) -> None:
+def test_the_neighbor_has_the_least_loss_with_its_default(seed: int) -> None:
     X, y, qid = ratings(seed)
-    model = rw.NearestNeighbour().fit(X, y, qid=qid)
+    model = rw.NearestNeighbor().fit(X, y, qid=qid)
     assert rloss(model.decision_function(X), y, qid) == pytest.approx(model.rloss_.min())
 
 
-def test_a_neighbour_that_knows_every_training_row_has_its_average_as_default() -> None:
+def test_a_neighbor_that_knows_every_training_row_has_its_average_as_default() -> None:
     X = np.array([[5.0, 1.0], [4.0, 5.0], [2.0, 1.0]])
-    model = rw.NearestNeighbour(feature_mean=[3.2, 3.0]).fit(X, [3, 2, 1])
+    model = rw.NearestNeighbor(feature_mean=[3.2, 3.0]).fit(X, [3, 2, 1])
     assert model.decision_function([[NAN, 1.0]])[0] == 3.2
 
 
 def test_of_equally_good_defaults_the_one_next_to_the_average_is_taken() -> None:
     X = np.array([[5.0, 1.0], [NAN, 2.0], [NAN, 3.0], [1.0, 4.0]])
-    model = rw.NearestNeighbour(feature_mean=[2.2, 2.5]).fit(X, [4, 3, 2, 1])
+    model = rw.NearestNeighbor(feature_mean=[2.2, 2.5]).fit(X, [4, 3, 2, 1])
     assert (model.feature_[0], model.default_[0]) == (0, 2.0)
 
 
@@ -66,12 +66,12 @@ def test_knn_averages_the_best_features() -> None:
     np.testing.assert_allclose(model.decision_function(X), filled.mean(axis=1))
 
 
-def test_one_neighbour_of_knn_is_the_nearest_neighbour() -> None:
+def test_one_neighbor_of_knn_is_the_nearest_neighbor() -> None:
     X, y, _ = ratings()
-    one, nearest = rw.KNN(n_neighbors=1).fit(X, y), rw.NearestNeighbour().fit(X, y)
+    one, nearest = rw.KNN(n_neighbors=1).fit(X, y), rw.NearestNeighbor().fit(X, y)
     np.testing.assert_array_equal(one.decision_function(X), nearest.decision_function(X))
 
 
-def test_more_neighbours_than_features_are_all_features() -> None:
+def test_more_neighbors_than_features_are_all_features() -> None:
     X, y, _ = ratings()
     assert len(rw.KNN(n_neighbors=99).fit(X, y).feature_) == 10

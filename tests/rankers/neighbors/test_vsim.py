@@ -103,7 +103,7 @@ def test_the_added_column_of_new_rows_is_vsim() -> None:
 
 def test_a_pipeline_with_the_added_column_saves_and_loads(tmp_path) -> None:
     X, y = ratings()
-    model = make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_rounds=10)).fit(X, y)
+    model = make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=10)).fit(X, y)
     rw.save(model, tmp_path / "model.rw")
     loaded = rw.load(tmp_path / "model.rw")
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))

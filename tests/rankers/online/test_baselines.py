@@ -24,7 +24,7 @@ def test_widrow_hoff_is_the_delta_rule(convert: Any) -> None:
     w = np.zeros(4)
     for x, grade in zip(X, y, strict=True):
         w -= 0.05 * (w @ x - grade) * x
-    model = WidrowHoff(step=0.05).fit(convert(X), y)
+    model = WidrowHoff(learning_rate=0.05).fit(convert(X), y)
     np.testing.assert_allclose(model.coef_, w, rtol=1e-12)
     wanted = np.clip(np.floor(X @ w + 0.5), 1, 4)
     np.testing.assert_array_equal(model.predict(convert(X)), wanted)
@@ -33,7 +33,7 @@ def test_widrow_hoff_is_the_delta_rule(convert: Any) -> None:
 def test_widrow_hoff_that_diverges_says_so_and_stays_finite() -> None:
     X, y = stream()
     with pytest.warns(ConvergenceWarning, match="diverged"):
-        model = WidrowHoff(step=10.0, n_passes=5).fit(X, y)
+        model = WidrowHoff(learning_rate=10.0, max_iter=5).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.decision_function(X)).all()
     assert set(model.predict(X)) <= {1, 2, 3, 4}
@@ -57,5 +57,5 @@ def test_the_multiclass_perceptron_moves_two_prototypes_on_a_mistake(convert: An
 
 def test_the_multiclass_perceptron_orders_by_grade_first() -> None:
     X, y = stream()
-    model = MulticlassPerceptron(n_passes=5).fit(X, y)
+    model = MulticlassPerceptron(max_iter=5).fit(X, y)
     np.testing.assert_array_equal(np.round(model.decision_function(X)), model.predict(X))

@@ -61,7 +61,7 @@ def prank(w: Any, c: Any, x: Any, y: int) -> bool:
 
 def printed(X: Any, y: Any, model: Any) -> tuple[Any, Any, Any, Any]:
     """Algorithm 2 of the paper with the library's draws: the members' rules and their counts."""
-    k, n = len(np.unique(y)), model.n_members
+    k, n = len(np.unique(y)), model.n_estimators
     W, C = np.zeros((n, X.shape[1])), np.zeros((n, k - 1))
     correct, survived = np.zeros(n, int), np.ones(n, int)
     cuts = cutoffs(model.sampling, model.tau)
@@ -80,7 +80,7 @@ def printed(X: Any, y: Any, model: Any) -> tuple[Any, Any, Any, Any]:
 @pytest.mark.parametrize("kind", ENSEMBLES)
 def test_it_is_the_printed_algorithm(kind: Any, sampling: str, convert: Any, d: int) -> None:
     X, y = stream(d=d)
-    model = kind(n_members=9, tau=0.4, sampling=sampling, random_state=1).fit(convert(X), y)
+    model = kind(n_estimators=9, tau=0.4, sampling=sampling, random_state=1).fit(convert(X), y)
     W, C, correct, survived = printed(X, y, model)
     np.testing.assert_array_equal(model.members_coef_, W)
     np.testing.assert_array_equal(model.members_thresholds_, C)
@@ -95,14 +95,14 @@ VOTERS = [OAPBagging(), OAPVoting(), OAPVoting(count="right")]
 
 def votes_of(model: Any) -> Any:
     if isinstance(model, OAPBagging):
-        return np.ones(model.n_members)
+        return np.ones(model.n_estimators)
     return model.n_survived_ if model.count == "survived" else model.n_correct_
 
 
 @pytest.mark.parametrize("voter", VOTERS, ids=str)
 def test_the_members_mean_grade_is_what_is_expected_weighted_by_their_counts(voter: Any) -> None:
     X, y = stream()
-    model = clone(voter).set_params(n_members=9, random_state=1).fit(X, y)
+    model = clone(voter).set_params(n_estimators=9, random_state=1).fit(X, y)
     scores = X @ model.members_coef_.T
     ranks = 1 + (scores[:, :, None] >= model.members_thresholds_).sum(axis=2)
     votes = votes_of(model)
@@ -115,7 +115,7 @@ def test_the_members_mean_grade_is_what_is_expected_weighted_by_their_counts(vot
 @pytest.mark.parametrize("voter", VOTERS, ids=str)
 def test_equal_mean_grades_are_ordered_by_the_mean_score(voter: Any) -> None:
     X, y = stream(n=400)
-    model = clone(voter).set_params(n_members=5, random_state=0).fit(X, y)
+    model = clone(voter).set_params(n_estimators=5, random_state=0).fit(X, y)
     expected, scores = model.predict_expected(X), model.decision_function(X)
     votes = votes_of(model)
     mean = X @ (votes @ model.members_coef_ / votes.sum())
@@ -128,7 +128,7 @@ def test_a_member_that_sees_everything_is_prank() -> None:
     X, y = stream()
     alone = PRank().fit(X, y)
     for kind in ENSEMBLES:
-        model = kind(n_members=3, tau=1.0).fit(X, y)
+        model = kind(n_estimators=3, tau=1.0).fit(X, y)
         for j in range(3):
             np.testing.assert_array_equal(model.members_coef_[j], alone.coef_)
             np.testing.assert_array_equal(model.members_thresholds_[j], alone.thresholds_)
@@ -138,7 +138,7 @@ def test_a_member_that_sees_everything_is_prank() -> None:
 @pytest.mark.parametrize("kind", ENSEMBLES)
 def test_thresholds_stay_sorted_after_every_row(kind: Any) -> None:
     X, y = stream(n=60)
-    model = kind(n_members=7, random_state=0).start(4, np.unique(y))
+    model = kind(n_estimators=7, random_state=0).start(4, np.unique(y))
     for i in range(len(y)):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
         assert (np.diff(model.thresholds_) >= 0).all()
@@ -150,7 +150,7 @@ def test_thresholds_stay_sorted_after_every_row(kind: Any) -> None:
     [
         None,
         PRank(update="romma"),
-        WidrowHoff(step=0.01),
+        WidrowHoff(learning_rate=0.01),
         BayesianPRank(covariance="low_rank", n_directions=2),
         KernelPRank(),
         KernelPRank(gamma=0.1, budget=12),
@@ -168,7 +168,7 @@ def test_neither_threads_nor_the_cutting_of_the_stream_matter(
     rows, found = convert(X), []
     for threads, size in (("1", 200), ("2", 200), ("3", 1), ("1", 77)):
         monkeypatch.setenv("RANKWRIGHT_THREADS", threads)
-        model = OAPBPM(base=base, n_members=13, random_state=2).start(d, range(3))
+        model = OAPBPM(estimator=base, n_estimators=13, random_state=2).start(d, range(3))
         for at in range(0, 200, size):
             model.partial_fit(rows[at : at + size], y[at : at + size])
         rule = model.coef_ if hasattr(model, "coef_") else model.dual_coef_
@@ -185,7 +185,7 @@ def test_predicting_while_learning_equals_predicting_before_each_row(
     kind: Any, d: int, base: Any
 ) -> None:
     X, y = stream(n=60, d=d)
-    settings = {"base": base, "n_members": 6, "random_state": 4}
+    settings = {"estimator": base, "n_estimators": 6, "random_state": 4}
     make = lambda: clone(kind).set_params(**settings).start(d, np.unique(y))  # noqa: E731
     slow, grades, expected = make(), [], []
     for i in range(len(y)):
@@ -199,7 +199,7 @@ def test_predicting_while_learning_equals_predicting_before_each_row(
 
 def test_another_base_is_shown_just_the_rows_that_its_member_draws() -> None:
     X, y = stream()
-    model = OAPBPM(base=PRank(average=True), n_members=4, tau=0.5, random_state=0).fit(X, y)
+    model = OAPBPM(estimator=PRank(average=True), n_estimators=4, tau=0.5, random_state=0).fit(X, y)
     cuts = cutoffs("bernoulli", 0.5)
     rules = []
     for j in range(4):
@@ -211,14 +211,16 @@ def test_another_base_is_shown_just_the_rows_that_its_member_draws() -> None:
 
 def test_a_share_tau_of_the_rows_is_seen() -> None:
     X, y = stream(n=3000)
-    model = OAPBPM(n_members=50, tau=0.3, random_state=0).fit(X, y)
+    model = OAPBPM(n_estimators=50, tau=0.3, random_state=0).fit(X, y)
     share = (model.n_correct_.sum() + model.n_mistakes_) / (50 * 3000)
     assert abs(share - 0.3) < 0.005
-    poisson = OAPBPM(n_members=50, sampling="poisson", random_state=0).fit(X, y)
+    poisson = OAPBPM(n_estimators=50, sampling="poisson", random_state=0).fit(X, y)
     assert abs((poisson.n_correct_.sum() + poisson.n_mistakes_) / (50 * 3000) - 1.0) < 0.02
 
 
-@pytest.mark.parametrize("bad", [{"tau": 0.0}, {"tau": 1.5}, {"base": "PRank"}, {"n_members": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"tau": 0.0}, {"tau": 1.5}, {"estimator": "PRank"}, {"n_estimators": 0}]
+)
 def test_impossible_parameters_are_refused(bad: Any) -> None:
     with pytest.raises(ParameterError, match=next(iter(bad))):
         OAPBPM(**bad).fit([[1.0], [2.0]], [1, 2])

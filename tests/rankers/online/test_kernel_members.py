@@ -41,7 +41,7 @@ def drawn(model: Any, member: int, n: int) -> Any:
 @pytest.mark.parametrize("kind", ENSEMBLES, ids=str)
 def test_a_member_that_sees_everything_is_the_base(kind: Any, base: Any) -> None:
     X, y = stream()
-    model = clone(kind).set_params(base=base, n_members=3, tau=1.0).fit(X, y)
+    model = clone(kind).set_params(estimator=base, n_estimators=3, tau=1.0).fit(X, y)
     alone = clone(base).fit(X, y)
     np.testing.assert_array_equal(model.support_, alone.support_)
     np.testing.assert_array_equal(model.members_thresholds_, np.tile(alone.thresholds_, (3, 1)))
@@ -53,7 +53,7 @@ def test_a_member_that_sees_everything_is_the_base(kind: Any, base: Any) -> None
 def test_each_member_is_a_kernel_prank_on_the_rows_that_it_draws(sampling: str) -> None:
     X, y = stream()
     base = KernelPRank(gamma=0.5)
-    model = OAPBPM(base=base, n_members=6, sampling=sampling, random_state=1).fit(X, y)
+    model = OAPBPM(estimator=base, n_estimators=6, sampling=sampling, random_state=1).fit(X, y)
     n_mistakes = 0
     for j in range(6):
         shown = np.repeat(np.arange(len(y)), drawn(model, j, len(y)))
@@ -71,7 +71,7 @@ def test_each_member_is_a_kernel_prank_on_the_rows_that_it_draws(sampling: str) 
 def test_the_polynomial_kernel_is_the_explicit_map(kind: Any) -> None:
     X, y = stream()
     settings = {"kernel": "poly", "degree": 2, "gamma": 1.0}
-    make = lambda base: clone(kind).set_params(base=base, n_members=9, random_state=0)  # noqa: E731
+    make = lambda base: clone(kind).set_params(estimator=base, n_estimators=9, random_state=0)  # noqa: E731
     mapped = make(KernelPRank(**settings)).fit(X, y)
     summed = make(KernelPRank(**settings, budget=10**6)).fit(X, y)  # a budget asks for the sum
     assert hasattr(mapped, "coef_")
@@ -86,7 +86,7 @@ def test_the_polynomial_kernel_is_the_explicit_map(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ENSEMBLES, ids=str)
 def test_functions_and_precomputed_kernels_are_the_named_one(kind: Any) -> None:
     X, y = stream()
-    make = lambda base: clone(kind).set_params(base=base, n_members=7, random_state=0)  # noqa: E731
+    make = lambda base: clone(kind).set_params(estimator=base, n_estimators=7, random_state=0)  # noqa: E731
     named = make(KernelPRank(gamma=0.5)).fit(X, y)
     function = make(KernelPRank(kernel=rbf)).fit(X, y)
     given = make(KernelPRank(kernel="precomputed")).fit(rbf(X, X), y)
@@ -101,7 +101,7 @@ def test_functions_and_precomputed_kernels_are_the_named_one(kind: Any) -> None:
 def test_the_budget_bounds_the_common_support(rule: str) -> None:
     X, y = stream(n=600)
     base = KernelPRank(gamma=0.5, budget=20, budget_rule=rule)
-    model = OAPBPM(base=base, n_members=5, random_state=0).start(3, np.unique(y))
+    model = OAPBPM(estimator=base, n_estimators=5, random_state=0).start(3, np.unique(y))
     for i in range(len(y)):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
         assert len(model.support_) <= 20
@@ -115,7 +115,7 @@ def test_the_bayes_point_of_kernel_rules_is_better_than_one_rule() -> None:
     base = KernelPRank(gamma=0.5)
     loss = [
         np.abs(model.fit(X, y).predict(new) - wanted).mean()
-        for model in (base, OAPBPM(base=base, n_members=30, random_state=0))
+        for model in (base, OAPBPM(estimator=base, n_estimators=30, random_state=0))
     ]
     assert loss[1] < loss[0]
 
@@ -123,7 +123,9 @@ def test_the_bayes_point_of_kernel_rules_is_better_than_one_rule() -> None:
 def test_what_is_saved_comes_back_and_goes_on(tmp_path: Path) -> None:
     X, y = stream()
     for kind in ENSEMBLES:
-        model = clone(kind).set_params(base=KernelPRank(gamma=0.5), n_members=5, random_state=0)
+        model = clone(kind).set_params(
+            estimator=KernelPRank(gamma=0.5), n_estimators=5, random_state=0
+        )
         model.fit(X[:100], y[:100])
         rw.save(model, tmp_path / "model.rw")
         back = rw.load(tmp_path / "model.rw")
@@ -138,4 +140,4 @@ def test_what_is_saved_comes_back_and_goes_on(tmp_path: Path) -> None:
 def test_a_precomputed_kernel_must_be_square() -> None:
     X, y = stream()
     with pytest.raises(DataError, match="square"):
-        OAPBPM(base=KernelPRank(kernel="precomputed")).fit(rbf(X, X)[:, :50], y)
+        OAPBPM(estimator=KernelPRank(kernel="precomputed")).fit(rbf(X, X)[:, :50], y)

@@ -166,7 +166,7 @@ def test_projection_beats_forgetting() -> None:
 
 def test_a_row_is_in_the_support_once_after_a_pass() -> None:
     X, y = stream(n=100)
-    model = KernelPRank(gamma=1.0, n_passes=4).fit(X, y)
+    model = KernelPRank(gamma=1.0, max_iter=4).fit(X, y)
     assert len(np.unique(model.support_)) == len(model.support_) <= 100
     assert model.n_mistakes_ > len(model.support_)
 
@@ -174,9 +174,9 @@ def test_a_row_is_in_the_support_once_after_a_pass() -> None:
 def test_ensembles_take_its_weights_where_it_has_them() -> None:
     X, y = stream()
     base = KernelPRank(kernel="poly", degree=2, gamma=1.0)
-    model = OAPBPM(base=base, n_members=8, random_state=0).fit(X, y)
+    model = OAPBPM(estimator=base, n_estimators=8, random_state=0).fit(X, y)
     rows = Polynomial(3, 2).transform(X)
-    wanted = OAPBPM(n_members=8, random_state=0).fit(rows, y)
+    wanted = OAPBPM(n_estimators=8, random_state=0).fit(rows, y)
     np.testing.assert_array_equal(model.members_coef_, wanted.members_coef_)
     np.testing.assert_array_equal(model.predict(X), wanted.predict(rows))
 

@@ -88,7 +88,7 @@ def test_the_average_is_the_mean_of_the_rules_after_each_round() -> None:
 def test_several_passes_show_all_rows_again() -> None:
     X, y = stream()
     twin, _ = printed(np.vstack([X, X]), np.concatenate([y, y]))
-    np.testing.assert_array_equal(PRank(n_passes=2).fit(X, y).coef_, twin.w)
+    np.testing.assert_array_equal(PRank(max_iter=2).fit(X, y).coef_, twin.w)
 
 
 def test_shuffling_shows_the_rows_in_the_order_that_the_seed_says() -> None:
@@ -131,13 +131,13 @@ def test_the_rank_loss_on_separable_rows_keeps_the_bound_of_the_paper(seed: int)
 @pytest.mark.parametrize("seed", range(6))
 def test_romma_makes_at_most_the_mistakes_that_its_derivation_allows(seed: int) -> None:
     X, y, longest, margin = separable(seed)
-    model = PRank(update="romma", n_passes=30).fit(X, y)
+    model = PRank(update="romma", max_iter=30).fit(X, y)
     assert model.n_mistakes_ <= (longest**2 + 1) / margin**2
 
 
 def test_romma_keeps_every_separating_rule_in_its_half_space_and_grows_with_each_mistake() -> None:
     X, y, longest, _ = separable(1)
-    perfect = PRank(update="romma", n_passes=2000).fit(X, y)
+    perfect = PRank(update="romma", max_iter=2000).fit(X, y)
     gaps = (X @ perfect.coef_)[:, None] - perfect.thresholds_
     sides = np.where(y[:, None] > np.arange(1, 4), 1, -1)
     least = (gaps * sides).min()
@@ -241,7 +241,7 @@ def test_parameters_that_change_in_the_middle_are_refused() -> None:
 
 def test_grades_keep_their_own_values() -> None:
     X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
-    model = PRank(n_passes=50).fit(X, [-1.5, 0.25, 10.0])
+    model = PRank(max_iter=50).fit(X, [-1.5, 0.25, 10.0])
     assert model.predict(X).tolist() == [-1.5, 0.25, 10.0]
     np.testing.assert_array_equal(model.predict_expected(X), model.predict(X))
 

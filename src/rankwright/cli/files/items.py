@@ -31,7 +31,7 @@ TABLES = ("csv", "tsv", "jsonl", "parquet")
 # The names that columns of grades, queries and ids usually have; case, blanks, _ and - are ignored.
 USUAL = {
     "y": (
-        "grade", "label", "y", "relevance", "rel", "rating", "target", "judgement", "judgment",
+        "grade", "label", "y", "relevance", "rel", "rating", "target", "judgment", "judgment",
     ),
     "qid": ("qid", "query", "queryid", "session", "sessionid", "searchid"),
     "docid": (
@@ -53,7 +53,7 @@ class TableOptions:
         line tell.
     y
         Column of the grade, by name or place from 0 (by default a usual name: grade, label, y,
-        relevance, rel, rating, target, judgement).
+        relevance, rel, rating, target, judgment).
     qid
         Column of the query (qid, query, query id, session, search id).
     docid

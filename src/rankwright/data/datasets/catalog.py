@@ -99,7 +99,7 @@ def _ratings() -> dict[str, Dataset]:
     }
 
 
-def _judgements() -> dict[str, Dataset]:
+def _judgments() -> dict[str, Dataset]:
     return {
         "cystic-fibrosis": Dataset(
             "4,819 query-document pairs of 100 queries, each scored 0, 1, 2 by four judges",
@@ -185,7 +185,7 @@ def _letor() -> dict[str, Dataset]:
             partial(loaders.load_grouped, n_features=300),
             ("rank.train", "rank.train.query", "rank.test", "rank.test.query"),
             "https://github.com/microsoft/LightGBM/tree/master/examples/lambdarank",
-            "MIT licence",
+            "MIT license",
         ),
     }
 
@@ -215,8 +215,8 @@ def _ordinal() -> dict[str, Dataset]:
     weka = partial(weka, address="https://www.cs.waikato.ac.nz/ml/weka/datasets.html")
     weka = partial(weka, terms="donated by Arie Ben-David, distributed with WEKA")
     for name, about in {
-        "ERA": "1,000 judgements of applicants, 4 features, ranks 1 to 9",
-        "ESL": "488 judgements of applicants, 4 features, ranks 1 to 9",
+        "ERA": "1,000 judgments of applicants, 4 features, ranks 1 to 9",
+        "ESL": "488 judgments of applicants, 4 features, ranks 1 to 9",
         "LEV": "1,000 evaluations of lecturers, 4 features, ranks 0 to 4",
         "SWD": "1,000 assessments of risk, 10 features, ranks 2 to 5",
     }.items():
@@ -236,4 +236,4 @@ def _ordinal() -> dict[str, Dataset]:
     return found
 
 
-DATASETS: dict[str, Dataset] = {**_ratings(), **_judgements(), **_letor(), **_ordinal()}
+DATASETS: dict[str, Dataset] = {**_ratings(), **_judgments(), **_letor(), **_ordinal()}

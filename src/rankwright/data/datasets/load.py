@@ -37,7 +37,7 @@ def load_dataset(name: str, **options: Any) -> Any:
 
     Returns
     -------
-    data : Ratings, Judgements, Items, Partition or Track
+    data : Ratings, Judgments, Items, Partition or Track
         A :class:`Partition` has ``train``, ``vali`` (perhaps None) and ``test``; a :class:`Track`
         has ``runs`` (by name) and ``qrels``.
 

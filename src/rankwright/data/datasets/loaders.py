@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rankwright.data.datasets.folder import Shelf
-from rankwright.data.io.judges import Judgements, read_judges
+from rankwright.data.io.judges import Judgments, read_judges
 from rankwright.data.io.letor import read_letor
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import read_table
@@ -30,7 +30,7 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Runs of several engines over the same queries, by name, and the judgements."""
+    """Runs of several engines over the same queries, by name, and the judgments."""
 
     runs: Mapping[str, Run]
     qrels: Qrels
@@ -51,7 +51,7 @@ def load_netflix(shelf: Shelf) -> Partition:
     return Partition(train, None, test)
 
 
-def load_judges(shelf: Shelf) -> Judgements:
+def load_judges(shelf: Shelf) -> Judgments:
     return read_judges(shelf("cfquery"))
 
 
@@ -76,7 +76,7 @@ def load_letor_folds(
 def load_ohsumed(
     shelf: Shelf, *, fold: int | None = None, version: str = "QueryLevelNorm"
 ) -> Items | Partition:
-    """The normalised folds, or one of the two files of raw features."""
+    """The normalized folds, or one of the two files of raw features."""
     if version == "QueryLevelNorm":
         return load_letor_folds(shelf, 45, "QueryLevelNorm/", fold=fold)
     if version not in ("min", "null"):

@@ -1,4 +1,4 @@
-from .judges import Judgements as Judgements
+from .judges import Judgments as Judgments
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
 from .letor_write import write_letor as write_letor

@@ -23,7 +23,7 @@ _FIX = "restore the line from the source"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Judgements:
+class Judgments:
     """Query-document pairs with a score by each of several judges.
 
     Attributes
@@ -39,9 +39,9 @@ class Judgements:
 
     Examples
     --------
-    >>> judged = Judgements([1], [7, 9], [0, 0], [0, 1], [[0, 1, 2], [2, 2, 1]])
+    >>> judged = Judgments([1], [7, 9], [0, 0], [0, 1], [[0, 1, 2], [2, 2, 1]])
     >>> judged
-    Judgements(2 pairs, 3 judges, 1 queries)
+    Judgments(2 pairs, 3 judges, 1 queries)
     >>> X, y = judged.against(2)  # predict the last judge from the others
     >>> X.tolist(), y.tolist()
     ([[0.0, 1.0], [2.0, 2.0]], [2, 1])
@@ -97,10 +97,10 @@ class Judgements:
 
     def __repr__(self) -> str:
         n_queries = len(self.queries)
-        return f"Judgements({len(self):,} pairs, {self.n_judges} judges, {n_queries:,} queries)"
+        return f"Judgments({len(self):,} pairs, {self.n_judges} judges, {n_queries:,} queries)"
 
 
-def read_judges(path: str | os.PathLike[str]) -> Judgements:
+def read_judges(path: str | os.PathLike[str]) -> Judgments:
     """Read the query file of the cystic fibrosis collection (``cfquery``), gzipped or not.
 
     Each query is a record of four fields: ``QN`` its number, ``QU`` its words, ``NR`` the number
@@ -139,13 +139,13 @@ class _Reader:
         self.records: list[_Record] = []
         self.tag = ""
 
-    def read(self) -> Judgements:
+    def read(self) -> Judgments:
         for number, line in enumerate(self.text.decode().split("\n"), start=1):
             body = line.rstrip(" \t\x1a")
             if body:
                 self._line(number, body)
         self._close()
-        return self._judgements()
+        return self._judgments()
 
     def _line(self, number: int, line: str) -> None:
         tag, rest = (line[:2], line[2:]) if line[0] != " " else (self.tag, line)
@@ -200,7 +200,7 @@ class _Reader:
             )
             self._refuse(record.line, 1, reason, _FIX)
 
-    def _judgements(self) -> Judgements:
+    def _judgments(self) -> Judgments:
         if not self.records:
             self._refuse(1, 1, "no query in the file", "give the file cfquery")
         rows = [(i, *pair) for i, record in enumerate(self.records) for pair in record.pairs]
@@ -213,7 +213,7 @@ class _Reader:
                 self._refuse(line, 1, f"document {doc} stands twice in its query", _FIX)
             seen.add((i, doc))
         doc_number, docs = encode(np.array([row[1] for row in rows], dtype=np.int64), "document")
-        return Judgements(
+        return Judgments(
             np.array([record.number for record in self.records]),
             docs,
             np.array([row[0] for row in rows], dtype=np.int64),

@@ -141,10 +141,10 @@ def read_table(
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "wine.csv"
-    >>> _ = path.write_text("colour,alcohol,quality\\nred,9.4,5\\nwhite,,7\\n")
-    >>> items = read_table(path, y="quality", one_hot=["colour"])
+    >>> _ = path.write_text("color,alcohol,quality\\nred,9.4,5\\nwhite,,7\\n")
+    >>> items = read_table(path, y="quality", one_hot=["color"])
     >>> items.feature_names, items.X.tolist(), items.y.tolist()
-    (('colour=red', 'colour=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
+    (('color=red', 'color=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
     wanted = _Wanted(y, qid, docid, features, one_hot, drop)
     with open(path, "rb") as file:

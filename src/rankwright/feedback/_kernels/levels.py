@@ -2,7 +2,7 @@
 
 Everywhere here a pair (lower i, upper j) weighs ``w_i w_j query_weight gap exp(s_i - s_j)``: the
 exponential pair loss of scores s. Rows are *members* of *levels* (one grade of one query); levels
-of a query are neighbours, grades ascending. A member rises with its score where it is the lower of
+of a query are neighbors, grades ascending. A member rises with its score where it is the lower of
 a pair (``rising = w exp(s - high)``) and falls with it where it is the upper (``falling =
 w exp(low - s)``); high and low are reference scores of its level, so that nothing overflows however
 far apart the scores are. Between levels only logarithms are compared.

@@ -30,7 +30,7 @@ class AdaBoostRanker(Ranker):
 
     Parameters
     ----------
-    n_rounds : int >= 1, default 100
+    n_estimators : int >= 1, default 100
     rel : float or None
         Rows of this grade or a higher one are relevant; None: those above the lowest grade.
     default : "learned", 0 or 1, default "learned"
@@ -43,7 +43,7 @@ class AdaBoostRanker(Ranker):
 
     Attributes
     ----------
-    feature_, threshold_, default_, alpha_ : (n_rounds,) arrays
+    feature_, threshold_, default_, alpha_ : (n_estimators,) arrays
         A round adds ``alpha`` to the score of the rows above the threshold.
     intercept_ : float
         A row is relevant, says AdaBoost, if its score is above minus this. It has no say in the
@@ -58,12 +58,12 @@ class AdaBoostRanker(Ranker):
     Examples
     --------
     >>> X = [[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, float("nan")]]
-    >>> AdaBoostRanker(n_rounds=3).fit(X, [0, 0, 1, 1]).rank(X)
+    >>> AdaBoostRanker(n_estimators=3).fit(X, [0, 0, 1, 1]).rank(X)
     array([3, 4, 1, 2])
     """
 
     _rules: ClassVar = {
-        "n_rounds": schema.at_least(1),
+        "n_estimators": schema.at_least(1),
         "rel": schema.either(schema.nothing(), schema.number()),
         "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
@@ -71,10 +71,10 @@ class AdaBoostRanker(Ranker):
         "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
     }
     _learned: ClassVar = {
-        "feature_": integers("n_rounds", low=0, high="n_features"),
-        "threshold_": floats("n_rounds", finite=False),
-        "default_": integers("n_rounds", low=0, high=1),
-        "alpha_": floats("n_rounds"),
+        "feature_": integers("n_estimators", low=0, high="n_features"),
+        "threshold_": floats("n_estimators", finite=False),
+        "default_": integers("n_estimators", low=0, high=1),
+        "alpha_": floats("n_estimators"),
         "intercept_": real(),
     }
     _takes: ClassVar = (Grades,)
@@ -83,14 +83,14 @@ class AdaBoostRanker(Ranker):
     def __init__(
         self,
         *,
-        n_rounds: int = 100,
+        n_estimators: int = 100,
         rel: float | None = None,
         default: Any = "learned",
         max_bins: int | None = 255,
         absent: str = "zero",
         smoothing: float | None = None,
     ) -> None:
-        self.n_rounds = n_rounds
+        self.n_estimators = n_estimators
         self.rel = rel
         self.default = default
         self.max_bins = max_bins
@@ -122,7 +122,7 @@ class AdaBoostRanker(Ranker):
         smoothing: float,
         found: list[tuple[int, float, int, float]],
     ) -> None:
-        for _ in range(self.n_rounds):
+        for _ in range(self.n_estimators):
             none = np.zeros(0, np.int64)
             scan.scan(rows, (none, none, none))
             edge, feature, cut, default = _best_edge(scan, rows, DEFAULTS[self.default])

@@ -84,7 +84,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    patience : int >= 1, default 20
+    n_iter_no_change : int >= 1, default 20
         Stop when this many rounds in a row were no better than the best one.
     measure : str, default "NDCG@10"
     fraction : float, default 0.2
@@ -99,14 +99,14 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(400, 3)), np.repeat(np.arange(40), 10)
     >>> y = (X[:, 0] + rng.normal(size=400) > 1).astype(int)
-    >>> model = RankBoost(n_rounds=200, early_stopping=EarlyStopping(patience=10))
+    >>> model = RankBoost(n_estimators=200, early_stopping=EarlyStopping(n_iter_no_change=10))
     >>> model = model.fit(X, y, qid=qid)
     >>> len(model.alpha_) < len(model.validation_) < 200
     True
     """
 
     _rules: ClassVar = {
-        "patience": schema.at_least(1),
+        "n_iter_no_change": schema.at_least(1),
         "measure": schema.Rule("the name of a measure", _is_measure),
         "fraction": schema.between(0.01, 0.9),
         "queries": schema.Rule(
@@ -119,13 +119,13 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        patience: int = 20,
+        n_iter_no_change: int = 20,
         measure: str = "NDCG@10",
         fraction: float = 0.2,
         queries: Any = None,
         random_state: Any = 0,
     ) -> None:
-        self.patience = patience
+        self.n_iter_no_change = n_iter_no_change
         self.measure = measure
         self.fraction = fraction
         self.queries = queries
@@ -180,7 +180,7 @@ class HeldOut:
         self, X: Any, y: FloatArray, qid: Any, measure: Measure, stopping: EarlyStopping
     ) -> None:
         self._X, self._y, self._qid = X, y, qid
-        self._measure, self._patience = measure, stopping.patience
+        self._measure, self._patience = measure, stopping.n_iter_no_change
         self._scores = np.zeros(len(y))
         self.history: list[float] = []
         self.best_round = 0

@@ -86,7 +86,7 @@ def vc_dimension(n_features: int) -> int:
 
 
 def generalization_bound(
-    train_error: float, n_lower: int, n_upper: int, n_rounds: int, delta: float, d: int
+    train_error: float, n_lower: int, n_upper: int, n_estimators: int, delta: float, d: int
 ) -> float:
     """Theorem 3: with probability 1 - delta the true ranking error is at most this.
 
@@ -97,7 +97,7 @@ def generalization_bound(
     >>> round(generalization_bound(0.1, 10**7, 10**7, 10, 0.05, 9), 3)
     0.237
     """
-    capacity = 2 * (d + 1) * (n_rounds + 1) * np.log2(np.e * (n_rounds + 1))
+    capacity = 2 * (d + 1) * (n_estimators + 1) * np.log2(np.e * (n_estimators + 1))
     bound = train_error
     for size in (n_lower, n_upper):
         if size < 1:
@@ -110,13 +110,13 @@ def generalization_bound(
 
 
 LEARNED = {
-    "alpha_": floats("n_rounds"),
-    "z_": floats("n_rounds", low=0.0),
-    "feature_": integers("n_rounds", low=0, high="n_features", optional=True),
-    "threshold_": floats("n_rounds", finite=False, optional=True),
-    "default_": integers("n_rounds", low=0, high=1, optional=True),
-    "scale_": floats("n_rounds", optional=True),
-    "root_": integers("n_rounds", low=0, optional=True),
+    "alpha_": floats("n_estimators"),
+    "z_": floats("n_estimators", low=0.0),
+    "feature_": integers("n_estimators", low=0, high="n_features", optional=True),
+    "threshold_": floats("n_estimators", finite=False, optional=True),
+    "default_": integers("n_estimators", low=0, high=1, optional=True),
+    "scale_": floats("n_estimators", optional=True),
+    "root_": integers("n_estimators", low=0, optional=True),
     "node_feature_": integers("n_nodes", low=-1, high="n_features", optional=True),
     "node_threshold_": floats("n_nodes", finite=False, optional=True),
     "node_default_": integers("n_nodes", low=0, high=1, optional=True),

@@ -26,7 +26,7 @@ HALVINGS = 30
 
 
 class FRank(Ranker):
-    r"""A generalised additive model of threshold rankings under the fidelity loss.
+    r"""A generalized additive model of threshold rankings under the fidelity loss.
 
     A pair (i above j) is in the right order with probability
     :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})` and costs :math:`1 - \sqrt{P_{ij}}`: nothing when it
@@ -44,7 +44,7 @@ class FRank(Ranker):
 
     Parameters
     ----------
-    n_rounds : int, default 100
+    n_estimators : int, default 100
     cumulative : "signed", True or False, default False
         What a feature may add; as in :class:`RankBoost`. The published form has no constraint.
     max_bins : int from 2 to 255, or None, default 255
@@ -58,8 +58,8 @@ class FRank(Ranker):
 
     Attributes
     ----------
-    feature_, threshold_, default_, alpha_ : (n_rounds,) arrays, the weak rankings
-    losses_ : (n_rounds + 1,) array, the mean loss before the first round and after each
+    feature_, threshold_, default_, alpha_ : (n_estimators,) arrays, the weak rankings
+    losses_ : (n_estimators + 1,) array, the mean loss before the first round and after each
 
     References
     ----------
@@ -69,7 +69,7 @@ class FRank(Ranker):
     Examples
     --------
     >>> X = [[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, float("nan")]]
-    >>> model = FRank(n_rounds=5).fit(X, [0, 1, 1, 2])
+    >>> model = FRank(n_estimators=5).fit(X, [0, 1, 1, 2])
     >>> model.rank(X)
     array([4, 2, 3, 1])
     >>> bool((np.diff(model.losses_) < 0).all())
@@ -77,17 +77,17 @@ class FRank(Ranker):
     """
 
     _rules: ClassVar = {
-        "n_rounds": schema.at_least(1),
+        "n_estimators": schema.at_least(1),
         "cumulative": schema.one_of("signed", True, False),
         "max_bins": MAX_BINS,
         "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
         "normalize": schema.either(schema.nothing(), schema.one_of("query")),
     }
     _learned: ClassVar = {
-        "feature_": integers("n_rounds", low=0, high="n_features"),
-        "threshold_": floats("n_rounds", finite=False),
-        "default_": integers("n_rounds", low=0, high=1),
-        "alpha_": floats("n_rounds"),
+        "feature_": integers("n_estimators", low=0, high="n_features"),
+        "threshold_": floats("n_estimators", finite=False),
+        "default_": integers("n_estimators", low=0, high=1),
+        "alpha_": floats("n_estimators"),
         "losses_": floats("n_losses", low=0.0, high=1.0),
     }
     _takes: ClassVar = (Grades, Pairs)
@@ -97,13 +97,13 @@ class FRank(Ranker):
     def __init__(
         self,
         *,
-        n_rounds: int = 100,
+        n_estimators: int = 100,
         cumulative: Any = False,
         max_bins: int | None = 255,
         smoothing: float | None = None,
         normalize: str | None = None,
     ) -> None:
-        self.n_rounds = n_rounds
+        self.n_estimators = n_estimators
         self.cumulative = cumulative
         self.max_bins = max_bins
         self.smoothing = smoothing
@@ -119,7 +119,7 @@ class FRank(Ranker):
                 exact = self.max_bins is None or columns.is_sparse
                 scan: Scan = SortedScan(columns, team) if exact else BinnedScan(columns, team)
                 directions = Directions(self.cumulative, "learned", X.shape[1])
-                for _ in range(self.n_rounds):
+                for _ in range(self.n_estimators):
                     weak = self._round(scan, directions, loss)
                     if weak is None:
                         break

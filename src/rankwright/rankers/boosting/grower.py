@@ -25,15 +25,15 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
     A tree is grown leaf by leaf on the potentials :math:`\pi` (how much the pairs want a row up)
     and the masses :math:`\mu` (how much weight its pairs have): the split is taken that adds most
     to :math:`\sum \pi^2 / (\mu + \lambda)` over the leaves, and a leaf has the value
-    :math:`\pi / (\mu + \lambda)`. The weight of the tree is the one that minimises Z (method 1),
+    :math:`\pi / (\mu + \lambda)`. The weight of the tree is the one that minimizes Z (method 1),
     times the learning rate; Z is convex, so any part of that weight still lowers it.
 
     Parameters
     ----------
-    max_leaves : int >= 2, default 8
-    min_items : int >= 1, default 20
+    max_leaf_nodes : int >= 2, default 8
+    min_samples_leaf : int >= 1, default 20
         The least number of rows in a leaf.
-    l2 : float >= 0, default 1.0
+    l2_regularization : float >= 0, default 1.0
         :math:`\lambda`, counted in rows of average mass.
     learning_rate : float, 0 < rate <= 1, default 0.1
 
@@ -44,29 +44,29 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2))
     >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)         # no single feature says anything
-    >>> model = RankBoost(weak=TreeRanking(max_leaves=4), n_rounds=30).fit(X, y)
+    >>> model = RankBoost(estimator=TreeRanking(max_leaf_nodes=4), n_estimators=30).fit(X, y)
     >>> model.score(X, y) > 0.95
     True
     """
 
     _rules: ClassVar = {
-        "max_leaves": schema.at_least(2),
-        "min_items": schema.at_least(1),
-        "l2": schema.number(0.0),
+        "max_leaf_nodes": schema.at_least(2),
+        "min_samples_leaf": schema.at_least(1),
+        "l2_regularization": schema.number(0.0),
         "learning_rate": schema.between(1e-6, 1.0),
     }
 
     def __init__(
         self,
         *,
-        max_leaves: int = 8,
-        min_items: int = 20,
-        l2: float = 1.0,
+        max_leaf_nodes: int = 8,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 1.0,
         learning_rate: float = 0.1,
     ) -> None:
-        self.max_leaves = max_leaves
-        self.min_items = min_items
-        self.l2 = l2
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
         self.learning_rate = learning_rate
 
     def check(self) -> None:
@@ -198,14 +198,14 @@ class TreeLearner(WeakLearner):
 
     def _grow(self, pairs: PairDistribution) -> tuple[Tree, list[_Leaf]]:
         self._rows[:] = np.arange(len(self._rows))
-        ridge = self._ranking.l2 * float(pairs.mass.sum() / pairs.count.sum())
+        ridge = self._ranking.l2_regularization * float(pairs.mass.sum() / pairs.count.sum())
         ridge = max(ridge, 1e-12 * pairs.total)
         tree = Tree()
         root = _Leaf(tree.add_leaf(0.0), 0, len(self._rows), self._take_room())
         self._sum(root, pairs)
         self._find_split(root, ridge)
         leaves = [root]
-        while len(leaves) < self._ranking.max_leaves:
+        while len(leaves) < self._ranking.max_leaf_nodes:
             best = leaves[_first_best([leaf.gain for leaf in leaves])]
             if best.gain <= 1e-12 * pairs.total:
                 break
@@ -258,7 +258,7 @@ class TreeLearner(WeakLearner):
         from rankwright.rankers.boosting._kernels import tree as _kernels
 
         _kernels.best_splits(
-            leaf.sums, self._bins.n_cuts, self._defaults, ridge, self._ranking.min_items, 0,
+            leaf.sums, self._bins.n_cuts, self._defaults, ridge, self._ranking.min_samples_leaf, 0,
             len(self._best[0]), *self._best,
         )  # fmt: skip
         gains, cuts, sides = self._best

@@ -1,7 +1,7 @@
 """The distribution over pairs that boosting keeps, without keeping the pairs.
 
 After any number of rounds a pair weighs ``D(lower, upper) exp(H(lower) - H(upper))``, so the scores
-H say everything. For graded rows that product factorises over the levels of a query: potentials
+H say everything. For graded rows that product factorizes over the levels of a query: potentials
 cost O(rows + levels). Only lists of pairs cost O(pairs).
 """
 

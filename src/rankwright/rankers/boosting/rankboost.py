@@ -48,7 +48,7 @@ class RankBoost(Ranker):
 
     Parameters
     ----------
-    n_rounds : int >= 1, default 100
+    n_estimators : int >= 1, default 100
     criterion : "r", "z" or "newton", default "r"
         How a weak ranking is judged and weighted. ``r``: the paper's third method (WeakLearn.3),
         fast. ``z``: the second (WeakLearn.2), exact, for 0/1 rankings. ``newton``: the first,
@@ -61,7 +61,7 @@ class RankBoost(Ranker):
     max_bins : int from 2 to 255, or None, default 255
         At most this many groups of values are told apart in each feature; with None, and wherever
         a feature has fewer values, every threshold is tried.
-    weak : "threshold", "value" or a TreeRanking, default "threshold"
+    estimator : "threshold", "value" or a TreeRanking, default "threshold"
         ``threshold``: [feature > threshold]. ``value``: the feature itself, scaled to 0 .. 1 on
         the training rows (criterion ``r`` or ``newton``). A tree is always weighted by method 1;
         ``criterion`` and ``cumulative`` say nothing about trees.
@@ -84,12 +84,12 @@ class RankBoost(Ranker):
 
     Attributes
     ----------
-    feature_, threshold_, default_, alpha_ : (n_rounds,) arrays
+    feature_, threshold_, default_, alpha_ : (n_estimators,) arrays
         The weak rankings and their weights; a threshold of -inf says "has the feature". (Trees:
         only ``alpha_``; their nodes are in ``node_*_``, ``root_`` is the first of each tree.)
-    scale_ : (n_rounds,) array or None
-        With ``weak="value"``, h(x) = (x - threshold) * scale.
-    z_ : (n_rounds,) array
+    scale_ : (n_estimators,) array or None
+        With ``estimator="value"``, h(x) = (x - threshold) * scale.
+    z_ : (n_estimators,) array
         By which factor each round lowered the bound on the ranking loss.
     training_bound_ : float
         The product of ``z_``, which ``train_rloss_`` cannot exceed, even with ties counted 1.
@@ -108,7 +108,7 @@ class RankBoost(Ranker):
     Examples
     --------
     >>> X = [[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, float("nan")]]
-    >>> model = RankBoost(n_rounds=3).fit(X, [0, 1, 1, 2])
+    >>> model = RankBoost(n_estimators=3).fit(X, [0, 1, 1, 2])
     >>> model.rank(X)
     array([4, 2, 3, 1])
     >>> print(model.explain(X[3], X[0]))
@@ -118,12 +118,12 @@ class RankBoost(Ranker):
     """
 
     _rules: ClassVar = {
-        "n_rounds": schema.at_least(1),
+        "n_estimators": schema.at_least(1),
         "criterion": schema.one_of("r", "z", "newton"),
         "cumulative": schema.one_of("signed", True, False),
         "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
-        "weak": schema.either(
+        "estimator": schema.either(
             schema.one_of("threshold", "value"), schema.an_instance("a TreeRanking", TreeRanking)
         ),
         "absent": schema.one_of("zero", "abstain"),
@@ -155,12 +155,12 @@ class RankBoost(Ranker):
     def __init__(
         self,
         *,
-        n_rounds: int = 100,
+        n_estimators: int = 100,
         criterion: str = "r",
         cumulative: Any = "signed",
         default: Any = "learned",
         max_bins: int | None = 255,
-        weak: Any = "threshold",
+        estimator: Any = "threshold",
         absent: str = "zero",
         smoothing: float | None = None,
         weighting: str | None = None,
@@ -168,12 +168,12 @@ class RankBoost(Ranker):
         callbacks: Any = None,
         progress: bool | None = None,
     ) -> None:
-        self.n_rounds = n_rounds
+        self.n_estimators = n_estimators
         self.criterion = criterion
         self.cumulative = cumulative
         self.default = default
         self.max_bins = max_bins
-        self.weak = weak
+        self.estimator = estimator
         self.absent = absent
         self.smoothing = smoothing
         self.weighting = weighting
@@ -206,19 +206,19 @@ class RankBoost(Ranker):
 
     def _check_together(self) -> None:
         """Refuse parameters that contradict each other."""
-        if isinstance(self.weak, TreeRanking):
-            self.weak.check()
+        if isinstance(self.estimator, TreeRanking):
+            self.estimator.check()
             if self.max_bins is None:
                 raise ParameterError(
-                    "RankBoost(weak=TreeRanking(), max_bins=None): trees are grown on bins. "
+                    "RankBoost(estimator=TreeRanking(), max_bins=None): trees are grown on bins. "
                     "Give max_bins, an integer from 2 to 255."
                 )
-        elif self.weak == "value" and self.criterion == "z":
+        elif self.estimator == "value" and self.criterion == "z":
             raise ParameterError(
-                'RankBoost(weak="value", criterion="z"): z is for 0/1 rankings. '
+                'RankBoost(estimator="value", criterion="z"): z is for 0/1 rankings. '
                 'Use criterion="newton", which is exact for real-valued ones.'
             )
-        if self.weighting and not isinstance(self.weak, TreeRanking) and self.criterion != "r":
+        if self.weighting and not isinstance(self.estimator, TreeRanking) and self.criterion != "r":
             raise ParameterError(
                 f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): these weights change '
                 'with the order, so Z has no closed form. Use criterion="r", or trees.'
@@ -264,8 +264,8 @@ class RankBoost(Ranker):
         scorer = self._scorer()
         if not isinstance(scorer, Additive):
             raise ParameterError(
-                f"RankBoost(weak={self.weak!r}).contribution: only sums of thresholds are a sum "
-                "of curves."
+                f"RankBoost(estimator={self.estimator!r}).contribution: only a sum of "
+                "thresholds is a sum of curves."
             )
         return Curve(*scorer.curve(int(feature)))
 

@@ -74,7 +74,7 @@ STRETCH = 100_000_000  # values looked at (about 0.1 s) before somebody may inte
 def is_compact(model: Any, X: Any, pairs: PairDistribution) -> bool:
     """Whether training may go this way: thresholds, the criterion r, graded rows, few values."""
     if (
-        model.weak != "threshold"
+        model.estimator != "threshold"
         or model.criterion != "r"
         or model.weighting is not None
         or model.early_stopping is not None
@@ -98,14 +98,14 @@ def boost_compactly(
     entries, levels = Entries.read(columns), pairs.levels
     signed, upward = model.cumulative == "signed", model.cumulative is True
     direction = np.full(columns.n_features, int(upward), np.int8)
-    chosen, weight = np.zeros((model.n_rounds, 3), np.int64), np.zeros(model.n_rounds)
+    chosen, weight = np.zeros((model.n_estimators, 3), np.int64), np.zeros(model.n_estimators)
     state = np.array([pairs.total, pairs.unit + np.log(pairs.total), 0.0])
     stretch = 1 + STRETCH // (1 + len(entries.bin))
     rounds: list[WeakRanking] = []
     logs = [np.array([state[1]])]
-    with progress_bar(type(model).__name__, model.n_rounds, model.progress) as show:
-        while len(rounds) < model.n_rounds:
-            n = min(stretch, model.n_rounds - len(rounds))
+    with progress_bar(type(model).__name__, model.n_estimators, model.progress) as show:
+        while len(rounds) < model.n_estimators:
+            n = min(stretch, model.n_estimators - len(rounds))
             found, alpha, log_weight = np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n)
             done = _kernels.boost(
                 entries.ptr, entries.bin, entries.bin_ptr, entries.abstains, pairs.scores,
@@ -154,7 +154,7 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
     if model.early_stopping is not None:
         feedback, held_out = model.early_stopping.hold_out(X, feedback, type(model).__name__)
     with team_for(X) as team:
-        grows = isinstance(model.weak, TreeRanking)
+        grows = isinstance(model.estimator, TreeRanking)
         pairs = PairDistribution(
             feedback, X.shape[0], team, want_mass=True, weighting=model.weighting
         )
@@ -172,7 +172,7 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
     abstain = model.absent == "abstain"
     kept = held_out.best_round if held_out else len(rounds)
     ensemble = Ensemble.from_rounds(
-        X.shape[1], abstain, rounds[:kept], grows, model.weak == "value"
+        X.shape[1], abstain, rounds[:kept], grows, model.estimator == "value"
     )
     if kept < len(rounds):
         wrong, tied = pairs.disorder(ensemble.scorer(kept).decision_function(X)[pairs.rows])
@@ -196,11 +196,11 @@ def _smoothing(model: Any, pairs: PairDistribution) -> float:
 def _learner(model: Any, X: Any, pairs: PairDistribution, team: Team) -> WeakLearner:
     columns = _columns(model, X, pairs)
     options = {"default": model.default, "smoothing": _smoothing(model, pairs)}
-    if isinstance(model.weak, TreeRanking):
+    if isinstance(model.estimator, TreeRanking):
         search = model.weighting is None
-        return TreeLearner(columns, team, model.weak, line_search=search, **options)
+        return TreeLearner(columns, team, model.estimator, line_search=search, **options)
     options |= {"criterion": model.criterion, "cumulative": model.cumulative}
-    if model.weak == "value":
+    if model.estimator == "value":
         return ValueLearner(columns, team, **options)
     return ThresholdLearner(columns, pairs, team, **options)
 
@@ -214,8 +214,8 @@ def _loop(
 ) -> tuple[list[Any], list[float]]:
     rounds: list[Any] = []
     z: list[float] = []
-    with progress_bar(type(model).__name__, model.n_rounds, model.progress) as show:
-        for number in range(1, model.n_rounds + 1):
+    with progress_bar(type(model).__name__, model.n_estimators, model.progress) as show:
+        for number in range(1, model.n_estimators + 1):
             before = pairs.log_weight
             weak = learner.learn(pairs)
             if weak is None:

@@ -119,7 +119,7 @@ def _enclosed(
 class ValueScan(Scan):
     """The gain of every feature taken as it is; rows that lack it get the default, 0 or 1.
 
-    With ``newton`` the gain is 1 - Z at the weight that minimises Z (method 1 for each feature),
+    With ``newton`` the gain is 1 - Z at the weight that minimizes Z (method 1 for each feature),
     else it is r (method 3). A feature has one cut, number 0.
     """
 

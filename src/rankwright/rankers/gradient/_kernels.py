@@ -16,7 +16,7 @@ from rankwright.feedback._kernels.levels import tree_add, tree_sum
 
 @njit(cache=True, nogil=True)
 def sort_queries(ptr, first, last, scores, order):
-    """Sort the rows of queries first .. last - 1 by score, highest first; centre their scores.
+    """Sort the rows of queries first .. last - 1 by score, highest first; center their scores.
 
     ptr     (n_queries + 1,) int64, where each query starts
     scores  (n,) float64     changed in place: the middle score of each query becomes 0
@@ -46,7 +46,7 @@ def squared_hinge_sums(
 ):
     """Value, gradient and curvature of the squared hinge over all pairs of some queries.
 
-    scores     (n,) float64, centred by query
+    scores     (n,) float64, centered by query
     order      (n,) int64, rows by descending score inside each query
     ptr        (n_queries + 1,) int64
     level      (n,) int64, 1 .. the number of levels of the query

@@ -1,4 +1,4 @@
-"""Minimise 1/2 |w|^2 + C * (weighted mean pair loss of the scores X w) by truncated Newton steps.
+"""Minimize 1/2 |w|^2 + C * (weighted mean pair loss of the scores X w) by truncated Newton steps.
 
 The objective is 1-strongly convex, so |gradient|^2 / 2 bounds its distance from the optimum: every
 answer comes with a proven gap. The plain hinge is smoothed over a width u,
@@ -27,7 +27,7 @@ POLISH = 10  # Newton steps after convergence, at most
 
 @dataclass(frozen=True)
 class Solution:
-    """The minimiser, with its objective and how far at most that is above the least one."""
+    """The minimizer, with its objective and how far at most that is above the least one."""
 
     coef: FloatArray
     objective: float
@@ -37,7 +37,7 @@ class Solution:
 
 
 def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter: int) -> Solution:
-    """Minimise until gap <= tol * objective, or max_iter Newton steps are done.
+    """Minimize until gap <= tol * objective, or max_iter Newton steps are done.
 
     A few more steps then bring the gradient down to 1e-3 * tol of the first one. They are cheap,
     and make the answer one of the problem: rows in another order, or weights in place of copies,
@@ -156,7 +156,7 @@ class _Problem:
     def _line_search(
         self, now: _State, direction: FloatArray, steps: FloatArray, width: float | None
     ) -> float:
-        """The step that (nearly) minimises the objective along the direction; it is convex there.
+        """The step that (nearly) minimizes the objective along the direction; it is convex there.
 
         Evaluating the loss along the way costs no product with X.
         """

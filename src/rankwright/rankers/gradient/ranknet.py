@@ -81,7 +81,7 @@ class Adam:
         return np.asarray(-self.rate * mean / (np.sqrt(square) + 1e-8))
 
 
-ROWS = 1 << 16  # rows made dense and standardised at a time
+ROWS = 1 << 16  # rows made dense and standardized at a time
 
 
 class RankNet(Ranker):
@@ -91,14 +91,14 @@ class RankNet(Ranker):
     ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
     rule). The slopes of all pairs of a query are added up per row before one back-propagation
     through the network, so a query of n rows costs n passes through the network and not one per
-    pair. Any number of grades is taken. Features are standardised inside the model.
+    pair. Any number of grades is taken. Features are standardized inside the model.
 
     ``weighting="ndcg"`` multiplies the slope of a pair by what NDCG changes when its rows change
     places in the present order (LambdaRank).
 
     Parameters
     ----------
-    hidden : sequence of int, default (10,)
+    hidden_layer_sizes : sequence of int, default (10,)
         Units of each tanh layer; () gives a linear model.
     loss : "cross_entropy" or "fidelity", default "cross_entropy"
     weighting : None or "ndcg", default None
@@ -106,14 +106,14 @@ class RankNet(Ranker):
         Of Adam's steps.
     alpha : float >= 0, default 1e-4
         Weight of half the squared norm of the weights, which is added to the mean pair loss.
-    n_epochs : int, default 100
+    max_iter : int, default 100
         The most passes over all queries.
-    batch_queries : int, default 16
+    batch_size : int, default 16
         Queries a step looks at.
     validation_fraction : float from 0 to 1, default 0.1
         Share of the queries held out (rounded down: none of fewer than ten). Training stops when
-        ``patience`` epochs have brought nothing on them, and the best epoch is kept.
-    patience : int, default 10
+        ``n_iter_no_change`` epochs have brought nothing on them, and the best epoch is kept.
+    n_iter_no_change : int, default 10
     random_state : int, RandomState or None
     normalize : None or "query", default None
         ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
@@ -123,8 +123,8 @@ class RankNet(Ranker):
     ----------
     layers_ : (n_layers,) array, units of each layer, the features first
     weights_ : (n_weights,) array, see ``rankwright.scoring.Network``
-    train_losses_ : (n_epochs,) array, mean pair loss of each epoch
-    valid_losses_ : (n_epochs,) array, that of the held-out queries (1 - NDCG with
+    train_losses_ : (max_iter,) array, mean pair loss of each epoch
+    valid_losses_ : (max_iter,) array, that of the held-out queries (1 - NDCG with
         ``weighting="ndcg"``); empty where none were held out
     n_iter_ : int, the epoch kept
 
@@ -136,28 +136,30 @@ class RankNet(Ranker):
     Examples
     --------
     >>> X = [[0.0], [1.0], [2.0], [3.0]]  # good in the middle: no linear order
-    >>> model = RankNet(random_state=0, n_epochs=300).fit(X, [0, 1, 1, 0])
+    >>> model = RankNet(random_state=0, max_iter=300).fit(X, [0, 1, 1, 0])
     >>> sorted(model.rank(X)[[1, 2]].tolist())
     [1, 2]
     """
 
     _rules: ClassVar = {
-        "hidden": schema.Rule("a sequence of integers >= 1", lambda value: _are_sizes(value)),
+        "hidden_layer_sizes": schema.Rule(
+            "a sequence of integers >= 1", lambda value: _are_sizes(value)
+        ),
         "loss": schema.one_of("cross_entropy", "fidelity"),
         "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
         "learning_rate": schema.positive(),
         "alpha": schema.number(0.0),
-        "n_epochs": schema.at_least(1),
-        "batch_queries": schema.at_least(1),
+        "max_iter": schema.at_least(1),
+        "batch_size": schema.at_least(1),
         "validation_fraction": schema.between(0.0, 0.9),
-        "patience": schema.at_least(1),
+        "n_iter_no_change": schema.at_least(1),
         "random_state": schema.a_seed(),
         "normalize": schema.either(schema.nothing(), schema.one_of("query")),
     }
     _learned: ClassVar = {
         "layers_": integers("n_layers", low=1),
         "weights_": floats("n_weights"),
-        "train_losses_": floats("n_epochs"),
+        "train_losses_": floats("max_iter"),
         "valid_losses_": floats("n_valid_epochs"),
         "n_iter_": integer(low=0),
     }
@@ -167,27 +169,27 @@ class RankNet(Ranker):
     def __init__(
         self,
         *,
-        hidden: Sequence[int] = (10,),
+        hidden_layer_sizes: Sequence[int] = (10,),
         loss: str = "cross_entropy",
         weighting: str | None = None,
         learning_rate: float = 0.01,
         alpha: float = 1e-4,
-        n_epochs: int = 100,
-        batch_queries: int = 16,
+        max_iter: int = 100,
+        batch_size: int = 16,
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        n_iter_no_change: int = 10,
         random_state: Any = None,
         normalize: str | None = None,
     ) -> None:
-        self.hidden = hidden
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.loss = loss
         self.weighting = weighting
         self.learning_rate = learning_rate
         self.alpha = alpha
-        self.n_epochs = n_epochs
-        self.batch_queries = batch_queries
+        self.max_iter = max_iter
+        self.batch_size = batch_size
         self.validation_fraction = validation_fraction
-        self.patience = patience
+        self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
         self.normalize = normalize
 
@@ -197,7 +199,7 @@ class RankNet(Ranker):
         batches = all_batches(feedback, self.weighting)
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
         shift, scale = _mean_and_spread(X, weight)
-        layers = [X.shape[1], *(int(size) for size in self.hidden), 1]
+        layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
         training = _Training(self, X, shift, scale, Trainee(layers, rng))
         training.run(batches, rng)
         self.layers_ = np.array(layers)
@@ -230,13 +232,13 @@ class _Training:
             batch.sums(np.zeros(len(batch.rows)), self.model.loss, None)[1] for batch in train
         )
         adam = Adam(len(self.net.weights), float(self.model.learning_rate))
-        for epoch in range(1, self.model.n_epochs + 1):
+        for epoch in range(1, self.model.max_iter + 1):
             self.train_losses.append(self._epoch(train, mass, adam, rng))
             if valid:
                 self.valid_losses.append(self._held_out_loss(valid))
             if not valid or self.valid_losses[-1] <= min(self.valid_losses):
                 self.best, self.best_epoch = self._copy(), epoch
-            elif epoch - self.best_epoch >= self.model.patience:
+            elif epoch - self.best_epoch >= self.model.n_iter_no_change:
                 break
 
     def _split(
@@ -263,7 +265,7 @@ class _Training:
         cuts = [
             (batch, units)
             for batch in train
-            for units in _cut(batch.n_units, model.batch_queries, rng)
+            for units in _cut(batch.n_units, model.batch_size, rng)
         ]
         value = weight = 0.0
         for batch, units in (cuts[i] for i in rng.permutation(len(cuts))):

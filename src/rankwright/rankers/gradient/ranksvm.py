@@ -27,7 +27,7 @@ from rankwright.scoring.ordinal import Ordinal
 class RankSVM(Ranker):
     r"""Ranking support vector machine: every better row above every worse one by a margin of 1.
 
-    Minimises :math:`\frac12 \|w\|^2 + C \cdot` (weighted mean over the pairs of their loss), where
+    Minimizes :math:`\frac12 \|w\|^2 + C \cdot` (weighted mean over the pairs of their loss), where
     a pair (i above j) costs :math:`\max(0, 1 - (s_i - s_j))`, or its square. No pair of grades is
     written out: value, gradient and curvature cost O(n log n) by sorting the scores of each query,
     whatever the number of grades. Truncated Newton steps solve it; ``gap_`` says how far the
@@ -185,7 +185,7 @@ class RankSVM(Ranker):
 class LargeMarginOrdinal(RankSVM):
     """RankSVM with rank boundaries: it predicts grades.
 
-    The score is that of :class:`RankSVM`. The boundary between two neighbouring grades lies midway
+    The score is that of :class:`RankSVM`. The boundary between two neighboring grades lies midway
     between their closest scores. Where the scores of grades overlap, there is no such place: the
     boundary is then put where the weight of rows on its wrong side is least, midway between the two
     scores there (which is the first rule again when nothing overlaps). These boundaries together

@@ -22,8 +22,8 @@ from rankwright.scoring.linear import Linear
 class Regression(Ranker):
     r"""Linear least squares on grades, of minimum norm or with a ridge.
 
-    Minimises :math:`\sum_i u_i (w \cdot x_i + b - y_i)^2 + \alpha \|w\|^2` with row weights u.
-    With ``center`` each query gets an intercept b of its own, which is the same as centring
+    Minimizes :math:`\sum_i u_i (w \cdot x_i + b - y_i)^2 + \alpha \|w\|^2` with row weights u.
+    With ``center`` each query gets an intercept b of its own, which is the same as centering
     features and grades inside each query: only differences inside a query count then, as they
     should for ranking. Without it one intercept serves all rows. Where the solution is not unique
     (``alpha=0``, dependent features) the one of least norm is taken.
@@ -44,7 +44,7 @@ class Regression(Ranker):
         The intercept; with several queries their weighted mean, so that predictions are on the
         scale of y.
     rank_ : int
-        The numerical rank of the (centred, weighted) features.
+        The numerical rank of the (centered, weighted) features.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class _LeastSquares:
             self._add(left, np.ones(len(left)), factor * pairs.weight[rows])
 
     def solve(self, alpha: float) -> tuple[FloatArray, int]:
-        """The minimiser (of least norm) and the numerical rank."""
+        """The minimizer (of least norm) and the numerical rank."""
         self._reduce()
         left, right = self._triangle[:, :-1], self._triangle[:, -1]
         if min(left.shape) == 0:

@@ -65,7 +65,7 @@ def rbf_scores(products, left, right, coef, gamma, first, last, scores):
         total = 0.0
         for start in range(0, n, TILE):
             size = min(TILE, n - start)
-            # Slices, so that the compiler sees indices that cannot be negative, and vectorises.
+            # Slices, so that the compiler sees indices that cannot be negative, and vectorizes.
             row, norms = products[b, start : start + size], right[start : start + size]
             own = left[b]
             for j in range(size):
@@ -91,7 +91,7 @@ def rbf_values(products, left, right, gamma, first, last):
     for b in range(first, last):
         for start in range(0, n, TILE):
             size = min(TILE, n - start)
-            # Slices, so that the compiler sees indices that cannot be negative, and vectorises.
+            # Slices, so that the compiler sees indices that cannot be negative, and vectorizes.
             row, norms = products[b, start : start + size], right[start : start + size]
             own = left[b]
             for j in range(size):

@@ -156,8 +156,8 @@ RULES: dict[str, schema.Rule] = {
     "sigma2": schema.positive(),
     "degree": schema.at_least(1),
     "margin": schema.positive(),
-    "step": schema.above_0_up_to(1),
-    "n_passes": schema.at_least(1),
+    "learning_rate": schema.above_0_up_to(1),
+    "max_iter": schema.at_least(1),
     "levels": schema.one_of("binary", "ordinal"),
     "average": schema.a_flag(),
     "shuffle": schema.a_flag(),
@@ -183,7 +183,7 @@ class RelaxationRanker(Ranker):
     kernel: str
     sigma2: float
     degree: int
-    n_passes: int
+    max_iter: int
     levels: str
     shuffle: bool
     random_state: Any
@@ -194,7 +194,7 @@ class RelaxationRanker(Ranker):
     thresholds_: FloatArray
 
     def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
-        """Forget everything, then show every row ``n_passes`` times.
+        """Forget everything, then show every row ``max_iter`` times.
 
         What a row teaches depends on what was shown before it, so there is no ``sample_weight``
         that would mean "so many copies, anywhere"; ``Grades`` with weights given to
@@ -231,5 +231,5 @@ class RelaxationRanker(Ranker):
     def _passes(self, feedback: Feedback) -> Iterator[Visits]:
         visits = Visits.of(feedback, self.classes_)
         rng = check_random_state(self.random_state) if self.shuffle else None
-        for _ in range(self.n_passes):
+        for _ in range(self.max_iter):
             yield visits if rng is None else visits.take(rng.permutation(len(visits)))

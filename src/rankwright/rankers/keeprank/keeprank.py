@@ -39,7 +39,7 @@ class KeepRank(RelaxationRanker):
     held.
 
     With more than two grades, ``levels="binary"`` takes all but the lowest as relevant (as the
-    paper does), ``levels="ordinal"`` learns a threshold between neighbouring grades and asks every
+    paper does), ``levels="ordinal"`` learns a threshold between neighboring grades and asks every
     row to keep the margin from each of them (a threshold weighs in these steps like a
     column as long as that of the first row). Pairs (clicks) are relaxed along the difference of two
     columns until :math:`f(upper) - f(lower) \ge c`.
@@ -52,7 +52,7 @@ class KeepRank(RelaxationRanker):
     degree : int, default 2
     margin : float > 0, default 1.0
     step : float, 0 < step <= 1, default 0.1
-    n_passes : int, default 5
+    max_iter : int, default 5
     levels : "binary" or "ordinal", default "binary"
     average : bool, default True
         Score with the mean of the coefficients over all visits, not with the last ones.
@@ -83,7 +83,7 @@ class KeepRank(RelaxationRanker):
     Examples
     --------
     >>> X = [[0.0], [1.0], [2.0], [3.0]]  # good in the middle: no linear order
-    >>> model = KeepRank(sigma2=0.5, n_passes=200).fit(X, [0, 1, 1, 0])
+    >>> model = KeepRank(sigma2=0.5, max_iter=200).fit(X, [0, 1, 1, 0])
     >>> (model.decision_function(X) > 0).tolist()
     [False, True, True, False]
     """
@@ -98,8 +98,8 @@ class KeepRank(RelaxationRanker):
         sigma2: float = 1.0,
         degree: int = 2,
         margin: float = 1.0,
-        step: float = 0.1,
-        n_passes: int = 5,
+        learning_rate: float = 0.1,
+        max_iter: int = 5,
         levels: str = "binary",
         average: bool = True,
         tol: float = 0.0,
@@ -111,8 +111,8 @@ class KeepRank(RelaxationRanker):
         self.sigma2 = sigma2
         self.degree = degree
         self.margin = margin
-        self.step = step
-        self.n_passes = n_passes
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
         self.levels = levels
         self.average = average
         self.tol = tol
@@ -124,7 +124,7 @@ class KeepRank(RelaxationRanker):
         rows = dense(X)
         copies = _copies(feedback, len(rows))
         support = Support.of(self._kernel(), rows, len(rows))
-        walk = Walk(self._begin_with(grades_of(feedback)), self.margin, self.step)
+        walk = Walk(self._begin_with(grades_of(feedback)), self.margin, self.learning_rate)
         dual, drift = np.zeros(len(rows)), np.zeros(len(rows))
         self.n_iter_ = 0
         for visits in self._passes(feedback):

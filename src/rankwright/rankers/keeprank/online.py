@@ -49,7 +49,7 @@ class OnlineKeepRank(RelaxationRanker):
     ----------
     kernel, sigma2, degree, margin, step, levels, average, shuffle, random_state, normalize
         As in :class:`KeepRank`.
-    n_passes : int, default 1
+    max_iter : int, default 1
         How often ``fit`` shows all rows.
     budget : int or None, default None
         The most rows to store. With ``average`` the mean is taken over the rows still stored.
@@ -70,7 +70,7 @@ class OnlineKeepRank(RelaxationRanker):
 
     Examples
     --------
-    >>> stream = OnlineKeepRank(sigma2=0.5, step=0.5)
+    >>> stream = OnlineKeepRank(sigma2=0.5, learning_rate=0.5)
     >>> for _ in range(30):
     ...     stream = stream.partial_fit([[0.0], [1.0], [2.0]], [0, 1, 0], classes=[0, 1])
     >>> (stream.decision_function([[0.0], [1.0], [2.0]]) > 0).tolist()
@@ -99,8 +99,8 @@ class OnlineKeepRank(RelaxationRanker):
         sigma2: float = 1.0,
         degree: int = 2,
         margin: float = 1.0,
-        step: float = 0.1,
-        n_passes: int = 1,
+        learning_rate: float = 0.1,
+        max_iter: int = 1,
         levels: str = "binary",
         average: bool = True,
         budget: int | None = None,
@@ -112,8 +112,8 @@ class OnlineKeepRank(RelaxationRanker):
         self.sigma2 = sigma2
         self.degree = degree
         self.margin = margin
-        self.step = step
-        self.n_passes = n_passes
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
         self.levels = levels
         self.average = average
         self.budget = budget
@@ -169,7 +169,7 @@ class OnlineKeepRank(RelaxationRanker):
 
     def _show(self, rows: FloatArray, passes: Any) -> None:
         walk = Walk(
-            self.last_thresholds_.copy(), self.margin, self.step,
+            self.last_thresholds_.copy(), self.margin, self.learning_rate,
             self.n_seen_, self.drift_thresholds_.copy(), self.unit_,
         )  # fmt: skip
         expansion = Expansion(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Up to so many neighbours are added one by one: differences of running sums would lose the digits
+# Up to so many neighbors are added one by one: differences of running sums would lose the digits
 # that a narrow zone needs.
 FEW = 32
 
@@ -36,7 +36,7 @@ def left_out_pairs(
     copy      (n_rows,) float64, root of the part of the row that one copy of it is
     once      (n_queries,) float64, the part of the query that one copy of it is
     root      (n_rows,) float64, roots of the masses of one copy
-    unit      (n_rows,) float64, the centring vectors
+    unit      (n_rows,) float64, the centering vectors
     diagonal  (n_rows,) float64, of R among single copies
     error     (n_rows,) float64, of single copies
     sums      (n_queries,) float64, costs over pairs j < i, weighed by the numbers of copies
@@ -114,8 +114,8 @@ def left_out_pairs_approximately(
 def sweep_gram(K, target, ridge, alpha, product):
     """One round of section 2.5: every dual coefficient once, with the step 1 / (2 K_ii + m / C).
 
-    K        (n_rows, n_rows) float64, centred
-    target   (n_rows,) float64, centred grades
+    K        (n_rows, n_rows) float64, centered
+    target   (n_rows,) float64, centered grades
     ridge    m / (2 C)
     alpha    (n_rows,) float64                changed in place
     product  (n_rows,) float64, K alpha       changed in place

@@ -42,10 +42,10 @@ def cut_at_gap(
     at_most: int | None = None,
     min_gap: float = 0.0,
 ) -> int | IntArray:
-    """How many places of the ordered list to keep: up to the largest gap between neighbours.
+    """How many places of the ordered list to keep: up to the largest gap between neighbors.
 
     Magnitude-preserving rankers predict how much one row is preferred to another, so a large
-    gap between neighbours in the list means that what follows is clearly worse.
+    gap between neighbors in the list means that what follows is clearly worse.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class StabilityBound:
     """Uniform stability of MPRank and SVRank, and what it says about new pairs.
 
     Holds for m rows drawn independently, a kernel with K(x, x) <= kappa^2 and hypotheses with
-    |h(x) - y| <= M. The paper's h has no intercept: M must allow for grades that are not centred.
+    |h(x) - y| <= M. The paper's h has no intercept: M must allow for grades that are not centered.
 
     Attributes
     ----------

@@ -18,8 +18,8 @@ from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
 from rankwright.rankers.magnitude.scatter import (
     Sample,
-    centre_gram,
-    factorised,
+    center_gram,
+    factorized,
     inverse,
     scale_gram,
 )
@@ -69,14 +69,14 @@ def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average:
             "without weights. Use exact=True."
         )
     rows_of = np.add.reduceat(K, sample.ptr[:-1], axis=0) / sample.sums[:, None]
-    whole = inverse(factorised(centre_gram(K, sample), factor))
-    y = sample.centred(sample.y)
+    whole = inverse(factorized(center_gram(K, sample), factor))
+    y = sample.centered(sample.y)
     alpha = factor * linalg.blas.dsymv(1.0, whole.T, y, lower=0)
-    centred = (
+    centered = (
         rows_of - (np.add.reduceat(rows_of, sample.ptr[:-1], axis=1) / sample.sums)[:, sample.codes]
     )
-    shift = factor * linalg.blas.dsymm(1.0, whole.T, centred.T, lower=0)
-    # Inside a query h is known from the dual: h - y centred is -alpha / C'; its mean is k.alpha.
+    shift = factor * linalg.blas.dsymm(1.0, whole.T, centered.T, lower=0)
+    # Inside a query h is known from the dual: h - y centered is -alpha / C'; its mean is k.alpha.
     offset = rows_of @ alpha - sample.means(sample.y)
     residual = offset[sample.codes] - alpha / factor
     sums = np.zeros(sample.n_queries)
@@ -366,7 +366,7 @@ class LeaveOut:
         few = problem.is_linear and rows.shape[1] <= rows.shape[0]
         if few or training.landmarks is not None:
             return StreamSource(sample, rows) if some else Spectrum.of_rows(rows, sample)
-        K = centre_gram(scale_gram(problem.matrix(), sample), sample)
+        K = center_gram(scale_gram(problem.matrix(), sample), sample)
         return GramSource(sample, K, keep=False)
 
 

@@ -24,7 +24,7 @@ from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
 from rankwright.rankers.magnitude.scatter import (
     Sample,
     Scatter,
-    centre_gram,
+    center_gram,
     scale_gram,
     solve_dual,
 )
@@ -34,7 +34,7 @@ from rankwright.rankers.schema import floats, integers
 
 
 def fit_pairs(ranker: Any, X: Any, pairs: Pairs) -> None:
-    """Minimise |w|^2 + C / (sum of weights) * sum_p weight_p (gap_p - 1)^2."""
+    """Minimize |w|^2 + C / (sum of weights) * sum_p weight_p (gap_p - 1)^2."""
     if ranker.loss != "squared" or ranker.solver == "online":
         raise FeedbackError(
             f"{type(ranker).__name__} learns from Pairs with loss='squared' and the solvers auto, "
@@ -96,10 +96,10 @@ LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
 class MPRank(LeaveOut, MagnitudeRanker):
     r"""Fit the differences of grades inside each query, in size as well as in sign.
 
-    Minimises :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} |(h(x_j) - h(x_i)) -
+    Minimizes :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} |(h(x_j) - h(x_i)) -
     (y_j - y_i)|^n`, n = 2 for the squared and n = 1 for the absolute loss. For n = 2 that is
     exactly ridge regression, of weight :math:`m/(2C)`, with an intercept for each query: rows and
-    grades are centred inside their query and nothing grows with the number of pairs. Predicted
+    grades are centered inside their query and nothing grows with the number of pairs. Predicted
     differences are in the units of y, which may be any real numbers: a list may be cut where they
     drop (:func:`rankwright.cut_at_gap`).
 
@@ -247,7 +247,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         else:
             K = problem.matrix()
             mean_row = sample.mass @ K / sample.total
-            K = centre_gram(scale_gram(K, sample), sample)
+            K = center_gram(scale_gram(K, sample), sample)
             swept = sweep_dual(K, sample, self.C, self.tol, self.max_iter)
             self._keep_alpha(problem, swept.alpha, float(mean_row @ swept.alpha))
         self.n_iter_ = len(swept.costs) - 1

@@ -41,10 +41,10 @@ class InsensitiveCost:
 
     def at(self, residual: FloatArray, mu: float = 0.0) -> Point:
         """Everything about the loss at these residuals; n = 1 has a slope only with mu > 0."""
-        centred = self.sample.centred(residual)
+        centered = self.sample.centered(residual)
         if self.power == 1 and mu > 0:
-            return _Smoothed(self, centred, mu)
-        return _Plain(self, centred)
+            return _Smoothed(self, centered, mu)
+        return _Plain(self, centered)
 
 
 class Point(ABC):

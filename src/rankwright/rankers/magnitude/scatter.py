@@ -1,4 +1,4 @@
-"""Gram matrices centred in place, and the systems solved with them: MPRank in the dual."""
+"""Gram matrices centered in place, and the systems solved with them: MPRank in the dual."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Sample:
 
     @cached_property
     def unit(self) -> FloatArray:
-        """Scaled rows are centred by I - sum_q b_q b_q'; this holds all the b_q, one after another.
+        """Scaled rows are centered by I - sum_q b_q b_q'; this holds all b_q, one after another.
 
         They have unit length, and each is 0 outside of its query.
         """
@@ -155,7 +155,7 @@ class Sample:
             means[codes[starts]] += np.add.reduceat(share[part, None] * values[part], starts)
         return means
 
-    def centred(self, values: FloatArray) -> FloatArray:
+    def centered(self, values: FloatArray) -> FloatArray:
         """Values less their query's weighted mean."""
         return values - self.means(values)[self.codes]
 
@@ -165,11 +165,11 @@ class Sample:
 
     def mean_square(self, residuals: FloatArray) -> float:
         """The mean cost of a pair, with the cost (r_j - r_i)^2: eq 2 with n = 2, in O(n_rows)."""
-        return 2.0 * float(self.mass @ self.centred(residuals) ** 2) / self.total
+        return 2.0 * float(self.mass @ self.centered(residuals) ** 2) / self.total
 
 
 class Scatter:
-    """Sums of products of centred rows (features, then the grade), collected in one pass.
+    """Sums of products of centered rows (features, then the grade), collected in one pass.
 
     A list may come in pieces: the scatter of two pieces is the sum of their scatters plus that of
     their means (Chan, Golub and LeVeque), so nothing is lost to cancellation and the sums of a
@@ -249,7 +249,7 @@ class Scatter:
         return float(self.mean[-1] - self.mean[:-1] @ coef)
 
     def _add_list(self, X: FloatArray, sample: Sample) -> FloatArray:
-        # Centred block by block, while the block is in the processor's cache: reading X once.
+        # Centered block by block, while the block is in the processor's cache: reading X once.
         inner, size = self.products, X.shape[1]
         buffer = np.empty((min(self.block, len(X)), size + 1))
         mass, mean = 0.0, np.zeros(size + 1)
@@ -286,7 +286,7 @@ class Scatter:
         return means
 
     def _add_sparse(self, X: Any, sample: Sample) -> FloatArray:
-        # Centring would make the rows dense: the means' products are taken off afterwards.
+        # Centering would make the rows dense: the means' products are taken off afterwards.
         means = np.column_stack([sample.means(X), sample.means(sample.y)])
         weighted = sparse.diags_array(sample.mass) @ X
         self.longest = max(self.longest, float(X.multiply(X).sum(axis=1).max()))
@@ -336,8 +336,8 @@ def scale_gram(K: FloatArray, sample: Sample) -> FloatArray:
     return K
 
 
-def centre_gram(K: FloatArray, sample: Sample) -> FloatArray:
-    """P K P for a symmetric K, in place, where P = I - sum_q b_q b_q' centres each query.
+def center_gram(K: FloatArray, sample: Sample) -> FloatArray:
+    """P K P for a symmetric K, in place, where P = I - sum_q b_q b_q' centers each query.
 
     With L = K B - B (B' K B) / 2 it is K - L B' - B L', row block by row block.
     """
@@ -361,7 +361,7 @@ def centre_gram(K: FloatArray, sample: Sample) -> FloatArray:
     return K
 
 
-def factorised(K: FloatArray, factor: float, into: FloatArray | None = None) -> FloatArray:
+def factorized(K: FloatArray, factor: float, into: FloatArray | None = None) -> FloatArray:
     """The Cholesky factor of I + C' K, in place of the lower half of K or ``into`` (C order)."""
     work = np.multiply(K, factor, out=K if into is None else into)
     work.flat[:: len(K) + 1] += 1.0
@@ -383,8 +383,8 @@ def solve_dual(K: FloatArray, sample: Sample, C: float) -> tuple[FloatArray, flo
     """
     factor = 2.0 * C / sample.total
     mean_row = sample.mass @ K / sample.total
-    whole = factorised(centre_gram(scale_gram(K, sample), sample), factor)
-    right = sample.roots * sample.centred(sample.y)
+    whole = factorized(center_gram(scale_gram(K, sample), sample), factor)
+    right = sample.roots * sample.centered(sample.y)
     solved, _ = linalg.lapack.dpotrs(whole, right, lower=0)
     alpha = factor * sample.roots * solved
     return alpha, float(mean_row @ alpha)

@@ -1,7 +1,7 @@
 """Smoothers from one eigendecomposition: a path of C at little more than the price of one.
 
 Each C' needs every entry of R, which is m^3 multiplications. But it enters through the functions
-C' v / (1 + C' v) of the eigenvalues v alone, one for each C', and on a band of neighbouring
+C' v / (1 + C' v) of the eigenvalues v alone, one for each C', and on a band of neighboring
 eigenvalues all of them are, to the last digits, combinations of a few. The singular values say of
 how many. So matrices are multiplied for these few, and each C' takes its mixture.
 """
@@ -21,8 +21,8 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers.magnitude.scatter import (
     Sample,
     Scatter,
-    centre_gram,
-    factorised,
+    center_gram,
+    factorized,
     inverse,
     scale_gram,
     too_large,
@@ -117,8 +117,8 @@ class GramSource(Source):
         return np.empty_like(self.K) if self.keep else self.K
 
     def smoother(self, factor: float, *, some: bool = False) -> Smoother:
-        whole = factorised(self.K, factor, into=self._work)
-        y = self.sample.roots * self.sample.centred(self.sample.y)
+        whole = factorized(self.K, factor, into=self._work)
+        y = self.sample.roots * self.sample.centered(self.sample.y)
         error = linalg.lapack.dpotrs(whole, y, lower=0)[0]
         return _Factor(self.sample, whole, error) if some else _Inverse(self.sample, whole, error)
 
@@ -177,7 +177,7 @@ class _Streamed(Smoother):
         self.sample, self._rows = sample, rows
         scatter = Scatter(rows.shape[1])
         scatter.add(rows, sample)
-        self.error = sample.roots * sample.centred(sample.y - rows @ scatter.solve(factor))
+        self.error = sample.roots * sample.centered(sample.y - rows @ scatter.solve(factor))
         self._means = sample.means(rows)
         system = scatter.products[:-1, :-1]
         system.flat[:: len(system) + 1] += 1.0 / factor
@@ -240,8 +240,8 @@ class Spectrum(Source):
 
     @cached_property
     def target(self) -> FloatArray:
-        """The centred grades, scaled as the rows are."""
-        return self.sample.roots * self.sample.centred(self.sample.y)
+        """The centered grades, scaled as the rows are."""
+        return self.sample.roots * self.sample.centered(self.sample.y)
 
 
 class _Spectral(Smoother):
@@ -336,7 +336,7 @@ def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:
     if rows is not None:
         left = rows - sample.unit[:, None] * _unit_sums(rows, sample)[sample.codes]
         return Spectrum.of_factor(left, sample)
-    centre_gram(K, sample)
+    center_gram(K, sample)
     if n_factors > FEW:
         values, columns = linalg.eigh(K, driver="evd", check_finite=False)
         if values[0] > -1e-12 * values[-1]:  # else no kernel: Cholesky factors tell from which C on

@@ -136,8 +136,8 @@ class Solution:
     settled: bool
 
 
-def minimise(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> Solution:
-    """Minimise |w|^2 + loss(values - y); for n = 1 with a smoothing that shrinks as it converges.
+def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> Solution:
+    """Minimize |w|^2 + loss(values - y); for n = 1 with a smoothing that shrinks as it converges.
 
     The slope of the loss gives feasible multipliers of the dual problem. At the model w with
     gradient G the gap is |G|^2 / 4 + slack: the first term is what Newton's method has left to do,
@@ -187,7 +187,7 @@ def minimise(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
 
 
 def _first_width(cost: InsensitiveCost) -> float:
-    y = cost.sample.centred(cost.sample.y)
+    y = cost.sample.centered(cost.sample.y)
     return float(np.sqrt(cost.sample.overall(y * y))) or 1.0
 
 
@@ -270,7 +270,7 @@ def fit_insensitive(
     cost: InsensitiveCost,
     tol: float | None = None,
 ) -> Solution:
-    """Minimise |w|^2 + loss and leave the model in the ranker; ``tol`` in place of its own."""
+    """Minimize |w|^2 + loss and leave the model in the ranker; ``tol`` in place of its own."""
     wanted = ranker.tol if tol is None else tol
     solution: Solution = SOLVERS[solver](ranker, problem, cost, wanted)
     if not np.isfinite(solution.objective) or not np.isfinite(solution.gap):
@@ -299,7 +299,7 @@ def _primal(
     if not sparse.issparse(rows):  # a shift that costs nothing and saves digits
         middle = sample.mass @ rows / sample.total
         rows = rows - middle
-    solution = minimise(RowSpace(rows, sample), cost, tol, ranker.max_iter)
+    solution = minimize(RowSpace(rows, sample), cost, tol, ranker.max_iter)
     ranker._keep_linear(solution.coef)
     mean = sample.overall(solution.values) + float(middle @ solution.coef)
     ranker.intercept_ = sample.overall(sample.y) - mean
@@ -307,7 +307,7 @@ def _primal(
 
 
 def _dual(ranker: MagnitudeRanker, problem: Problem, cost: InsensitiveCost, tol: float) -> Solution:
-    solution = minimise(GramSpace(problem.matrix()), cost, tol, ranker.max_iter)
+    solution = minimize(GramSpace(problem.matrix()), cost, tol, ranker.max_iter)
     ranker._keep_dual(problem, solution.coef)
     return _with_intercept(ranker, problem, solution)
 
@@ -317,7 +317,7 @@ def _nystroem(
 ) -> Solution:
     landmarks = ranker._landmarks(problem)
     space = RowSpace(landmarks[:], problem.sample)
-    solution = minimise(space, cost, tol, ranker.max_iter)
+    solution = minimize(space, cost, tol, ranker.max_iter)
     ranker._keep_landmarks(problem, landmarks, solution.coef)
     return _with_intercept(ranker, problem, solution)
 

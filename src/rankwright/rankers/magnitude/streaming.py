@@ -117,10 +117,10 @@ class Sweep:
 
 
 def sweep_dual(K: FloatArray, sample: Sample, C: float, tol: float, max_rounds: int) -> Sweep:
-    """Sweep over a centred and scaled Gram matrix."""
+    """Sweep over a centered and scaled Gram matrix."""
     from rankwright.rankers.magnitude._kernels import sweep_gram
 
-    target = sample.roots * sample.centred(sample.y)
+    target = sample.roots * sample.centered(sample.y)
     alpha, product = np.zeros(len(K)), np.zeros(len(K))
     ridge = sample.total / (2.0 * C)
     costs, settled = _until_settled(
@@ -132,10 +132,10 @@ def sweep_dual(K: FloatArray, sample: Sample, C: float, tol: float, max_rounds: 
 def sweep_linear(
     rows: FloatArray, sample: Sample, C: float, tol: float, max_rounds: int
 ) -> tuple[FloatArray, Sweep]:
-    """Sweep over centred and scaled rows, with the coefficients of the features kept along."""
+    """Sweep over centered and scaled rows, with the coefficients of the features kept along."""
     from rankwright.rankers.magnitude._kernels import sweep_rows
 
-    target = sample.roots * sample.centred(sample.y)
+    target = sample.roots * sample.centered(sample.y)
     alpha, coef = np.zeros(len(rows)), np.zeros(rows.shape[1])
     square = np.einsum("ij,ij->i", rows, rows)
     ridge = sample.total / (2.0 * C)
@@ -162,6 +162,6 @@ def _until_settled(
 
 
 def _of_rows(alpha: FloatArray, sample: Sample) -> FloatArray:
-    """Coefficients of centred rows as coefficients of the rows themselves."""
+    """Coefficients of centered rows as coefficients of the rows themselves."""
     along = np.add.reduceat(sample.unit * alpha, sample.ptr[:-1])
     return sample.roots * (alpha - sample.unit * along[sample.codes])

@@ -17,7 +17,7 @@ from rankwright.rankers.schema import real
 class SVRank(MagnitudeRanker):
     r"""Fit every difference of grades inside a query to within a tolerance.
 
-    Minimises :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} \max(0, |(h(x_j) -
+    Minimizes :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} \max(0, |(h(x_j) -
     h(x_i)) - (y_j - y_i)| - \epsilon)^n`: differences that are right to within epsilon cost
     nothing. Predicted differences are in the units of y, which may be any real numbers. The paper
     solves a quadratic program over all pairs; here loss, gradient and curvature cost O(m log m),

@@ -11,7 +11,7 @@ def column_losses(columns, level, first, last, weight, share, mean, candidates, 
     """The ranking loss of each column, with the best value for the rows that lack it.
 
     columns     (n_items, n_columns) float64, NaN where the column says nothing
-    level       (n_items,) int64, the (query, grade) level of each row, neighbours within a query
+    level       (n_items,) int64, the (query, grade) level of each row, neighbors within a query
     first, last (n_items,) int64, the lowest level of the row's query, and one past its highest
     weight      (n_items,) float64, the weight of each row
     share       (n_items,) float64, the weight of a pair of the row's query, over all weight

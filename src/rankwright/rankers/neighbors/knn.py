@@ -1,4 +1,4 @@
-"""Nearest neighbours: the features that order the graded rows best, taken as they are."""
+"""Nearest neighbors: the features that order the graded rows best, taken as they are."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rankwright.scoring.linear import FilledAverage
 MAX_CANDIDATES = 64
 
 
-class NearestNeighbour(Ranker):
+class NearestNeighbor(Ranker):
     """The one feature that orders the graded rows best, as the ranking of all rows.
 
     Made for collaborative filtering: rows are items, each feature is what another user thinks of
-    them (NaN: nothing). The neighbour is the user with the lowest ranking loss, ties counted 1/2.
-    A row that the neighbour does not know gets a default value; every value that occurs in X is
+    them (NaN: nothing). The neighbor is the user with the lowest ranking loss, ties counted 1/2.
+    A row that the neighbor does not know gets a default value; every value that occurs in X is
     tried (at most 64, evenly chosen), and the one of least loss is kept, of equal ones that next to
-    the neighbour's average. A neighbour that knows all training rows has its average as default.
+    the neighbor's average. A neighbor that knows all training rows has its average as default.
 
     A feature is never turned round: less is never better here. The search costs O(grades in a
     query) for each entry of X and each default tried.
@@ -42,7 +42,7 @@ class NearestNeighbour(Ranker):
     Attributes
     ----------
     feature_ : (n_neighbors,) array
-        The neighbours, best first.
+        The neighbors, best first.
     default_ : (n_neighbors,) array
         Their values for rows that they do not know.
     rloss_ : (n_features,) array
@@ -57,7 +57,7 @@ class NearestNeighbour(Ranker):
     --------
     >>> nan = float("nan")
     >>> others = [[5, nan], [4, 2], [nan, 5], [2, 4]]
-    >>> model = NearestNeighbour().fit(others, [5, 4, 2, 1])
+    >>> model = NearestNeighbor().fit(others, [5, 4, 2, 1])
     >>> model.feature_, model.default_
     (array([0]), array([4.]))
     >>> model.decision_function([[3, 1], [nan, 5]])
@@ -130,10 +130,10 @@ class NearestNeighbour(Ranker):
         )
 
 
-class KNN(NearestNeighbour):
+class KNN(NearestNeighbor):
     """The average of the features that order the graded rows best.
 
-    As :class:`NearestNeighbour`, with the k features of lowest ranking loss instead of one; each
+    As :class:`NearestNeighbor`, with the k features of lowest ranking loss instead of one; each
     fills its gaps with its own default. Averaging depends on the values as they are, not only on
     their order. (With fewer features than k, all of them.)
 
@@ -150,7 +150,7 @@ class KNN(NearestNeighbour):
     array([4.5, 4.5, 1.5])
     """
 
-    _rules: ClassVar = {"n_neighbors": schema.at_least(1), **NearestNeighbour._rules}
+    _rules: ClassVar = {"n_neighbors": schema.at_least(1), **NearestNeighbor._rules}
 
     def __init__(
         self, *, n_neighbors: int = 20, feature_mean: Any = None, absent: str = "zero"

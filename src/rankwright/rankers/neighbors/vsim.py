@@ -203,7 +203,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.pipeline import make_pipeline
     >>> from rankwright import RankBoost
     >>> others = [[5, 1], [4, 2], [1, 5], [2, 4]]
-    >>> model = make_pipeline(VSIMFeature(), RankBoost(n_rounds=5)).fit(others, [4, 3, 1, 2])
+    >>> model = make_pipeline(VSIMFeature(), RankBoost(n_estimators=5)).fit(others, [4, 3, 1, 2])
     >>> model[:-1].transform(others).shape
     (4, 3)
     """

@@ -121,7 +121,7 @@ class OnlineRanker(Ranker):
 
     _order_matters: ClassVar = True
 
-    n_passes: int = 1
+    max_iter: int = 1
     shuffle: bool = False
     random_state: Any = None
 
@@ -147,7 +147,7 @@ class OnlineRanker(Ranker):
         """Show the rows of ``order``; the predictions before (if asked), mistakes, skips."""
 
     def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
-        """Forget everything, then show every row once (``n_passes`` times), in the order given.
+        """Forget everything, then show every row once (``max_iter`` times), in the order given.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class OnlineRanker(Ranker):
         self._begin_with(np.unique(feedback.y[order]))
         grade = np.searchsorted(self.classes_, feedback.y).astype(np.int64)
         rng = check_random_state(self.random_state) if self.shuffle else None
-        for _ in range(self.n_passes):
+        for _ in range(self.max_iter):
             shown = order if rng is None else rng.permutation(order)
             self._show_all(X, grade, shown, asked=False, first=0)
             self._end_pass()

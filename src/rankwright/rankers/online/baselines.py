@@ -30,24 +30,24 @@ class WidrowHoff(RuleRanker):
 
     Parameters
     ----------
-    step : float > 0, default 0.1
-    n_passes, shuffle, random_state : see PRank
+    learning_rate : float > 0, default 0.1
+    max_iter, shuffle, random_state : see PRank
 
     Attributes
     ----------
     coef_ : (n_features,) array
     thresholds_ : (n_grades - 1,) array
-        Half way between neighbouring grades.
+        Half way between neighboring grades.
     classes_, n_mistakes_, n_seen_ : see PRank
 
     Examples
     --------
     >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
-    >>> WidrowHoff(step=0.1, n_passes=50).fit(X, [1, 2, 3, 4]).predict(X)
+    >>> WidrowHoff(learning_rate=0.1, max_iter=50).fit(X, [1, 2, 3, 4]).predict(X)
     array([1., 2., 3., 4.])
     """
 
-    _rules: ClassVar = {"step": schema.positive(), **PASSES_RULES}
+    _rules: ClassVar = {"learning_rate": schema.positive(), **PASSES_RULES}
     _learned: ClassVar = {
         **STREAM,
         "coef_": floats("n_features"),
@@ -57,13 +57,13 @@ class WidrowHoff(RuleRanker):
     def __init__(
         self,
         *,
-        step: float = 0.1,
-        n_passes: int = 1,
+        learning_rate: float = 0.1,
+        max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.step = step
-        self.n_passes = n_passes
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
 
@@ -83,7 +83,7 @@ class WidrowHoff(RuleRanker):
             coef,
             self.classes_,
             self.thresholds_,
-            float(self.step),
+            float(self.learning_rate),
             LARGEST_ERROR,
             predicted,
         )
@@ -91,8 +91,9 @@ class WidrowHoff(RuleRanker):
 
     def _warn_of_skips(self, skipped: int) -> None:
         warnings.warn(
-            f"WidrowHoff(step={self.step!r}) diverged: {skipped} rows with an error beyond "
-            f"{LARGEST_ERROR:g} were not learned from. Take a smaller step or scale the features.",
+            f"WidrowHoff(learning_rate={self.learning_rate!r}) diverged: {skipped} rows with "
+            f"an error beyond {LARGEST_ERROR:g} were skipped. Use a smaller learning_rate or scale "
+            "the features.",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -108,7 +109,7 @@ class MulticlassPerceptron(OnlineRanker):
 
     Parameters
     ----------
-    n_passes, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state : see PRank
 
     Attributes
     ----------
@@ -118,7 +119,7 @@ class MulticlassPerceptron(OnlineRanker):
     Examples
     --------
     >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
-    >>> MulticlassPerceptron(n_passes=20).fit(X, [1, 2, 3, 3]).predict(X)
+    >>> MulticlassPerceptron(max_iter=20).fit(X, [1, 2, 3, 3]).predict(X)
     array([1., 2., 3., 3.])
     """
 
@@ -128,9 +129,9 @@ class MulticlassPerceptron(OnlineRanker):
     coef_: FloatArray
 
     def __init__(
-        self, *, n_passes: int = 1, shuffle: bool = False, random_state: Any = None
+        self, *, max_iter: int = 1, shuffle: bool = False, random_state: Any = None
     ) -> None:
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
 

@@ -66,7 +66,7 @@ class BayesianPRank(RuleRanker):
         and of each threshold, in units of the noise. The default was chosen on streams of nine
         other kinds than the papers' data, by the loss of test-then-train; there 30 to 300 were
         at most 6.1 % above the best (``experiments/oap_bpm/table_prior.py``).
-    n_passes, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state : see PRank
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class BayesianPRank(RuleRanker):
         covariance: str = "auto",
         n_directions: int = 16,
         prior: float = 30.0,
-        n_passes: int = 1,
+        max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -137,7 +137,7 @@ class BayesianPRank(RuleRanker):
         self.covariance = covariance
         self.n_directions = n_directions
         self.prior = prior
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
 

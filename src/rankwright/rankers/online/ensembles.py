@@ -36,8 +36,10 @@ class Ensemble(SupportedRanker):
     """
 
     _rules: ClassVar = {
-        "base": schema.either(schema.nothing(), schema.an_instance("an online ranker", RuleRanker)),
-        "n_members": schema.at_least(1),
+        "estimator": schema.either(
+            schema.nothing(), schema.an_instance("an online ranker", RuleRanker)
+        ),
+        "n_estimators": schema.at_least(1),
         "tau": schema.above_0_up_to(1),
         "sampling": schema.one_of("bernoulli", "poisson"),
         "random_state": schema.a_seed(),
@@ -46,16 +48,16 @@ class Ensemble(SupportedRanker):
         **STREAM,
         "coef_": floats("n_mapped", optional=True),
         "thresholds_": floats("n_thresholds"),
-        "members_coef_": floats("n_members", "n_mapped", optional=True),
-        "members_thresholds_": floats("n_members", "n_thresholds"),
-        "n_correct_": integers("n_members", low=0),
-        "n_survived_": integers("n_members", low=1),
-        "members_state_": floats("n_members", "n_state", optional=True),
+        "members_coef_": floats("n_estimators", "n_mapped", optional=True),
+        "members_thresholds_": floats("n_estimators", "n_thresholds"),
+        "n_correct_": integers("n_estimators", low=0),
+        "n_survived_": integers("n_estimators", low=1),
+        "members_state_": floats("n_estimators", "n_state", optional=True),
         "coef_sum_": floats("n_mapped", optional=True),
         "support_": integers("n_support", low=0, optional=True),
         "support_vectors_": floats("n_support", "n_features", optional=True),
         "dual_coef_": floats("n_support", optional=True),
-        "members_dual_coef_": floats("n_support", "n_members", optional=True),
+        "members_dual_coef_": floats("n_support", "n_estimators", optional=True),
         "seed_": integer(low=0),
     }
     _duals: ClassVar = "members_dual_coef_"
@@ -71,14 +73,14 @@ class Ensemble(SupportedRanker):
     def __init__(
         self,
         *,
-        base: RuleRanker | None = None,
-        n_members: int = 100,
+        estimator: RuleRanker | None = None,
+        n_estimators: int = 100,
         tau: float = 0.3,
         sampling: str = "bernoulli",
         random_state: Any = None,
     ) -> None:
-        self.base = base
-        self.n_members = n_members
+        self.estimator = estimator
+        self.n_estimators = n_estimators
         self.tau = tau
         self.sampling = sampling
         self.random_state = random_state
@@ -97,24 +99,24 @@ class Ensemble(SupportedRanker):
 
     @property
     def _chunks_exact(self) -> bool:  # type: ignore[override]
-        return self.base is None or self.base._chunks_exact
+        return self.estimator is None or self.estimator._chunks_exact
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = (
-            isinstance(self.base, RuleRanker) and get_tags(self.base).input_tags.pairwise
+            isinstance(self.estimator, RuleRanker) and get_tags(self.estimator).input_tags.pairwise
         )
         return tags
 
     def _map(self) -> Polynomial | None:
-        return None if self.base is None else self.base._map_for(self.n_features_in_)
+        return None if self.estimator is None else self.estimator._map_for(self.n_features_in_)
 
     def _gram(self) -> Gram | None:
-        return None if self.base is None else self.base._gram_for(self.n_features_in_)
+        return None if self.estimator is None else self.estimator._gram_for(self.n_features_in_)
 
     @property
     def _is_plain(self) -> bool:
-        return self.base is None or self.base._is_plain_prank()
+        return self.estimator is None or self.estimator._is_plain_prank()
 
     @property
     def _draws(self) -> tuple[int, Any]:
@@ -133,7 +135,7 @@ class Ensemble(SupportedRanker):
     def _dual_answer(self, features: RowMap | None) -> Scorer:
         mean, members = self.dual_coef_, np.ascontiguousarray(self.members_dual_coef_.T)
         if features is None:  # X holds the kernels of all rows; the support is among its columns
-            spread = np.zeros((self.n_features_in_, 1 + self.n_members))
+            spread = np.zeros((self.n_features_in_, 1 + self.n_estimators))
             np.add.at(spread, self.support_, np.column_stack([mean, members.T]))
             mean, members = spread[:, 0].copy(), np.ascontiguousarray(spread[:, 1:].T)
         return self._answer(mean, members)
@@ -142,11 +144,11 @@ class Ensemble(SupportedRanker):
         for name in (*WEIGHTS, *self._support_names, "dual_coef_"):
             self.__dict__.pop(name, None)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.n_correct_ = np.zeros(self.n_members, np.int64)
-        self.n_survived_ = np.ones(self.n_members, np.int64)
-        self.members_thresholds_ = np.zeros((self.n_members, len(self.classes_) - 1))
+        self.n_correct_ = np.zeros(self.n_estimators, np.int64)
+        self.n_survived_ = np.ones(self.n_estimators, np.int64)
+        self.members_thresholds_ = np.zeros((self.n_estimators, len(self.classes_) - 1))
         if self._gram() is not None:
-            self._begin_support(n_features, self.n_members)
+            self._begin_support(n_features, self.n_estimators)
         else:
             self._begin_weights(n_features)
         self._take_mean()
@@ -154,12 +156,12 @@ class Ensemble(SupportedRanker):
     def _begin_weights(self, n_features: int) -> None:
         features = self._map()
         width = n_features if features is None else features.n_outputs
-        self.members_coef_ = np.zeros((self.n_members, width))
+        self.members_coef_ = np.zeros((self.n_estimators, width))
         if self._is_plain:
             self.coef_sum_ = np.zeros(width)
         else:
             begun = self._begun()
-            self.members_state_ = np.tile(Clones(begun).pack(begun), (self.n_members, 1))
+            self.members_state_ = np.tile(Clones(begun).pack(begun), (self.n_estimators, 1))
 
     def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
         answer = super()._show_all(X, grade, order, asked, first)
@@ -196,7 +198,7 @@ class Ensemble(SupportedRanker):
 
     def _walk(self, stretch: dual.Stretch, grade: IntArray, asked: bool) -> tuple[Any, int, int]:
         """Show the rows of a stretch to kernel PRanks."""
-        assert isinstance(self.base, KernelPRank)
+        assert isinstance(self.estimator, KernelPRank)
         members = self._writable("members_thresholds_", *COUNTS)
         (seed, cuts), first = self._draws, self.n_seen_
         predicted = np.zeros(len(grade), np.int64)
@@ -207,7 +209,7 @@ class Ensemble(SupportedRanker):
                 *state, grade, *members, seed, first, cuts, predicted, votes
             )
 
-        found = stretch.walk(show, *self.base._limits())
+        found = stretch.walk(show, *self.estimator._limits())
         return self._tally(votes) if self._voting else predicted, *found
 
     def _show_clones(
@@ -230,7 +232,7 @@ class Ensemble(SupportedRanker):
 
     def _begun(self) -> RuleRanker:
         """A member to which nothing has been shown yet."""
-        member = clone(self.base)
+        member = clone(self.estimator)
         member.n_features_in_, member.n_queries_in_ = self.n_features_in_, 1
         member.classes_ = self.classes_
         member.n_mistakes_ = member.n_seen_ = 0
@@ -241,7 +243,7 @@ class Ensemble(SupportedRanker):
         if "members_dual_coef_" in self.__dict__:
             self.dual_coef_ = self.members_dual_coef_.mean(axis=1)
         elif self._is_plain:
-            self.coef_ = self.coef_sum_ / self.n_members
+            self.coef_ = self.coef_sum_ / self.n_estimators
         else:
             self.coef_ = self.members_coef_.mean(axis=0)
         # Rounding must not undo the order of equal thresholds.
@@ -251,22 +253,22 @@ class Ensemble(SupportedRanker):
 class OAPBPM(Ensemble):
     """Online aggregate PRank, Bayes point machine: the average of many PRanks.
 
-    Each of ``n_members`` PRanks sees each row with probability ``tau``; the model is the average of
-    their weights and of their thresholds, an online estimate of the centre of all rules that fit
+    Each of ``n_estimators`` PRanks sees each row with probability ``tau``; the model is the average
+    of their weights and of their thresholds, an online estimate of the center of all rules that fit
     the stream (the Bayes point). Thresholds stay ordered, since each member's do.
 
-    With ``base=KernelPRank(...)`` the members are sums of kernels over one support, the rows that
-    at least one of them got wrong, and their coefficients are averaged. A kernel is computed
+    With ``estimator=KernelPRank(...)`` the members are sums of kernels over one support, the rows
+    that at least one of them got wrong, and their coefficients are averaged. A kernel is computed
     once for all members. The ``budget`` of the base bounds that common support; a row is dropped
     (or projected) for all members together.
 
     Parameters
     ----------
-    base : online ranker or None, default None
+    estimator : online ranker or None, default None
         The members: PRank when None, else any online ranker with weights and thresholds (PRank
-        with its options, KernelPRank, WidrowHoff, BayesianPRank). Its ``n_passes``, ``shuffle``
+        with its options, KernelPRank, WidrowHoff, BayesianPRank). Its ``max_iter``, ``shuffle``
         and ``random_state`` play no part.
-    n_members : int, default 100
+    n_estimators : int, default 100
     tau : float in (0, 1], default 0.3
         The chance that a member sees a row. Smaller is more diverse, and slower to converge.
     sampling : "bernoulli" or "poisson", default "bernoulli"
@@ -282,16 +284,16 @@ class OAPBPM(Ensemble):
         The mean of the members' weights (of the mapped features, where base maps them).
     thresholds_ : (n_grades - 1,) array, ascending
         The mean of the members' thresholds.
-    members_coef_, members_thresholds_ : (n_members, ...) arrays
+    members_coef_, members_thresholds_ : (n_estimators, ...) arrays
     support_, support_vectors_ : where base has a support, in place of ``coef_``
         The numbers in the stream of the members' common support rows, and the rows.
-    dual_coef_, members_dual_coef_ : (n_support,) and (n_support, n_members) arrays
+    dual_coef_, members_dual_coef_ : (n_support,) and (n_support, n_estimators) arrays
         The mean of the members' coefficients, and each member's.
-    n_correct_ : (n_members,) int array
+    n_correct_ : (n_estimators,) int array
         How often each member was right about a row that it was shown.
-    n_survived_ : (n_members,) int array
+    n_survived_ : (n_estimators,) int array
         How often since its last wrong answer, counting that row too.
-    members_state_ : (n_members, n_state) array
+    members_state_ : (n_estimators, n_state) array
         For a base other than PRank and KernelPRank: all that its members know.
     coef_sum_ : (n_features,) array
         For the plain PRank: the members' weights, summed.
@@ -307,7 +309,7 @@ class OAPBPM(Ensemble):
     --------
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> y = np.digitize(X[:, 0] - X[:, 1], [-1.0, 0.0, 1.0])
-    >>> model = OAPBPM(n_members=20, random_state=0).fit(X, y)
+    >>> model = OAPBPM(n_estimators=20, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.98
     True
     >>> model.coef_.shape, model.members_coef_.shape
@@ -317,7 +319,8 @@ class OAPBPM(Ensemble):
 
     >>> from rankwright import KernelPRank
     >>> rings = np.digitize((X[:, :2] ** 2).sum(axis=1), [0.5, 2.0])
-    >>> bent = OAPBPM(base=KernelPRank(gamma=0.5), n_members=20, random_state=0).fit(X, rings)
+    >>> bent = OAPBPM(estimator=KernelPRank(gamma=0.5), n_estimators=20, random_state=0)
+    >>> bent = bent.fit(X, rings)
     >>> bent.score(X, rings) > 0.98, bent.members_dual_coef_.shape == (len(bent.support_), 20)
     (True, True)
     """
@@ -370,7 +373,7 @@ class OAPBagging(_VotingEnsemble):
 
     Parameters
     ----------
-    base, n_members, tau, sampling, random_state : see OAPBPM
+    estimator, n_estimators, tau, sampling, random_state : see OAPBPM
 
     Attributes
     ----------
@@ -380,16 +383,16 @@ class OAPBagging(_VotingEnsemble):
     --------
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> y = np.digitize(X[:, 0] - X[:, 1], [-1.0, 0.0, 1.0])
-    >>> model = OAPBagging(n_members=20, random_state=0).fit(X, y)
+    >>> model = OAPBagging(n_estimators=20, random_state=0).fit(X, y)
     >>> bool(np.abs(model.predict_expected(X) - y).mean() < 0.3)
     True
     """
 
     def _member_votes(self) -> FloatArray:
-        return np.ones(self.n_members)
+        return np.ones(self.n_estimators)
 
     def _tally(self, votes: IntArray) -> FloatArray:
-        return np.asarray(votes[:, 0] @ self.classes_ / self.n_members, dtype=np.float64)
+        return np.asarray(votes[:, 0] @ self.classes_ / self.n_estimators, dtype=np.float64)
 
 
 class OAPVoting(_VotingEnsemble):
@@ -405,7 +408,7 @@ class OAPVoting(_VotingEnsemble):
         say. It is the voted perceptron's count, and the one under which the paper's figures come
         out (``experiments/oap_bpm``). "right" weighs it by all rows that it ever ranked rightly
         (all count the same until one of them has been right), which differs little from bagging.
-    base, n_members, tau, sampling, random_state : see OAPBPM
+    estimator, n_estimators, tau, sampling, random_state : see OAPBPM
 
     Attributes
     ----------
@@ -415,7 +418,7 @@ class OAPVoting(_VotingEnsemble):
     --------
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> y = np.digitize(X[:, 0] - X[:, 1], [-1.0, 0.0, 1.0])
-    >>> model = OAPVoting(n_members=20, tau=0.5, random_state=0).fit(X, y)
+    >>> model = OAPVoting(n_estimators=20, tau=0.5, random_state=0).fit(X, y)
     >>> bool(np.abs(model.predict_expected(X) - y).mean() < 0.3)
     True
     """
@@ -425,21 +428,25 @@ class OAPVoting(_VotingEnsemble):
     def __init__(
         self,
         *,
-        base: RuleRanker | None = None,
-        n_members: int = 100,
+        estimator: RuleRanker | None = None,
+        n_estimators: int = 100,
         tau: float = 0.3,
         sampling: str = "bernoulli",
         count: str = "survived",
         random_state: Any = None,
     ) -> None:
         super().__init__(
-            base=base, n_members=n_members, tau=tau, sampling=sampling, random_state=random_state
+            estimator=estimator,
+            n_estimators=n_estimators,
+            tau=tau,
+            sampling=sampling,
+            random_state=random_state,
         )
         self.count = count
 
     def _member_votes(self) -> FloatArray:
         counts = self.n_survived_ if self.count == "survived" else self.n_correct_
-        return counts.astype(np.float64) if counts.any() else np.ones(self.n_members)
+        return counts.astype(np.float64) if counts.any() else np.ones(self.n_estimators)
 
     def _tally(self, votes: IntArray) -> FloatArray:
         chosen = votes[:, 2 if self.count == "survived" else 1]

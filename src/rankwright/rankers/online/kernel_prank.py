@@ -54,7 +54,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
         When the support outgrows the budget: "oldest" drops the oldest row, "smallest" the one of
         least weight, "project" the one that the others can best replace, and gives them its part
         (O(budget^3) per mistake).
-    n_passes, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state : see PRank
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
     --------
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(600, 2))
     >>> y = np.digitize((X**2).sum(axis=1), [0.3, 0.8])  # rings
-    >>> model = KernelPRank(gamma=2.0, budget=60, n_passes=3).fit(X, y)
+    >>> model = KernelPRank(gamma=2.0, budget=60, max_iter=3).fit(X, y)
     >>> bool(np.abs(model.predict(X) - y).mean() < 0.2), len(model.support_) <= 60
     (True, True)
     """
@@ -111,7 +111,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
         coef0: float = 1.0,
         budget: int | None = None,
         budget_rule: str = "project",
-        n_passes: int = 1,
+        max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -121,7 +121,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
         self.coef0 = coef0
         self.budget = budget
         self.budget_rule = budget_rule
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
 

@@ -85,10 +85,10 @@ class Members:
 
     Attributes
     ----------
-    coef : (n_members, n_features)
-    thresholds : (n_members, n_grades - 1)
-    n_correct : (n_members,) how often each was right about a row it was shown
-    n_survived : (n_members,) the same since its last change, and one
+    coef : (n_estimators, n_features)
+    thresholds : (n_estimators, n_grades - 1)
+    n_correct : (n_estimators,) how often each was right about a row it was shown
+    n_survived : (n_estimators,) the same since its last change, and one
     """
 
     coef: FloatArray

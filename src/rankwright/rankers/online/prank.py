@@ -12,7 +12,7 @@ from rankwright.rankers.online.base import STREAM, Rows, RuleRanker, kernels
 from rankwright.rankers.schema import floats, real
 
 PASSES_RULES = {
-    "n_passes": schema.at_least(1),
+    "max_iter": schema.at_least(1),
     "shuffle": schema.a_flag(),
     "random_state": schema.a_seed(),
 }
@@ -23,7 +23,7 @@ class PRank(RuleRanker):
     r"""Perceptron ranking: weights w and thresholds c that move one unit at a time.
 
     The grade of a row x is the first whose threshold lies above :math:`w \cdot x`. When that is
-    wrong, every threshold on the wrong side of the score moves one step towards the other side, and
+    wrong, every threshold on the wrong side of the score moves one step toward the other side, and
     x is added to the weights once for each of them:
 
     .. math:: a_r = l_r \text{ where } (w \cdot x - c_r) l_r \le 0, \text{ else } 0; \qquad
@@ -55,7 +55,7 @@ class PRank(RuleRanker):
         Predict with the mean of the rule over all rounds: far steadier than the last rule. (With
         ``update="romma"`` each rule counts with length 1.)
     update : "perceptron" or "romma", default "perceptron"
-    n_passes : int, default 1
+    max_iter : int, default 1
         How often ``fit`` shows all rows.
     shuffle : bool, default False
         Whether ``fit`` shows them in random order; otherwise in the order given.
@@ -84,7 +84,7 @@ class PRank(RuleRanker):
     Examples
     --------
     >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
-    >>> model = PRank(n_passes=20).fit(X, [1, 2, 3, 3])
+    >>> model = PRank(max_iter=20).fit(X, [1, 2, 3, 3])
     >>> model.predict(X)
     array([1., 2., 3., 3.])
     >>> model.coef_, model.thresholds_
@@ -118,13 +118,13 @@ class PRank(RuleRanker):
         *,
         average: bool = False,
         update: str = "perceptron",
-        n_passes: int = 1,
+        max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
         self.average = average
         self.update = update
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
 

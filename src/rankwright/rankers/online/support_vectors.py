@@ -175,10 +175,10 @@ class SupportedRanker(OnlineRanker):
     def _walk(self, stretch: Stretch, grade: IntArray, asked: bool) -> tuple[Any, int, int]:
         """Show a stretch of rows: the predictions before (if asked), mistakes, skips."""
 
-    def _begin_support(self, n_features: int, *n_members: int) -> None:
+    def _begin_support(self, n_features: int, *n_estimators: int) -> None:
         self.support_vectors_ = np.zeros((0, n_features))
         self.support_ = np.zeros(0, np.int64)
-        self.__dict__[self._duals] = np.zeros((0, *n_members))
+        self.__dict__[self._duals] = np.zeros((0, *n_estimators))
 
     def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
         gram = self._gram()

@@ -34,7 +34,7 @@ class VotedPRank(OnlineRanker):
         "survived" counts the rounds at which a rule was right and the one that it was made for
         (Freund and Schapire's count, under which the OAP-BPM paper's figures come out). "right"
         leaves the latter out, so rules that failed at once have no say and are not kept.
-    n_passes, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state : see PRank
 
     Attributes
     ----------
@@ -83,13 +83,13 @@ class VotedPRank(OnlineRanker):
         *,
         max_rules: int | None = None,
         count: str = "survived",
-        n_passes: int = 1,
+        max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
         self.max_rules = max_rules
         self.count = count
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
 

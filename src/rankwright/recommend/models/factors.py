@@ -16,7 +16,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, floats, real
 from rankwright.recommend.models.base import Expert, Table, blocks_of
 
-# Of the randomised search for singular vectors.
+# Of the randomized search for singular vectors.
 OVERSAMPLING = 20
 N_ITERATIONS = 6
 
@@ -86,7 +86,7 @@ def _with_counts(vectors: FloatArray, counts: IntArray) -> FloatArray:
 
 
 def _svd(matrix: Ratings, rank: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The leading singular vectors (randomised, with power iterations), zero ones left out."""
+    """The leading singular vectors (randomized, with power iterations), zero ones left out."""
     by_user, by_item = Table.by_user(matrix), Table.by_item(matrix)
     width = min(rank + OVERSAMPLING, matrix.n_users, matrix.n_items)
     basis = np.random.default_rng(seed).normal(size=(matrix.n_items, width))
@@ -129,9 +129,9 @@ class Factors(Expert):
     ----------
     n_components : length of the vectors
     n_tastes : number of directions in which choices are described
-    n_passes : sweeps over users and items
+    max_iter : sweeps over users and items
     damping : of tastes, how many ratings it takes until a user's choices count half
-    ridge : pulls the dependence of vectors on choices towards none
+    ridge : pulls the dependence of vectors on choices toward none
     seed : of the random start
 
     Attributes
@@ -154,7 +154,7 @@ class Factors(Expert):
     _rules: ClassVar = {
         "n_components": schema.at_least(1),
         "n_tastes": schema.at_least(1),
-        "n_passes": schema.at_least(1),
+        "max_iter": schema.at_least(1),
         "damping": schema.positive(),
         "ridge": schema.positive(),
         "seed": schema.at_least(0),
@@ -173,14 +173,14 @@ class Factors(Expert):
         self,
         n_components: int = 24,
         n_tastes: int = 100,
-        n_passes: int = 20,
+        max_iter: int = 20,
         damping: float = 10.0,
         ridge: float = 30.0,
         seed: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_tastes = n_tastes
-        self.n_passes = n_passes
+        self.max_iter = max_iter
         self.damping = damping
         self.ridge = ridge
         self.seed = seed
@@ -196,7 +196,7 @@ class Factors(Expert):
         noise = 0.6 * spread**2
         users.update(items, noise)
         items.update(users, noise)
-        return self._sweep(users, items, noise, self.n_passes - 1)
+        return self._sweep(users, items, noise, self.max_iter - 1)
 
     def refit(self, ratings: Ratings) -> Self:
         """Learn anew; from item vectors that are known a few sweeps are enough."""
@@ -205,7 +205,7 @@ class Factors(Expert):
         items.variance = _diagonal(self.moments_, self.n_components) - self.item_**2
         items.update_prior()
         users.precision = self.precision_
-        return self._sweep(users, items, self.noise_, min(N_AGAIN, self.n_passes))
+        return self._sweep(users, items, self.noise_, min(N_AGAIN, self.max_iter))
 
     def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
         return np.asarray(self.mean_ + self.item_[wanted] @ self.vector(rated, value))
@@ -250,11 +250,11 @@ class Factors(Expert):
             _Side(Table.by_item(rest), items, self.ridge, self.n_components),
         )
 
-    def _sweep(self, users: _Side, items: _Side, noise: float, n_passes: int) -> Self:
+    def _sweep(self, users: _Side, items: _Side, noise: float, max_iter: int) -> Self:
         """Users given items, noise given both, items given users; again and again."""
         # Never without any noise: a set that fits exactly must not divide by zero.
         least = 1e-4 * max(float(users.table.value.std()), 1e-6) ** 2
-        for _ in range(n_passes):
+        for _ in range(max_iter):
             noise = max(users.update(items, noise) / len(users.table.value), least)
             items.update(users, noise)
         self.noise_, self.item_, self.moments_ = noise, items.mean, items.moments

@@ -15,8 +15,8 @@ from rankwright.recommend.models.base import Expert, Table, blocks_of
 from rankwright.recommend.models.popularity import biases
 
 
-class ItemNeighbours(Expert):
-    """Item-based k-nearest neighbours on deviations from user and item averages.
+class ItemNeighbors(Expert):
+    """Item-based k-nearest neighbors on deviations from user and item averages.
 
     The deviation of an item is the average of the user's deviations on the items most alike to it,
     weighted by likeness: the cosine of the deviations that two items got (an item that a user did
@@ -24,14 +24,14 @@ class ItemNeighbours(Expert):
 
     Parameters
     ----------
-    n_neighbours : how many similar items are kept for each item
+    n_neighbors : how many similar items are kept for each item
     shrinkage : the cosine counts n / (n + shrinkage) for n common users
     power : the cosine counts to this power
-    damping : pulls the average towards 0 when little likeness stands behind it
+    damping : pulls the average toward 0 when little likeness stands behind it
     """
 
     _rules: ClassVar = {
-        "n_neighbours": schema.at_least(1),
+        "n_neighbors": schema.at_least(1),
         "shrinkage": schema.number(0.0),
         "power": schema.positive(),
         "damping": schema.positive(),
@@ -39,18 +39,18 @@ class ItemNeighbours(Expert):
     _learned: ClassVar = {
         "mean_": real(),
         "item_bias_": floats("n_items"),
-        "neighbour_": integers("n_items", "n_kept", low=-1, high="n_items"),
+        "neighbor_": integers("n_items", "n_kept", low=-1, high="n_items"),
         "similarity_": floats("n_items", "n_kept", low=0.0),
     }
 
     def __init__(
         self,
-        n_neighbours: int = 300,
+        n_neighbors: int = 300,
         shrinkage: float = 10.0,
         power: float = 2.0,
         damping: float = 0.005,
     ) -> None:
-        self.n_neighbours = n_neighbours
+        self.n_neighbors = n_neighbors
         self.shrinkage = shrinkage
         self.power = power
         self.damping = damping
@@ -65,10 +65,10 @@ class ItemNeighbours(Expert):
         two = (by_item.ptr, by_item.other, rest[ratings.by_item.order])
         norm = np.sqrt(np.bincount(ratings.item, rest**2, ratings.n_items))
         norm[norm == 0] = 1.0
-        width = max(1, min(self.n_neighbours, ratings.n_items - 1))
-        self.neighbour_ = np.full((ratings.n_items, width), -1, dtype=np.int64)
+        width = max(1, min(self.n_neighbors, ratings.n_items - 1))
+        self.neighbor_ = np.full((ratings.n_items, width), -1, dtype=np.int64)
         self.similarity_ = np.zeros((ratings.n_items, width))
-        out = (self.neighbour_, self.similarity_)
+        out = (self.neighbor_, self.similarity_)
         map_blocks(
             lambda block: _kernels.nearest_items(*one, *two, norm, *block, self.shrinkage, *out),
             blocks_of(by_item.ptr),
@@ -77,9 +77,9 @@ class ItemNeighbours(Expert):
         return self.ready(ratings)
 
     def ready(self, ratings: Ratings) -> Self:
-        """Turn the lists of neighbours round: of which items is each a neighbour, and how near."""
-        item, place = np.nonzero(self.neighbour_ >= 0)
-        source = self.neighbour_[item, place]
+        """Turn the lists of neighbors round: of which items is each a neighbor, and how near."""
+        item, place = np.nonzero(self.neighbor_ >= 0)
+        source = self.neighbor_[item, place]
         order = np.argsort(source, kind="stable")
         counts = np.bincount(source, minlength=ratings.n_items)
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -96,16 +96,16 @@ class ItemNeighbours(Expert):
     def _near_by(
         self, rated: IntArray, deviation: FloatArray, wanted: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Deviations on the neighbours of each wanted item, and how much likeness stands behind.
+        """Deviations on the neighbors of each wanted item, and how much likeness stands behind.
 
         From the items that are wanted, or from those that were rated: whichever is less.
         """
         n_items = len(self.item_bias_)
-        if self.neighbour_[wanted].size < self._near.sizes[rated].sum():
+        if self.neighbor_[wanted].size < self._near.sizes[rated].sum():
             mine, known = np.zeros(n_items), np.zeros(n_items)
             mine[rated], known[rated] = deviation, 1.0
             near, likeness = (
-                self.neighbour_[wanted],
+                self.neighbor_[wanted],
                 self.similarity_[wanted],
             )  # 0 where there is none
             return (likeness * mine[near]).sum(axis=1), (likeness * known[near]).sum(axis=1)

@@ -13,7 +13,7 @@ from rankwright.recommend.models.base import Expert
 
 
 class ItemMeans(Expert):
-    """The mean rating of each item, users' generosity set aside, pulled towards the mean of all.
+    """The mean rating of each item, users' generosity set aside, pulled toward the mean of all.
 
     >>> ratings = Ratings.from_arrays([1, 1, 2, 2], ["A", "B", "A", "B"], [5, 3, 4, 2])
     >>> ItemMeans().fit(ratings).scores(np.zeros(0, int), np.zeros(0), np.array([0, 1])).round(2)
@@ -31,14 +31,14 @@ class ItemMeans(Expert):
 
 
 def biases(
-    ratings: Ratings, item_damping: float = 5.0, user_damping: float = 10.0, n_passes: int = 5
+    ratings: Ratings, item_damping: float = 5.0, user_damping: float = 10.0, max_iter: int = 5
 ) -> tuple[float, FloatArray, FloatArray]:
-    """rating ~ mean + generosity of the user + quality of the item, both pulled towards 0."""
+    """rating ~ mean + generosity of the user + quality of the item, both pulled toward 0."""
     mean = float(ratings.value.mean()) if len(ratings) else 0.0
     user: FloatArray = np.zeros(ratings.n_users)
     item: FloatArray = np.zeros(ratings.n_items)
     rest = ratings.value - mean
-    for _ in range(n_passes):
+    for _ in range(max_iter):
         quality = np.bincount(ratings.item, rest - user[ratings.user], ratings.n_items)
         item = np.asarray(quality / (ratings.item_counts + item_damping))
         generosity = np.bincount(ratings.user, rest - item[ratings.item], ratings.n_users)

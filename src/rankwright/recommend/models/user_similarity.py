@@ -26,7 +26,7 @@ class Similarity(Expert):
     ----------
     n_users : how many of those who agree most are heard
     power : the cosine counts to this power; users who disagree do not count
-    damping : pulls the average towards 0 when little agreement stands behind it
+    damping : pulls the average toward 0 when little agreement stands behind it
     """
 
     _rules: ClassVar = {

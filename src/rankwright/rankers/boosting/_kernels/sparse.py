@@ -151,9 +151,9 @@ def boost(
     state       (3,) float64: the weight of all pairs over that one round ago, its logarithm,
                 and how many rankings are in ``chosen``                          written
     chosen, weight   as in step_back; none are kept if not signed and not upward
-    found       (n_rounds, 3) int64: feature, cut and default of each round      written
-    alpha       (n_rounds,) float64: its weight                                  written
-    log_weight  (n_rounds,) float64: the log of the weight of all pairs after it written
+    found       (n_estimators, 3) int64: feature, cut and default of each round      written
+    alpha       (n_estimators,) float64: its weight                                  written
+    log_weight  (n_estimators,) float64: the log of the weight of all pairs after it written
     """
     n_queries = len(levels[3]) - 1
     sums, listed = np.zeros(bin_ptr[-1]), np.zeros(len(abstains))

@@ -45,7 +45,7 @@ def _worth(potential, mass, ridge):
 
 
 @njit(cache=True, nogil=True)
-def best_splits(sums, n_cuts, defaults, ridge, min_items, first, last, gains, cuts, sides):
+def best_splits(sums, n_cuts, defaults, ridge, min_samples_leaf, first, last, gains, cuts, sides):
     """The best split of a leaf for each feature first .. last.
 
     A row goes up if its code is above the cut; rows that lack the feature go up if the side is 1.
@@ -76,7 +76,7 @@ def best_splits(sums, n_cuts, defaults, ridge, min_items, first, last, gains, cu
                 up = above + side * none
                 up_mass = above_mass + side * none_mass
                 up_rows = above_rows + side * none_rows
-                if up_rows < min_items or whole_rows - up_rows < min_items:
+                if up_rows < min_samples_leaf or whole_rows - up_rows < min_samples_leaf:
                     continue
                 gain = (
                     _worth(up, up_mass, ridge)

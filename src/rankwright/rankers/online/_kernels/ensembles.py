@@ -20,7 +20,7 @@ BLOCK = 64  # rows that stay in cache while the members take turns
 
 @njit(cache=True, nogil=True)
 def mix(z):
-    """The finisher of splitmix64: neighbours in, unrelated 64-bit words out."""
+    """The finisher of splitmix64: neighbors in, unrelated 64-bit words out."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -64,9 +64,9 @@ def oap_rows(
 ):  # fmt: skip
     """Show members low .. high - 1 the rows they draw; dense rows, one product per showing.
 
-    weights, thresholds        (n_members, n_features / n_grades - 1)   changed in place
-    correct                    (n_members,) int64: showings at which the member was right
-    survived                   (n_members,) int64: those since its last change, and one
+    weights, thresholds        (n_estimators, n_features / n_grades - 1)   changed in place
+    correct                    (n_estimators,) int64: showings at which the member was right
+    survived                   (n_estimators,) int64: those since its last change, and one
     first                      how many examples came before this pass
     moved, moved_thresholds    (n_visits,), (n_visits, n_grades - 1) int64: steps, summed
     votes                      (n_visits, 3, n_grades) int64, or no rows: members that predict each
@@ -138,16 +138,16 @@ def oap_lanes(
     seed, first, cutoffs, moved, moved_thresholds, votes,
 ):  # fmt: skip
     """The same as ``oap_rows`` for all members of the block at once; dense or sparse rows."""
-    n_members, n_features = high - low, weights.shape[1]
+    n_estimators, n_features = high - low, weights.shape[1]
     n_cuts = thresholds.shape[1]
-    lanes = (n_members + 7) // 8 * 8  # whole vectors; the lanes beyond the members see nothing
+    lanes = (n_estimators + 7) // 8 * 8  # whole vectors; the lanes beyond the members see nothing
     w = np.zeros((n_features, lanes))
     c = np.zeros((n_cuts, lanes))
-    hits = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorises best
+    hits = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorizes best
     lives = np.zeros(lanes)
     keys = np.zeros(lanes, np.uint64)
     alive = np.zeros(lanes)
-    for m in range(n_members):
+    for m in range(n_estimators):
         for f in range(n_features):
             w[f, m] = weights[low + m, f]
         for r in range(n_cuts):
@@ -169,7 +169,7 @@ def oap_lanes(
             bits[m] = mix(keys[m] + shift) >> np.uint64(11)
         if votes.shape[0] > 0:
             lane_scores(X, data, indices, indptr, row, w, score)
-            for m in range(n_members):
+            for m in range(n_estimators):
                 place = 0
                 for r in range(n_cuts):
                     place += score[m] >= c[r, m]
@@ -195,7 +195,7 @@ def oap_lanes(
                 moved_thresholds[visit, r] += total
                 moved[visit] += total
             lane_add(X, data, indices, indptr, row, w, step)
-    for m in range(n_members):
+    for m in range(n_estimators):
         for f in range(n_features):
             weights[low + m, f] = w[f, m]
         for r in range(n_cuts):

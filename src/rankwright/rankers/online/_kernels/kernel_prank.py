@@ -101,16 +101,16 @@ def walk_members(
 ):  # fmt: skip
     """The same for an ensemble: each member learns from the rows that it draws.
 
-    dual               (capacity, n_members): a row that any member got wrong supports all
-    thresholds         (n_members, n_grades - 1)                  changed in place
-    correct, survived  (n_members,) int64, as in the other passes of an ensemble
+    dual               (capacity, n_estimators): a row that any member got wrong supports all
+    thresholds         (n_estimators, n_grades - 1)                  changed in place
+    correct, survived  (n_estimators,) int64, as in the other passes of an ensemble
     first              how many examples came before this block
     predicted          (n_rows,) int64: the grade by the mean of the members' rules
     votes              (n_rows, 3, n_grades) int64, see ``oap_rows``
     """
     mistakes, skipped = 0, 0
-    n_old, n_members = values.shape[1] - values.shape[0], thresholds.shape[0]
-    scores = np.empty(n_members)
+    n_old, n_estimators = values.shape[1] - values.shape[0], thresholds.shape[0]
+    scores = np.empty(n_estimators)
     for i in range(start, values.shape[0]):
         member_expansions(values[i], columns, dual, size, scores)
         total = scores.sum()
@@ -118,7 +118,7 @@ def walk_members(
         for r in range(thresholds.shape[1]):
             predicted[i] += thresholds[:, r].sum() <= total
         known = size
-        for m in range(n_members):
+        for m in range(n_estimators):
             place = thresholds_passed(thresholds[m], scores[m])
             votes[i, 0, place] += 1
             votes[i, 1, place] += correct[m]

@@ -290,7 +290,7 @@ def widrow_hoff_pass(
 ):
     """Gradient steps on the squared error: weights -= step * (score - target) * row.
 
-    target   (n_grades,) float64: the value of each grade; middles: half way between neighbours
+    target   (n_grades,) float64: the value of each grade; middles: half way between neighbors
     limit    an error beyond it is a divergence: the visit is skipped
     """
     mistakes, skipped = 0, 0
