@@ -21,7 +21,9 @@ INSTANCES = [
     rw.RankBoost(weighting="ndcg", estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=20),
     rw.AdaBoostRanker(),
     rw.RankNet(max_iter=40, learning_rate=0.03, random_state=0),
-    rw.RankNet(hidden=(), loss="fidelity", max_iter=40, learning_rate=0.1, random_state=0),
+    rw.RankNet(
+        hidden_layer_sizes=(), loss="fidelity", max_iter=40, learning_rate=0.1, random_state=0
+    ),
     rw.LargeMarginOrdinal(),
     rw.FRank(n_estimators=20),
     rw.FRank(n_estimators=20, cumulative="signed", max_bins=None),
