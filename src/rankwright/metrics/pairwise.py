@@ -266,9 +266,6 @@ def _middle_ranks(lists: RankedLists, ties: TieGroups) -> FloatArray:
     return ranks
 
 
-Values = tuple[FloatArray, NDArray[np.bool_]]
-
-
 def mean_square_difference(lists: RankedLists) -> Values:
     """MSD, mean of (D - Y)² for predictions: twice the variance of their residuals."""
     return _mean_square(_residuals(lists, "predictions"), lists), lists.sizes > 1

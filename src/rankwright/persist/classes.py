@@ -199,16 +199,16 @@ SYSTEMS = {
     "Recommender": "rankwright.recommend.recommender",
     "Blend": "rankwright.recommend.blend",
     "PerUser": "rankwright.recommend.per_user",
-    "ItemMeans": "rankwright.recommend.experts",
-    "ItemNeighbors": "rankwright.recommend.experts",
-    "Similarity": "rankwright.recommend.experts",
-    "Factors": "rankwright.recommend.experts",
+    "ItemMeans": "rankwright.recommend.models.popularity",
+    "ItemNeighbors": "rankwright.recommend.models.item_knn",
+    "Similarity": "rankwright.recommend.models.user_similarity",
+    "Factors": "rankwright.recommend.models.factors",
 }
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.boosting.early_stopping",
-    "TreeRanking": "rankwright.rankers.boosting.trees",
+    "TreeRanking": "rankwright.rankers.boosting.grower",
     "Ratings": "rankwright.data.ratings",
     "Tastes": "rankwright.recommend.models.factors",
 }

@@ -100,10 +100,10 @@ def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int
         {**{key: value for key, value in spec.items() if key != "config"}, "width": 200}
         for spec in found
     ]
-    charts = [_chart(panel) for panel in panels]
+    drawn = [_chart(panel) for panel in panels]
     import altair
 
-    joined = altair.concat(*charts, columns=2)
+    joined = altair.concat(*drawn, columns=2)
     joined.config = altair.Config.from_dict(_opaque(charts.CONFIG))
     return joined
 
