@@ -23,7 +23,7 @@ from rankwright.metrics.evaluation import Scores
 RESULTS = Path(__file__).parents[1] / "_results"
 PLACES = (1, 2, 5, 10, 20, 30)
 TOPS = [f"Top@{k}" for k in range(1, 31)]
-RULES = {
+CONSTRAINTS = {
     "CombSUM": {"method": "sum"},
     "CombMNZ": {"method": "mnz"},
     "CombMED": {"method": "med"},
@@ -146,7 +146,7 @@ def run(name: str, quick: bool = False) -> dict:
     chosen = folds.chosen_engine(singles)
     systems[chosen.name] = measured(chosen, qrels, engines.measures)
     judged = [of_queries(one, qrels.queries) for one in engines.runs]
-    for label, options in RULES.items():
+    for label, options in CONSTRAINTS.items():
         systems[label] = measured(rw.fuse(judged, **options), qrels, engines.measures)
     print_rows(systems, n_queries, notes)
     comparison = rw.compare(systems, engines.measures, baseline=next(iter(systems)))

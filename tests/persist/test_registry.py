@@ -78,7 +78,7 @@ def test_an_online_ranker_goes_on_where_it_was_saved(
 
 @pytest.mark.parametrize("cls", rankers())
 def test_every_parameter_has_a_rule_by_which_a_file_is_checked(cls: Any) -> None:
-    assert set(cls._rules) == set(cls._get_param_names())
+    assert set(cls._constraints) == set(cls._get_param_names())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -27,7 +27,7 @@ from rankwright.rankers import schema
     ],
 )
 def test_a_rule_tests_what_its_words_say(
-    rule: schema.Rule, good: list[object], bad: list[object], words: str
+    rule: schema.Constraint, good: list[object], bad: list[object], words: str
 ) -> None:
     for value in good:
         rule.check("Model", "thing", value)

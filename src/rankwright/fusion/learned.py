@@ -72,7 +72,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     ['a', 'b', 'c']
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "ranker": schema.either(schema.nothing(), schema.an_instance("a ranker", Ranker)),
         "features": schema.one_of(*FEATURES),
     }
@@ -167,7 +167,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
             raise DataError("engines_ does not name each feature of the ranker.")
 
     def _check(self) -> None:
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check(type(self).__name__, name, getattr(self, name))
 
     @staticmethod

@@ -22,7 +22,7 @@ from rankwright.persist.codec import KINDS, Packer, Unpacker
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
 from rankwright.rankers.registry import RANKERS
-from rankwright.rankers.schema import Learned, Rule, check_learned, floats, integer, texts
+from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.transforms import Affine
 
@@ -40,7 +40,7 @@ class Entry:
     """
 
     module: str
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, Constraint]
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
     transform: Callable[[Any], Transform | None] | None = None
     newer: frozenset[str] = frozenset()
@@ -163,7 +163,7 @@ SCIKIT: dict[str, Entry] = {
         {
             "copy": _FLAG,
             "clip": _FLAG,
-            "feature_range": Rule("a pair of finite numbers", _is_range),
+            "feature_range": Constraint("a pair of finite numbers", _is_range),
         },
         _columns("min_", "scale_", "data_min_", "data_max_", "data_range_"),
         _min_max,
@@ -178,10 +178,10 @@ SCIKIT: dict[str, Entry] = {
     "Pipeline": Entry(
         "sklearn.pipeline",
         {
-            "steps": Rule("a list of named steps, all of them fitted or none", _is_steps),
+            "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
             "memory": _NOTHING,
             "verbose": _FLAG,
-            "transform_input": schema.either(_NOTHING, Rule("a list of names", _is_names)),
+            "transform_input": schema.either(_NOTHING, Constraint("a list of names", _is_names)),
         },
         lambda values: {},
     ),
@@ -265,7 +265,7 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
     cls = _class(node.kind, _estimators())
     params = {name: unpacker.unpack(value) for name, value in node.params.items()}
-    rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._rules
+    rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._constraints
     known = set(cls._get_param_names()) & set(rules)
     unknown = sorted(set(params) - known)
     if unknown:
@@ -292,7 +292,7 @@ def build_part(unpacker: Unpacker, content: Any) -> Any:
     if unknown:
         raise Refused(f"{node.kind} has no parameter {unknown[0][:40]!r}")
     part = cls(**values)
-    for name, rule in getattr(cls, "_rules", {}).items():
+    for name, rule in getattr(cls, "_constraints", {}).items():
         rule.check(node.kind, name, getattr(part, name))
     return part
 

@@ -1,6 +1,6 @@
 """The contract every ranker keeps: a scikit-learn estimator that orders rows inside queries.
 
-What a ranker has to write: ``_rules`` (what its parameters may be), ``_learned`` (what its fitted
+What a ranker has to write: ``_constraints`` (what its parameters may be), ``_learned`` (what its fitted
 attributes look like), ``_fit`` (on checked arrays) and ``_scorer`` (how the fitted attributes turn
 rows into scores). Everything else, the checks above all, stands here once.
 """
@@ -31,7 +31,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.rankers.schema import Learned, Rule, integer, texts
+from rankwright.rankers.schema import Constraint, Learned, integer, texts
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
@@ -56,7 +56,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     __metadata_request__predict: ClassVar = {"qid": True}
     __metadata_request__decision_function: ClassVar = {"qid": True}
 
-    _rules: ClassVar[Mapping[str, Rule]] = {}
+    _constraints: ClassVar[Mapping[str, Constraint]] = {}
     _learned: ClassVar[Mapping[str, Learned]] = {}
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades,)
     _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
@@ -238,7 +238,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check(type(self).__name__, name, getattr(self, name))
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:

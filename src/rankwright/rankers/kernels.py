@@ -27,7 +27,7 @@ from rankwright.scoring.linear import Linear
 KernelFunction = Callable[[Any, Any], FloatArray]
 
 # Shared by every ranker with a kernel: parameters of the same name and meaning as scikit-learn's.
-KERNEL_RULES: dict[str, schema.Rule] = {
+KERNEL_RULES: dict[str, schema.Constraint] = {
     "kernel": schema.either(
         schema.one_of("linear", "poly", "rbf", "precomputed"), schema.a_function()
     ),

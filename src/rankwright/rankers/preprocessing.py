@@ -41,14 +41,14 @@ class QueryNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
     __metadata_request__transform: ClassVar = {"qid": True}
 
-    _rules: ClassVar = {"method": schema.one_of("minmax", "standard", "max")}
+    _constraints: ClassVar = {"method": schema.one_of("minmax", "standard", "max")}
 
     def __init__(self, *, method: str = "minmax") -> None:
         self.method = method
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Remember the number and the names of the features."""
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check(type(self).__name__, name, getattr(self, name))
         validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
         return self
@@ -105,7 +105,7 @@ class PolynomialMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ((2, 6), 4.0)
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "degree": schema.at_least(1),
         "gamma": schema.positive(),
         "coef0": schema.number(0.0),
@@ -118,7 +118,7 @@ class PolynomialMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Remember the number and the names of the features."""
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check(type(self).__name__, name, getattr(self, name))
         validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         return self

@@ -19,7 +19,7 @@ from rankwright.exceptions import DataError, ParameterError
 
 
 @dataclass(frozen=True)
-class Rule:
+class Constraint:
     """Words that finish the sentence "it must be ...", and the test that they describe."""
 
     words: str
@@ -39,55 +39,59 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
-def at_least(low: int) -> Rule:
-    return Rule(f"an integer >= {low}", lambda value: _is_integer(value) and value >= low)
+def at_least(low: int) -> Constraint:
+    return Constraint(f"an integer >= {low}", lambda value: _is_integer(value) and value >= low)
 
 
-def positive() -> Rule:
-    return Rule("a number > 0", lambda value: _is_real(value) and 0 < value < math.inf)
+def positive() -> Constraint:
+    return Constraint("a number > 0", lambda value: _is_real(value) and 0 < value < math.inf)
 
 
-def number(low: float = -math.inf) -> Rule:
+def number(low: float = -math.inf) -> Constraint:
     words = "a finite number" if low == -math.inf else f"a number >= {low:g}"
-    return Rule(words, lambda value: _is_real(value) and math.isfinite(value) and value >= low)
+    return Constraint(
+        words, lambda value: _is_real(value) and math.isfinite(value) and value >= low
+    )
 
 
-def between(low: float, high: float) -> Rule:
-    return Rule(
+def between(low: float, high: float) -> Constraint:
+    return Constraint(
         f"a number from {low:g} to {high:g}", lambda value: _is_real(value) and low <= value <= high
     )
 
 
-def above_0_up_to(high: float) -> Rule:
-    return Rule(
+def above_0_up_to(high: float) -> Constraint:
+    return Constraint(
         f"a number > 0 and <= {high:g}", lambda value: positive().test(value) and value <= high
     )
 
 
-def one_of(*choices: Any) -> Rule:
+def one_of(*choices: Any) -> Constraint:
     """One of the given values (compared with their type: 1 is not True)."""
     words = " or ".join(filter(None, [", ".join(map(repr, choices[:-1])), repr(choices[-1])]))
-    return Rule(words, lambda value: any(type(value) is type(c) and value == c for c in choices))
+    return Constraint(
+        words, lambda value: any(type(value) is type(c) and value == c for c in choices)
+    )
 
 
-def a_flag() -> Rule:
-    return Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
+def a_flag() -> Constraint:
+    return Constraint("True or False", lambda value: isinstance(value, bool | np.bool_))
 
 
-def nothing() -> Rule:
-    return Rule("None", lambda value: value is None)
+def nothing() -> Constraint:
+    return Constraint("None", lambda value: value is None)
 
 
-def a_function() -> Rule:
-    return Rule("a function", callable)
+def a_function() -> Constraint:
+    return Constraint("a function", callable)
 
 
-def an_instance(words: str, *kinds: type) -> Rule:
-    return Rule(words, lambda value: isinstance(value, kinds))
+def an_instance(words: str, *kinds: type) -> Constraint:
+    return Constraint(words, lambda value: isinstance(value, kinds))
 
 
-def a_seed() -> Rule:
-    return Rule(
+def a_seed() -> Constraint:
+    return Constraint(
         "None, an integer >= 0 or a numpy RandomState",
         lambda value: (
             value is None
@@ -97,8 +101,8 @@ def a_seed() -> Rule:
     )
 
 
-def either(*rules: Rule) -> Rule:
-    return Rule(
+def either(*rules: Constraint) -> Constraint:
+    return Constraint(
         " or ".join(rule.words for rule in rules),
         lambda value: any(rule.test(value) for rule in rules),
     )

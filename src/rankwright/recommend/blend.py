@@ -50,7 +50,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
     ranker_ : the fitted ranker, or None
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "ranker": schema.either(schema.nothing(), schema.an_instance("a ranker", Ranker)),
         "seed": schema.at_least(0),
     }

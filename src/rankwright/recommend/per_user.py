@@ -153,9 +153,9 @@ REFERENCE = ("random", "dense", "similar")
 BLOCK = 4096  # items scored at once
 
 
-def a_ranker() -> schema.Rule:
+def a_ranker() -> schema.Constraint:
     """The rule of a parameter that is a ranker, or a pipeline that ends in one."""
-    return schema.Rule(
+    return schema.Constraint(
         "a ranker with fit and decision_function",
         lambda value: (
             hasattr(value, "fit")
@@ -179,7 +179,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
         Numbers of the reference users; None where each user has others ("similar").
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "ranker": a_ranker(),
         "n_reference": schema.at_least(1),
         "reference": schema.one_of(*REFERENCE),

@@ -146,7 +146,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     [3, 2]
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "ranker": schema.either(schema.nothing(), a_ranker()),
         "n_reference": schema.at_least(1),
         "reference": schema.one_of(*REFERENCE),
@@ -168,7 +168,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, ratings: Ratings, y: Any = None) -> Self:
         """Learn from ratings; each pair of user and item may occur once."""
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check(type(self).__name__, name, getattr(self, name))
         self.ratings_ = check_ratings(ratings, type(self).__name__)
         if np.ptp(ratings.value) == 0:

@@ -116,7 +116,9 @@ def check_bad_parameters_are_refused_by_name(ranker: Any) -> None:
     """Every parameter has a rule, and the error names the ranker and the parameter."""
     problem = make_problem()
     names = set(ranker.get_params(deep=False))
-    assert names == set(ranker._rules), f"parameters without a rule: {names ^ set(ranker._rules)}"
+    assert names == set(ranker._constraints), (
+        f"parameters without a rule: {names ^ set(ranker._constraints)}"
+    )
     for name in sorted(names):
         broken = clone(ranker)
         setattr(broken, name, {"not": "allowed"})

@@ -14,7 +14,7 @@ from rankwright.data.items import Items
 
 def check_items(items: Items, lines: NDArray[np.int64]) -> Iterator[Finding]:
     """Every rule on one file of items; those on features where there are any."""
-    rules = _RULES | (_ON_FEATURES if items.n_features else {})
+    rules = _CONSTRAINTS | (_ON_FEATURES if items.n_features else {})
     return state(((rule, check(items, lines)) for rule, check in rules.items()), _KEPT)
 
 
@@ -124,7 +124,7 @@ def _told(items: Items, lines: NDArray[np.int64]) -> Found:
     return None
 
 
-_RULES: dict[str, Callable[[Items, NDArray[np.int64]], Found]] = {
+_CONSTRAINTS: dict[str, Callable[[Items, NDArray[np.int64]], Found]] = {
     "grades": _grades,
     "queries": _queries,
     "grades differ inside queries": _one_grade,

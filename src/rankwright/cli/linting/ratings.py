@@ -16,7 +16,7 @@ Lines = NDArray[np.int64] | None
 
 def check_ratings(ratings: Ratings, lines: Lines) -> Iterator[Finding]:
     """Every rule on one file of ratings; ``lines`` are those of the ratings, where known."""
-    return state(((rule, check(ratings, lines)) for rule, check in _RULES.items()), _KEPT)
+    return state(((rule, check(ratings, lines)) for rule, check in _CONSTRAINTS.items()), _KEPT)
 
 
 def _pairs(ratings: Ratings, lines: Lines) -> Found:
@@ -70,7 +70,7 @@ def _line(lines: Lines, row: int) -> int | None:
     return None if lines is None else int(lines[row])
 
 
-_RULES: dict[str, Callable[[Ratings, Lines], Found]] = {
+_CONSTRAINTS: dict[str, Callable[[Ratings, Lines], Found]] = {
     "pairs": _pairs,
     "values": _values,
     "ratings per user": _single,

@@ -62,7 +62,7 @@ class AdaBoostRanker(Ranker):
     array([3, 4, 1, 2])
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "rel": schema.either(schema.nothing(), schema.number()),
         "default": schema.one_of("learned", 0, 1),

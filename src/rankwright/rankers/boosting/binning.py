@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.rankers import schema
 
-MAX_BINS = schema.Rule(
+MAX_BINS = schema.Constraint(
     "an integer from 2 to 255 or None",
     lambda value: value is None or (schema.at_least(2).test(value) and value <= 255),
 )

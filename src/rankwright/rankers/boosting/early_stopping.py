@@ -105,11 +105,11 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_iter_no_change": schema.at_least(1),
-        "measure": schema.Rule("the name of a measure", _is_measure),
+        "measure": schema.Constraint("the name of a measure", _is_measure),
         "fraction": schema.between(0.01, 0.9),
-        "queries": schema.Rule(
+        "queries": schema.Constraint(
             "None or a list of query ids",
             lambda value: value is None or isinstance(value, list | tuple | np.ndarray),
         ),
@@ -133,7 +133,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
 
     def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, HeldOut]:
         """The feedback without the held-out queries, and those."""
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check("EarlyStopping", name, getattr(self, name))
         if not isinstance(feedback, Grades) or feedback.queries.n_queries < 2:
             raise ParameterError(

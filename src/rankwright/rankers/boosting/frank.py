@@ -76,7 +76,7 @@ class FRank(Ranker):
     True
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "cumulative": schema.one_of("signed", True, False),
         "max_bins": MAX_BINS,

@@ -49,7 +49,7 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "max_leaf_nodes": schema.at_least(2),
         "min_samples_leaf": schema.at_least(1),
         "l2_regularization": schema.number(0.0),
@@ -71,7 +71,7 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
 
     def check(self) -> None:
         """Raise a ParameterError unless every parameter is in its range."""
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check("TreeRanking", name, getattr(self, name))
 
 

@@ -117,7 +117,7 @@ class RankBoost(Ranker):
       +0.8959  x0 > 1
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "criterion": schema.one_of("r", "z", "newton"),
         "cumulative": schema.one_of("signed", True, False),
@@ -132,7 +132,7 @@ class RankBoost(Ranker):
         "early_stopping": schema.either(
             schema.nothing(), schema.an_instance("an EarlyStopping", EarlyStopping)
         ),
-        "callbacks": schema.Rule(
+        "callbacks": schema.Constraint(
             "None or a list of functions",
             lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
         ),

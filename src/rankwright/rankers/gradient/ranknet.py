@@ -141,8 +141,8 @@ class RankNet(Ranker):
     [1, 2]
     """
 
-    _rules: ClassVar = {
-        "hidden_layer_sizes": schema.Rule(
+    _constraints: ClassVar = {
+        "hidden_layer_sizes": schema.Constraint(
             "a sequence of integers >= 1", lambda value: _are_sizes(value)
         ),
         "loss": schema.one_of("cross_entropy", "fidelity"),

@@ -80,7 +80,7 @@ class RankSVM(Ranker):
     True
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "C": schema.positive(),
         **KERNEL_RULES,
         "n_components": schema.either(schema.nothing(), schema.at_least(1)),

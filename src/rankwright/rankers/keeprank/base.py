@@ -151,7 +151,7 @@ class Walk:
 
 MOST_LEVELS = 1000
 
-RULES: dict[str, schema.Rule] = {
+CONSTRAINTS: dict[str, schema.Constraint] = {
     "kernel": schema.one_of("rbf", "poly", "linear"),
     "sigma2": schema.positive(),
     "degree": schema.at_least(1),

@@ -11,8 +11,8 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.keeprank.base import (
+    CONSTRAINTS,
     LEARNED,
-    RULES,
     RelaxationRanker,
     Visits,
     Walk,
@@ -88,7 +88,7 @@ class KeepRank(RelaxationRanker):
     [False, True, True, False]
     """
 
-    _rules: ClassVar = {**RULES, "tol": schema.number(0.0)}
+    _constraints: ClassVar = {**CONSTRAINTS, "tol": schema.number(0.0)}
     _learned: ClassVar = {**LEARNED, "n_iter_": integer(low=0)}
 
     def __init__(

@@ -17,8 +17,8 @@ from rankwright.feedback.labels import as_classes, as_grades, codes_of
 from rankwright.feedback.labels import check_same_classes as check_declared_again
 from rankwright.rankers import schema
 from rankwright.rankers.keeprank.base import (
+    CONSTRAINTS,
     LEARNED,
-    RULES,
     RelaxationRanker,
     Visits,
     Walk,
@@ -79,7 +79,10 @@ class OnlineKeepRank(RelaxationRanker):
 
     __metadata_request__partial_fit: ClassVar = {"qid": True}
 
-    _rules: ClassVar = {**RULES, "budget": schema.either(schema.nothing(), schema.at_least(1))}
+    _constraints: ClassVar = {
+        **CONSTRAINTS,
+        "budget": schema.either(schema.nothing(), schema.at_least(1)),
+    }
     _learned: ClassVar = {
         **LEARNED,
         "n_violations_": integer(low=0),

@@ -212,7 +212,7 @@ def problem_of(
 class MagnitudeRanker(Ranker):
     """A ranker whose score differences predict differences of grades."""
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         **KERNEL_RULES,
         "C": schema.positive(),
         "n_components": schema.at_least(1),

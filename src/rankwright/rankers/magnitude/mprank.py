@@ -157,8 +157,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
     True
     """
 
-    _rules: ClassVar = {
-        **MagnitudeRanker._rules,
+    _constraints: ClassVar = {
+        **MagnitudeRanker._constraints,
         "loss": schema.one_of("squared", "absolute"),
         "solver": schema.one_of("auto", "primal", "dual", "online", "nystroem"),
     }

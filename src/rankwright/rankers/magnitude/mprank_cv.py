@@ -23,8 +23,8 @@ from rankwright.rankers.schema import floats, real
 CS = tuple(float(C) for C in np.logspace(-1, 5, 13))
 
 
-def _positive_list() -> schema.Rule:
-    return schema.Rule(
+def _positive_list() -> schema.Constraint:
+    return schema.Constraint(
         "a list of numbers > 0",
         lambda value: (
             isinstance(value, Sequence | np.ndarray)
@@ -72,7 +72,7 @@ class MPRankCV(MagnitudeRanker):
     1.0
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         **{name: KERNEL_RULES[name] for name in ("kernel", "degree", "coef0")},
         "Cs": _positive_list(),
         "gammas": schema.either(_positive_list(), schema.nothing()),

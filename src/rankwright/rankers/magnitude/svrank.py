@@ -60,8 +60,8 @@ class SVRank(MagnitudeRanker):
     array([6.])
     """
 
-    _rules: ClassVar = {
-        **MagnitudeRanker._rules,
+    _constraints: ClassVar = {
+        **MagnitudeRanker._constraints,
         "epsilon": schema.number(0.0),
         "power": schema.one_of(1, 2),
         "solver": schema.one_of("auto", "primal", "dual", "nystroem"),

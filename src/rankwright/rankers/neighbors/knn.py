@@ -64,7 +64,7 @@ class NearestNeighbor(Ranker):
     array([3., 4.])
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "feature_mean": a_row_of_numbers(),
         "absent": schema.one_of("zero", "abstain"),
     }
@@ -150,7 +150,7 @@ class KNN(NearestNeighbor):
     array([4.5, 4.5, 1.5])
     """
 
-    _rules: ClassVar = {"n_neighbors": schema.at_least(1), **NearestNeighbor._rules}
+    _constraints: ClassVar = {"n_neighbors": schema.at_least(1), **NearestNeighbor._constraints}
 
     def __init__(
         self, *, n_neighbors: int = 20, feature_mean: Any = None, absent: str = "zero"

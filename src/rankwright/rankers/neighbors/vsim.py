@@ -17,12 +17,12 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.schema import Learned, Rule, floats, integer, real, texts
+from rankwright.rankers.schema import Constraint, Learned, floats, integer, real, texts
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
 
 
-def a_row_of_numbers() -> Rule:
+def a_row_of_numbers() -> Constraint:
     def test(value: Any) -> bool:
         if value is None:
             return True
@@ -32,7 +32,7 @@ def a_row_of_numbers() -> Rule:
             return False
         return array.ndim == 1 and bool(np.isfinite(array).all())
 
-    return Rule("None or one finite number per feature", test)
+    return Constraint("None or one finite number per feature", test)
 
 
 def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -> FloatArray:
@@ -115,7 +115,7 @@ class VSIM(Ranker):
     array([2, 1, 4, 3])
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "over": schema.one_of("all", "rated"),
         "feature_mean": a_row_of_numbers(),
         "feature_norm": a_row_of_numbers(),
@@ -208,7 +208,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     (4, 3)
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "over": schema.one_of("all", "rated"),
         "feature_mean": a_row_of_numbers(),
         "feature_norm": a_row_of_numbers(),
@@ -249,7 +249,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return out
 
     def _learn(self, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        for name, rule in self._rules.items():
+        for name, rule in self._constraints.items():
             rule.check(type(self).__name__, name, getattr(self, name))
         options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
         values, grades = validate_data(self, X, y, y_numeric=True, **options)

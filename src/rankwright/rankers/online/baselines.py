@@ -11,7 +11,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import STREAM, OnlineRanker, Rows, RuleRanker, kernels
-from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.prank import PASS_CONSTRAINTS
 from rankwright.rankers.schema import floats
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.ordinal import Prototypes
@@ -47,7 +47,7 @@ class WidrowHoff(RuleRanker):
     array([1., 2., 3., 4.])
     """
 
-    _rules: ClassVar = {"learning_rate": schema.positive(), **PASSES_RULES}
+    _constraints: ClassVar = {"learning_rate": schema.positive(), **PASS_CONSTRAINTS}
     _learned: ClassVar = {
         **STREAM,
         "coef_": floats("n_features"),
@@ -123,7 +123,7 @@ class MulticlassPerceptron(OnlineRanker):
     array([1., 2., 3., 3.])
     """
 
-    _rules: ClassVar = PASSES_RULES
+    _constraints: ClassVar = PASS_CONSTRAINTS
     _learned: ClassVar = {**STREAM, "coef_": floats("n_grades", "n_features")}
 
     coef_: FloatArray

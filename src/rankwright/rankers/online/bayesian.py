@@ -10,7 +10,7 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import STREAM, Rows, RuleRanker
-from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.prank import PASS_CONSTRAINTS
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import OrdinalProbit
@@ -101,12 +101,12 @@ class BayesianPRank(RuleRanker):
     True
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "degree": schema.at_least(1),
         "covariance": schema.one_of("auto", "full", "low_rank", "diagonal"),
         "n_directions": schema.at_least(1),
         "prior": schema.positive(),
-        **PASSES_RULES,
+        **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
         **STREAM,

@@ -35,7 +35,7 @@ class Ensemble(SupportedRanker):
     other ranker is copied for each member, as a row of numbers.
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "estimator": schema.either(
             schema.nothing(), schema.an_instance("an online ranker", RuleRanker)
         ),
@@ -423,7 +423,7 @@ class OAPVoting(_VotingEnsemble):
     True
     """
 
-    _rules: ClassVar = {**Ensemble._rules, "count": schema.one_of("survived", "right")}
+    _constraints: ClassVar = {**Ensemble._constraints, "count": schema.one_of("survived", "right")}
 
     def __init__(
         self,

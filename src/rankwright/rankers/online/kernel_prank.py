@@ -11,7 +11,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.online import base as online
 from rankwright.rankers.online.base import STREAM, Rows, RuleRanker
-from rankwright.rankers.online.prank import NO_DRIFT, PASSES_RULES
+from rankwright.rankers.online.prank import NO_DRIFT, PASS_CONSTRAINTS
 from rankwright.rankers.online.support_vectors import (
     BUDGET_RULES,
     Rule,
@@ -76,7 +76,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
     (True, True)
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "kernel": schema.either(
             schema.one_of("linear", "poly", "rbf", "precomputed"), schema.a_function()
         ),
@@ -85,7 +85,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
         "coef0": schema.number(),
         "budget": schema.either(schema.nothing(), schema.at_least(1)),
         "budget_rule": schema.one_of(*BUDGET_RULES),
-        **PASSES_RULES,
+        **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
         **STREAM,

@@ -11,7 +11,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.online.base import STREAM, Rows, RuleRanker, kernels
 from rankwright.rankers.schema import floats, real
 
-PASSES_RULES = {
+PASS_CONSTRAINTS = {
     "max_iter": schema.at_least(1),
     "shuffle": schema.a_flag(),
     "random_state": schema.a_seed(),
@@ -97,10 +97,10 @@ class PRank(RuleRanker):
     2
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "average": schema.a_flag(),
         "update": schema.one_of("perceptron", "romma"),
-        **PASSES_RULES,
+        **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
         **STREAM,

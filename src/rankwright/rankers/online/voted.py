@@ -9,7 +9,7 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import STREAM, OnlineRanker, Rows, dense_row, kernels, with_room
-from rankwright.rankers.online.prank import PASSES_RULES
+from rankwright.rankers.online.prank import PASS_CONSTRAINTS
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.ordinal import Votes, nearest
 
@@ -62,10 +62,10 @@ class VotedPRank(OnlineRanker):
     ((20, 3), True)
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "count": schema.one_of("survived", "right"),
         "max_rules": schema.either(schema.nothing(), schema.at_least(1)),
-        **PASSES_RULES,
+        **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
         **STREAM,

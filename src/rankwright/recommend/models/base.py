@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.parallel import map_blocks
-from rankwright.rankers.schema import Holds, Learned, Rule
+from rankwright.rankers.schema import Constraint, Holds, Learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
     from that and the ratings is laid out by ``ready``, after fitting and after loading.
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {}
+    _constraints: ClassVar[dict[str, Constraint]] = {}
     _learned: ClassVar[dict[str, Learned | Holds]] = {}
 
     @abstractmethod

@@ -151,7 +151,7 @@ class Factors(Expert):
     tastes_ : Tastes
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_components": schema.at_least(1),
         "n_tastes": schema.at_least(1),
         "max_iter": schema.at_least(1),

@@ -30,7 +30,7 @@ class ItemNeighbors(Expert):
     damping : pulls the average toward 0 when little likeness stands behind it
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_neighbors": schema.at_least(1),
         "shrinkage": schema.number(0.0),
         "power": schema.positive(),

@@ -29,7 +29,7 @@ class Similarity(Expert):
     damping : pulls the average toward 0 when little agreement stands behind it
     """
 
-    _rules: ClassVar = {
+    _constraints: ClassVar = {
         "n_users": schema.at_least(1),
         "power": schema.positive(),
         "damping": schema.positive(),
