@@ -1,8 +1,8 @@
-"""The contract every ranker keeps: a scikit-learn estimator that orders rows inside queries.
+"""Ranker: the scikit-learn estimator that every ranker subclasses.
 
-What a ranker has to write: ``_constraints`` (what its parameters may be), ``_learned`` (what its fitted
+A subclass writes ``_constraints`` (what its parameters may be), ``_learned`` (what its fitted
 attributes look like), ``_fit`` (on checked arrays) and ``_scorer`` (how the fitted attributes turn
-rows into scores). Everything else, the checks above all, stands here once.
+rows into scores). Input checks live here, once.
 """
 
 from __future__ import annotations
