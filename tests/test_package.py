@@ -51,5 +51,5 @@ def test_every_public_name_can_be_had(name: str) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="No rankwright attribute nothing"):
         _ = rankwright.nothing
