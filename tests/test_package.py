@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,14 @@ def test_every_public_name_can_be_had(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="No rankwright attribute nothing"):
         _ = rankwright.nothing
+
+
+def test_the_table_of_names_is_that_of_the_stubs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import names; print(names.page() == names.PAGE.read_text())"],
+        cwd=Path(__file__).parents[1] / "docs",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n", "run: python docs/names.py"
