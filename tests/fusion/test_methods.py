@@ -182,7 +182,7 @@ def test_scores_near_the_end_of_what_a_float_holds_are_scaled_like_others(norm, 
 
 
 @pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "none"])
-def test_normalising_keeps_rows_names_and_order(norm) -> None:
+def test_normalizing_keeps_rows_names_and_order(norm) -> None:
     run = rw.Run.from_arrays([2, 10, 2, 10, 2], ["b", "b", "a", "c", "c"], [5, 1, 7, 3, 6.0], "me")
     after = rw.fusion.normalize(run, norm)
     assert (after.name, after.doc.tolist(), after.query.tolist()) == (

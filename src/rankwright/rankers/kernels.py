@@ -272,7 +272,7 @@ class DrawnLandmarks:
 
 
 def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> DrawnLandmarks:
-    """Draw landmarks among these rows of X, and orthogonalise their kernel."""
+    """Draw landmarks among these rows of X, and orthogonalize their kernel."""
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.permutation(rows)[:n])
     support = dense(X[drawn])
