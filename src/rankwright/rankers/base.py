@@ -314,8 +314,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
-        for name, rule in self._constraints.items():
-            rule.check(type(self).__name__, name, getattr(self, name))
+        for name, constraint in self._constraints.items():
+            constraint.check(type(self).__name__, name, getattr(self, name))
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         X, y = self._validated(X, y)

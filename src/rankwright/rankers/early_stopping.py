@@ -57,7 +57,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         "measure": schema.Constraint("the name of a measure", _is_measure),
         "n_iter_no_change": schema.at_least(1),
         "validation_fraction": schema.between(0.01, 0.9),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
 
     def __init__(
@@ -111,11 +111,8 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         return rest, EvalSet(X[rows], feedback.y[rows], queries)
 
 
-EARLY_STOPPING = schema.Constraint(
-    "None, True, False, an integer >= 1 or an EarlyStopping",
-    lambda value: (
-        value is None or isinstance(value, bool | EarlyStopping) or schema.at_least(1).test(value)
-    ),
+EARLY_STOPPING = schema.optional(
+    schema.boolean(), schema.at_least(1), schema.instance_of("an EarlyStopping", EarlyStopping)
 )
 
 

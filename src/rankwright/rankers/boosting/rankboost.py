@@ -126,17 +126,17 @@ class RankBoost(Ranker):
         "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
         "estimator": schema.either(
-            schema.one_of("threshold", "value"), schema.an_instance("a TreeRanking", TreeRanking)
+            schema.one_of("threshold", "value"), schema.instance_of("a TreeRanking", TreeRanking)
         ),
         "absent": schema.one_of("zero", "abstain"),
-        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
-        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "smoothing": schema.optional(schema.positive(0.25)),
+        "weighting": schema.optional(schema.one_of("ndcg")),
         "early_stopping": EARLY_STOPPING,
         "callbacks": schema.Constraint(
             "None or a list of functions",
             lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
         ),
-        "verbose": schema.either(schema.at_least(0), schema.a_flag()),
+        "verbose": schema.either(schema.at_least(0), schema.boolean()),
     }
     _learned: ClassVar = {
         **LEARNED,

@@ -151,14 +151,14 @@ class RankNet(Ranker):
             "a sequence of integers >= 1", lambda value: _are_sizes(value)
         ),
         "loss": schema.one_of("cross_entropy", "fidelity"),
-        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "weighting": schema.optional(schema.one_of("ndcg")),
         "learning_rate": schema.positive(),
         "alpha": schema.number(0.0),
         "max_iter": schema.at_least(1),
         "batch_size": schema.at_least(1),
         "early_stopping": schema.either(schema.one_of("auto"), EARLY_STOPPING),
-        "random_state": schema.a_seed(),
-        "normalize": schema.either(schema.nothing(), schema.one_of("query")),
+        "random_state": schema.random_state(),
+        "normalize": schema.optional(schema.one_of("query")),
     }
     _learned: ClassVar = {
         "layers_": integers("n_layers", low=1),

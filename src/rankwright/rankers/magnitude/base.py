@@ -218,7 +218,7 @@ class MagnitudeRanker(Ranker):
         "n_components": schema.at_least(1),
         "tol": schema.positive(),
         "max_iter": schema.at_least(1),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
     _learned: ClassVar = {
         "coef_": floats("n_features", optional=True),
