@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -301,12 +300,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if Mixture in kinds:
                 return Mixture(tuple(terms))
         names = ", ".join("sums" if kind is Mixture else kind.__name__ for kind in kinds)
-        found = " + ".join(
-            f"{factor:g} * {type(term).__name__}" for factor, term in islice(feedback.terms(), 4)
-        )
+        given = list(feedback.terms())
+        types = {type(term) for _, term in given} | ({Mixture} if len(given) > 1 else set())
+        able = [name for name, cls in rankers().items() if all(map(cls.takes, types))]
+        text = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in given[:4])
         raise FeedbackError(
-            f"{type(self).__name__} learns from {names} and got {found}. "
-            "Rankers that take it: rankwright.rankers.registry.takes(type(feedback))."
+            f"{type(self).__name__} learns from {names} and got {text}. "
+            f"Rankers that learn from it: {', '.join(able) or 'none'}."
         )
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
@@ -369,6 +369,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._abstains
         return tags
+
+
+def find_ranker(name: str) -> type[Ranker] | None:
+    """The public ranker of this name, or None; imports the module of this one only.
+
+    >>> find_ranker("PRank").__name__, find_ranker("EarlyStopping")
+    ('PRank', None)
+    """
+    import rankwright.rankers as package
+
+    value = getattr(package, name) if name in dir(package) else None
+    is_ranker = isinstance(value, type) and issubclass(value, Ranker) and value is not Ranker
+    return value if is_ranker else None
+
+
+def rankers() -> dict[str, type[Ranker]]:
+    """All public rankers by name: those in the stub of ``rankwright.rankers``."""
+    import rankwright.rankers as package
+
+    return {name: cls for name in dir(package) if (cls := find_ranker(name))}
 
 
 def _column_of_text(X: Any) -> Any:
