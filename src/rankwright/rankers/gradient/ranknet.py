@@ -17,7 +17,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, EvalSet, Validation
 from rankwright.rankers.kernels import dense
-from rankwright.rankers.losses import Batch, QueryBatch, all_batches
+from rankwright.rankers.losses import Batch, QueryPairs, all_batches
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.network import Network, n_weights, unpack_layers
@@ -308,18 +308,16 @@ class _Training:
 
     def _held_out_loss(self, valid: list[Batch]) -> float:
         if self.model.weighting == "ndcg":
-            return float(np.mean([1.0 - self._ndcg(b) for b in valid if isinstance(b, QueryBatch)]))
+            return float(np.mean([1.0 - self._ndcg(b) for b in valid if isinstance(b, QueryPairs)]))
         found = [
             batch.sums(self.net.forward(self._rows(batch))[0], self.model.loss, None)[:2]
             for batch in valid
         ]
         return sum(value for value, _ in found) / sum(weight for _, weight in found)
 
-    def _ndcg(self, batch: QueryBatch) -> float:
-        pairs = batch.pairs
-        qid = np.repeat(np.arange(pairs.n_queries), np.diff(pairs.ptr))
+    def _ndcg(self, batch: QueryPairs) -> float:
         scores = self.net.forward(self._rows(batch))[0]
-        return float(evaluate(scores, pairs.grade, qid, "NDCG")["NDCG"])
+        return float(evaluate(scores, batch.grade, batch.group, "NDCG")["NDCG"])
 
     def _rows(self, batch: Batch) -> FloatArray:
         return self._standardized(self.X[batch.rows])
