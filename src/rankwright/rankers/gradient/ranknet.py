@@ -15,8 +15,9 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, EvalSet, Validation
 from rankwright.rankers.kernels import dense
-from rankwright.rankers.losses import Batch, QueryBatch, all_batches
+from rankwright.rankers.losses import Batch, QueryPairs, all_batches
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.network import Network, n_weights, unpack_layers
@@ -81,7 +82,9 @@ class Adam:
         return np.asarray(-self.rate * mean / (np.sqrt(square) + 1e-8))
 
 
-ROWS = 1 << 16  # rows made dense and standardized at a time
+PATIENCE = 10  # epochs without improvement before "auto" stops
+ROWS = 1 << 16  # rows made dense at a time
+_SIZE = schema.at_least(1)
 
 
 class RankNet(Ranker):
@@ -89,7 +92,7 @@ class RankNet(Ranker):
 
     With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
     ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
-    rule). The slopes of all pairs of a query are added up per row before one back-propagation
+    dominate). The slopes of all pairs of a query are added up per row before one back-propagation
     through the network, so a query of n rows costs n passes through the network and not one per
     pair. Any number of grades is taken. Features are standardized inside the model.
 
@@ -109,11 +112,12 @@ class RankNet(Ranker):
     max_iter : int, default 100
         The most passes over all queries.
     batch_size : int, default 16
-        Queries a step looks at.
-    validation_fraction : float from 0 to 1, default 0.1
-        Share of the queries held out (rounded down: none of fewer than ten). Training stops when
-        ``n_iter_no_change`` epochs have brought nothing on them, and the best epoch is kept.
-    n_iter_no_change : int, default 10
+        Queries in a step.
+    early_stopping : "auto", bool, int, EarlyStopping or None, default "auto"
+        Keep the best epoch on the ``eval_set`` of ``fit`` or, without it, on held-out queries. An
+        int is the ``n_iter_no_change`` of an :class:`EarlyStopping`. "auto" is 10 with an
+        ``eval_set``; without it, a tenth of the queries (none if there are less than ten) is
+        held out, and training stops when their loss has not improved for ten epochs.
     random_state : int, RandomState or None
     normalize : None or "query", default None
         ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
@@ -123,10 +127,12 @@ class RankNet(Ranker):
     ----------
     layers_ : (n_layers,) array, units of each layer, the features first
     weights_ : (n_weights,) array, see ``rankwright.scoring.Network``
-    train_losses_ : (max_iter,) array, mean pair loss of each epoch
-    valid_losses_ : (max_iter,) array, that of the held-out queries (1 - NDCG with
-        ``weighting="ndcg"``); empty where none were held out
-    n_iter_ : int, the epoch kept
+    train_losses_ : (n_iter_,) array, mean pair loss of each epoch
+    validation_ : (n_iter_,) array or None, the measure on the validation queries after each epoch
+        ("auto" without an ``eval_set``: their mean pair loss, or 1 - NDCG with
+        ``weighting="ndcg"``)
+    n_iter_ : int, the number of epochs run
+    best_iteration_ : int, the epoch kept
 
     References
     ----------
@@ -143,26 +149,28 @@ class RankNet(Ranker):
 
     _constraints: ClassVar = {
         "hidden_layer_sizes": schema.Constraint(
-            "a sequence of integers >= 1", lambda value: _are_sizes(value)
+            "a sequence of integers >= 1",
+            lambda value: isinstance(value, list | tuple) and all(map(_SIZE.test, value)),
         ),
         "loss": schema.one_of("cross_entropy", "fidelity"),
-        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "weighting": schema.optional(schema.one_of("ndcg")),
         "learning_rate": schema.positive(),
         "alpha": schema.number(0.0),
         "max_iter": schema.at_least(1),
         "batch_size": schema.at_least(1),
-        "validation_fraction": schema.between(0.0, 0.9),
-        "n_iter_no_change": schema.at_least(1),
-        "random_state": schema.a_seed(),
-        "normalize": schema.either(schema.nothing(), schema.one_of("query")),
+        "early_stopping": schema.either(schema.one_of("auto"), EARLY_STOPPING),
+        "random_state": schema.random_state(),
+        "normalize": schema.optional(schema.one_of("query")),
     }
     _learned: ClassVar = {
         "layers_": integers("n_layers", low=1),
         "weights_": floats("n_weights"),
-        "train_losses_": floats("max_iter"),
-        "valid_losses_": floats("n_valid_epochs"),
+        "train_losses_": floats("n_epochs"),
+        "validation_": floats("n_epochs", optional=True),
         "n_iter_": integer(low=0),
+        "best_iteration_": integer(low=0),
     }
+    _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
 
@@ -176,8 +184,7 @@ class RankNet(Ranker):
         alpha: float = 1e-4,
         max_iter: int = 100,
         batch_size: int = 16,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        early_stopping: Any = "auto",
         random_state: Any = None,
         normalize: str | None = None,
     ) -> None:
@@ -188,25 +195,35 @@ class RankNet(Ranker):
         self.alpha = alpha
         self.max_iter = max_iter
         self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
         self.random_state = random_state
         self.normalize = normalize
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        seed = check_random_state(self.random_state).randint(2**31)
-        rng = np.random.default_rng(seed)
-        batches = all_batches(feedback, self.weighting)
+    def _with_validation(
+        self, X: Any, feedback: Feedback, eval_set: EvalSet | None
+    ) -> tuple[Feedback, Validation | None]:
+        if self.early_stopping != "auto":
+            return super()._with_validation(X, feedback, eval_set)
+        if eval_set is None:
+            return feedback, None  # the epochs hold out queries, or pairs, themselves
+        return feedback, Validation(eval_set, EarlyStopping(n_iter_no_change=PATIENCE))
+
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
         shift, scale = _mean_and_spread(X, weight)
         layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
-        training = _Training(self, X, shift, scale, Trainee(layers, rng))
-        training.run(batches, rng)
+        net = Trainee(layers, rng)
+        training = _Training(self, X, shift, scale, net)
+        training.run(all_batches(feedback, self.weighting), rng, validation)
+        net.weights = training.best_weights
         self.layers_ = np.array(layers)
-        self.weights_ = training.best.folded(shift, scale)
+        self.weights_ = net.folded(shift, scale)
         self.train_losses_ = np.array(training.train_losses, dtype=np.float64)
-        self.valid_losses_ = np.array(training.valid_losses, dtype=np.float64)
-        self.n_iter_ = training.best_epoch
+        curve = validation.curve if validation else training.held_out_losses
+        self.validation_ = np.array(curve) if curve else None
+        self.n_iter_ = len(training.train_losses)
+        self.best_iteration_ = training.best_epoch
 
     def _scorer(self) -> Scorer:
         return Network(self.layers_, self.weights_)
@@ -219,92 +236,96 @@ class _Training:
         self, model: RankNet, X: Any, shift: FloatArray, scale: FloatArray, net: Trainee
     ) -> None:
         self.model, self.X, self.shift, self.scale, self.net = model, X, shift, scale, net
-        self.best, self.best_epoch = net, 0
+        self.best_weights, self.best_epoch = net.weights, 0
         self.train_losses: list[float] = []
-        self.valid_losses: list[float] = []
+        self.held_out_losses: list[float] = []
 
-    def run(self, batches: list[Batch], rng: np.random.Generator) -> None:
-        """Train for the epochs that pay; without any pair the first weights stay."""
+    def run(
+        self, batches: list[Batch], rng: np.random.Generator, validation: Validation | None
+    ) -> None:
+        """Train until early stopping or ``max_iter``; without pairs the first weights stay."""
         if not batches:
             return
-        train, valid = self._split(batches, rng)
-        mass = sum(
-            batch.sums(np.zeros(len(batch.rows)), self.model.loss, None)[1] for batch in train
-        )
+        held_out: list[Batch] = []
+        if validation is None and self.model.early_stopping == "auto":
+            batches, held_out = _hold_out(batches, rng)
+        mass = sum(batch.sums(np.zeros(len(batch.rows)), self.model.loss)[1] for batch in batches)
         adam = Adam(len(self.net.weights), float(self.model.learning_rate))
         for epoch in range(1, self.model.max_iter + 1):
-            self.train_losses.append(self._epoch(train, mass, adam, rng))
-            if valid:
-                self.valid_losses.append(self._held_out_loss(valid))
-            if not valid or self.valid_losses[-1] <= min(self.valid_losses):
-                self.best, self.best_epoch = self._copy(), epoch
-            elif epoch - self.best_epoch >= self.model.n_iter_no_change:
+            self.train_losses.append(self._epoch(batches, mass, adam, rng))
+            stop, improved = False, True
+            if validation is not None:
+                stop = validation.update(self._scores(validation.X))
+                improved = validation.n_kept(epoch) == epoch
+            elif held_out:
+                self.held_out_losses.append(self._held_out_loss(held_out))
+                improved = self.held_out_losses[-1] <= min(self.held_out_losses)
+                stop = not improved and epoch - self.best_epoch >= PATIENCE
+            if improved:  # each step makes new weights, so these stay as they are
+                self.best_weights, self.best_epoch = self.net.weights, epoch
+            if stop:
                 break
 
-    def _split(
-        self, batches: list[Batch], rng: np.random.Generator
-    ) -> tuple[list[Batch], list[Batch]]:
-        """Hold out some queries of each feedback."""
-        train, valid = [], []
-        for batch in batches:
-            n = batch.n_units
-            n_out = int(self.model.validation_fraction * n)
-            if n_out == 0:
-                train.append(batch)
-                continue
-            order = rng.permutation(n)
-            valid.append(batch.take(np.sort(order[:n_out])))
-            train.append(batch.take(np.sort(order[n_out:])))
-        return train, valid
-
     def _epoch(
-        self, train: list[Batch], mass: float, adam: Adam, rng: np.random.Generator
+        self, batches: list[Batch], mass: float, adam: Adam, rng: np.random.Generator
     ) -> float:
-        """One pass over all queries; returns the mean pair loss met on the way."""
+        """One pass over all queries; returns the mean pair loss on the way."""
         model = self.model
-        cuts = [
+        steps = [
             (batch, units)
-            for batch in train
+            for batch in batches
             for units in _cut(batch.n_units, model.batch_size, rng)
         ]
-        value = weight = 0.0
-        for batch, units in (cuts[i] for i in rng.permutation(len(cuts))):
+        total_loss = total_weight = 0.0
+        for batch, units in (steps[i] for i in rng.permutation(len(steps))):
             part = batch if len(units) == batch.n_units else batch.take(units)
-            scores, values = self.net.forward(self._rows(part))
-            found, own, slope = part.sums(scores, model.loss, model.weighting)
+            scores, values = self.net.forward(self._standardized(self.X[part.rows]))
+            loss, weight, slope = part.sums(scores, model.loss, model.weighting)
             # Weights by NDCG are shares already: the mean is over their own sum.
-            scale = len(cuts) / mass if model.weighting is None else 1.0 / max(own, 1e-300)
+            scale = len(steps) / mass if model.weighting is None else 1.0 / max(weight, 1e-300)
             gradient = scale * self.net.gradient(values, slope) + model.alpha * self.net.weights
             self.net.weights = self.net.weights + adam.step(gradient)
-            value, weight = value + found, weight + own
-        return value / max(weight, 1e-300)
+            total_loss, total_weight = total_loss + loss, total_weight + weight
+        return total_loss / max(total_weight, 1e-300)
 
-    def _held_out_loss(self, valid: list[Batch]) -> float:
+    def _held_out_loss(self, held_out: list[Batch]) -> float:
+        """The mean pair loss, or 1 - NDCG with ``weighting="ndcg"``."""
+        scores = [self._scores(self.X[batch.rows]) for batch in held_out]
         if self.model.weighting == "ndcg":
-            return float(np.mean([1.0 - self._ndcg(b) for b in valid if isinstance(b, QueryBatch)]))
-        found = [
-            batch.sums(self.net.forward(self._rows(batch))[0], self.model.loss, None)[:2]
-            for batch in valid
+            losses = [
+                1.0 - float(evaluate(own, batch.grade, batch.group, "NDCG")["NDCG"])
+                for own, batch in zip(scores, held_out, strict=True)
+                if isinstance(batch, QueryPairs)
+            ]
+            return float(np.mean(losses))
+        sums = [
+            batch.sums(own, self.model.loss) for own, batch in zip(scores, held_out, strict=True)
         ]
-        return sum(value for value, _ in found) / sum(weight for _, weight in found)
+        return sum(loss for loss, _, _ in sums) / sum(weight for _, weight, _ in sums)
 
-    def _ndcg(self, batch: QueryBatch) -> float:
-        pairs = batch.pairs
-        qid = np.repeat(np.arange(pairs.n_queries), np.diff(pairs.ptr))
-        scores = self.net.forward(self._rows(batch))[0]
-        return float(evaluate(scores, pairs.grade, qid, "NDCG")["NDCG"])
+    def _scores(self, X: Any) -> FloatArray:
+        return self.net.forward(self._standardized(X))[0]
 
-    def _rows(self, batch: Batch) -> FloatArray:
-        return (dense(self.X[batch.rows]) - self.shift) / self.scale
+    def _standardized(self, X: Any) -> FloatArray:
+        return (dense(X) - self.shift) / self.scale
 
-    def _copy(self) -> Trainee:
-        copy = Trainee.__new__(Trainee)
-        copy.layers, copy.weights = self.net.layers, self.net.weights.copy()
-        return copy
+
+def _hold_out(batches: list[Batch], rng: np.random.Generator) -> tuple[list[Batch], list[Batch]]:
+    """The batches without a tenth of their queries, and these queries."""
+    train, held_out = [], []
+    for batch in batches:
+        n_held_out = int(0.1 * batch.n_units)
+        if n_held_out == 0:
+            train.append(batch)
+            continue
+        order = rng.permutation(batch.n_units)
+        held_out.append(batch.take(np.sort(order[:n_held_out])))
+        train.append(batch.take(np.sort(order[n_held_out:])))
+    return train, held_out
 
 
 def _cut(n: int, size: int, rng: np.random.Generator) -> list[Any]:
-    """The numbers 0 .. n - 1 in random runs of ``size``; one run, in order, if they fit in it."""
+    """The numbers 0 .. n - 1 in random runs of ``size``; in order if one run holds them all."""
     if n <= size:
         return [np.arange(n)]
     order = rng.permutation(n)
@@ -322,7 +343,3 @@ def _mean_and_spread(X: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray
         square += share[rows] @ np.square(dense(X[rows]) - mean)
     spread = np.sqrt(square)
     return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
-
-
-def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(schema.at_least(1).test(size) for size in value)
