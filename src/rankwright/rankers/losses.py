@@ -103,6 +103,11 @@ class QueryPairs:
     def n_queries(self) -> int:
         return len(self.ptr) - 1
 
+    @property
+    def _arrays(self) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, bool]:
+        """The fields of GradedQueries."""
+        return self.ptr, self.grade, self.weight, self.query_weight, self.magnitude
+
     def take(self, queries: IntArray) -> QueryPairs:
         """Some of the queries."""
         sizes = np.diff(self.ptr)[queries]
@@ -130,30 +135,27 @@ class QueryPairs:
 
         slope, code = np.zeros(len(scores)), LOSSES[loss][1]
         gain = ndcg_gains(self.grade) if weighting == "ndcg" else np.zeros(0)
+        queries = _kernels.GradedQueries(*self._arrays)
         cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)
 
         def work(block: tuple[int, int]) -> tuple[float, float]:
             found: tuple[float, float] = _kernels.pair_loss_sums(
-                scores, self.grade, self.weight, self.query_weight, self.ptr, *block,
-                gain, code, self.magnitude, slope,
-            )  # fmt: skip
+                scores, queries, *block, gain, code, slope
+            )
             return found
 
         found = map_blocks(work, pairwise(cuts))
         return sum(value for value, _ in found), sum(weight for _, weight in found), slope
 
-    def split(self, scores: FloatArray, hit: NDArray[np.uint8], loss: str) -> tuple[float, float]:
-        """Sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is."""
+    def split(self, scores: FloatArray, h: NDArray[np.uint8], loss: str) -> tuple[float, float]:
+        """Sums of |slope| over the pairs that h orders rightly, and over those that it reverses."""
         from rankwright.feedback._kernels import pair_losses as _kernels
 
-        code = LOSSES[loss][1]
+        code, queries = LOSSES[loss][1], _kernels.GradedQueries(*self._arrays)
         cuts = np.linspace(0, self.n_queries, min(N_BLOCKS, self.n_queries) + 1).astype(int)
 
         def work(block: tuple[int, int]) -> tuple[float, float]:
-            found: tuple[float, float] = _kernels.pair_slope_split(
-                scores, hit, self.grade, self.weight, self.query_weight, self.ptr, *block,
-                code, self.magnitude,
-            )  # fmt: skip
+            found: tuple[float, float] = _kernels.pair_slope_split(scores, h, queries, *block, code)
             return found
 
         found = map_blocks(work, pairwise(cuts))

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from rankwright._typing import FloatArray, IntArray
+
+
+class GradedQueries(NamedTuple):
+    """Graded rows, query by query."""
+
+    ptr: IntArray  # (n_queries + 1,) where the rows of each query start
+    grade: FloatArray  # (n,)
+    weight: FloatArray  # (n,) > 0
+    query_weight: FloatArray  # (n_queries,)
+    magnitude: bool  # whether a pair also weighs the difference of its grades
 
 
 @njit(cache=True, nogil=True)
@@ -32,7 +45,7 @@ def odds_loss(upper, lower, code):
 
 @njit(cache=True, nogil=True)
 def exp_scores(scores, odds):
-    """exp(score - middle) of each row; whether it stays far from overflow."""
+    """Write exp(score - middle) of each row; return whether it stays far from overflow."""
     low, high = np.min(scores), np.max(scores)
     if high - low > 600.0:
         return False
@@ -42,99 +55,95 @@ def exp_scores(scores, odds):
 
 
 @njit(cache=True, nogil=True)
-def place_discounts(order, weight, discount):
-    """The mean discount 1 / log2(place + 1) of the places that each row holds in this order.
+def position_discounts(order, weight, discount):
+    """The mean discount 1 / log2(position + 1) of the positions that each row takes in this order.
 
-    A row of weight 2 holds two places; a fraction of a place counts as that fraction.
+    A row of weight 2 takes two positions; a fraction of a position counts as that fraction.
     """
-    place = 0.0
+    position = 0.0
     for t in range(len(order)):
         i = order[t]
-        stop = place + weight[i]
-        total, p = 0.0, place
+        stop = position + weight[i]
+        total, p = 0.0, position
         while stop - p > 1e-12:
             whole = math.floor(p + 1e-12)
             part = min(stop, whole + 1.0) - p
             total += part / math.log2(whole + 2.0)
             p += part
         discount[i] = total / weight[i]
-        place = stop
+        position = stop
 
 
 @njit(cache=True, nogil=True)
-def pair_loss_sums(
-    scores, grade, weight, query_weight, ptr, first, last, gain, code, magnitude, slope
-):
+def pair_loss_sums(scores, queries, first, last, gain, code, slope):
     """Weighted loss over all pairs of queries first .. last - 1.
 
-    scores, grade, weight  (n,) float64, rows query by query; weights > 0
-    query_weight           (n_queries,) float64
-    ptr                    (n_queries + 1,) int64
-    gain                   (n,) float64: pairs also weigh |delta NDCG|; empty: they do not
-    slope                  (n,) float64   increased by the derivative
+    scores   (n,) float64
+    queries  GradedQueries
+    gain     (n,) float64: pairs also weigh |delta NDCG|; empty: they do not
+    slope    (n,) float64   increased by the derivative
 
     Returns the sum of weighted losses and the sum of weights.
     """
     value, mass = 0.0, 0.0
+    by_ndcg = len(gain) > 0
     for q in range(first, last):
-        start, stop = ptr[q], ptr[q + 1]
-        s, y, w = scores[start:stop], grade[start:stop], weight[start:stop]
-        by_ndcg = len(gain) > 0
+        start, stop = queries.ptr[q], queries.ptr[q + 1]
+        s, y, w = scores[start:stop], queries.grade[start:stop], queries.weight[start:stop]
         discount = np.zeros(stop - start)
         ideal = 1.0
         g = gain[start:stop] if by_ndcg else discount
         if by_ndcg:
-            place_discounts(np.argsort(-g, kind="mergesort"), w, discount)
+            position_discounts(np.argsort(-g, kind="mergesort"), w, discount)
             ideal = np.sum(g * discount * w)
-            place_discounts(np.argsort(-s, kind="mergesort"), w, discount)
+            position_discounts(np.argsort(-s, kind="mergesort"), w, discount)
         odds = np.empty(stop - start)
         moderate = exp_scores(s, odds)
         for i in range(stop - start):
             for j in range(stop - start):
                 if y[i] <= y[j]:
                     continue
-                each = query_weight[q] * w[i] * w[j]
-                if magnitude:
-                    each *= y[i] - y[j]
+                share = queries.query_weight[q] * w[i] * w[j]
+                if queries.magnitude:
+                    share *= y[i] - y[j]
                 if by_ndcg:
-                    each *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
+                    share *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
                 if moderate:
                     loss, bend = odds_loss(odds[i], odds[j], code)
                 else:
                     loss, bend = pair_loss(s[i] - s[j], code)
-                value += each * loss
-                mass += each
-                slope[start + i] += each * bend
-                slope[start + j] -= each * bend
+                value += share * loss
+                mass += share
+                slope[start + i] += share * bend
+                slope[start + j] -= share * bend
     return value, mass
 
 
 @njit(cache=True, nogil=True)
-def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last, code, magnitude):
-    """Sums of weighted |slope| over pairs of queries first .. last - 1, by which row is hit.
+def pair_slope_split(scores, h, queries, first, last, code):
+    """Sums of weighted |slope| over pairs of queries first .. last - 1 that h (uint8) orders.
 
-    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as above
-
-    Returns the sum over pairs whose upper row alone is hit, and over those whose lower row is.
+    Returns the sum over pairs with h(upper) > h(lower), and over those with h(upper) < h(lower).
     """
     right, wrong = 0.0, 0.0
+    grade, weight = queries.grade, queries.weight
     for q in range(first, last):
-        start, stop = ptr[q], ptr[q + 1]
+        start, stop = queries.ptr[q], queries.ptr[q + 1]
         odds = np.empty(stop - start)
         moderate = exp_scores(scores[start:stop], odds)
         for i in range(start, stop):
             for j in range(start, stop):
-                if hit[i] == hit[j] or grade[i] <= grade[j]:
+                if h[i] == h[j] or grade[i] <= grade[j]:
                     continue
-                each = query_weight[q] * weight[i] * weight[j]
-                if magnitude:
-                    each *= grade[i] - grade[j]
+                share = queries.query_weight[q] * weight[i] * weight[j]
+                if queries.magnitude:
+                    share *= grade[i] - grade[j]
                 if moderate:
                     _, bend = odds_loss(odds[i - start], odds[j - start], code)
                 else:
                     _, bend = pair_loss(scores[i] - scores[j], code)
-                if hit[i]:
-                    right -= each * bend
+                if h[i]:
+                    right -= share * bend
                 else:
-                    wrong -= each * bend
+                    wrong -= share * bend
     return right, wrong

@@ -11,9 +11,9 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.boosting import weak_learners as methods
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.splitting import DEFAULTS, BinnedScan, Scan, SortedScan, team_for
+from rankwright.rankers.boosting.splitting import BinnedScan, Cuts, Scan, SortedScan, pool_for
+from rankwright.rankers.boosting.weak_learners import DEFAULTS, edge_alpha
 from rankwright.rankers.schema import floats, integers, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
@@ -103,12 +103,12 @@ class AdaBoostRanker(Ranker):
         smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))
         found: list[tuple[int, float, int, float]] = []
         self.intercept_ = 0.0
-        with team_for(X) as team:
+        with pool_for(X) as pool:
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
                 fast = self.max_bins is not None and not columns.is_sparse
-                scan = BinnedScan(columns, team) if fast else SortedScan(columns, team)
+                scan = BinnedScan(columns, pool) if fast else SortedScan(columns, pool)
                 self._boost(scan, rows, smoothing, found)
         self.feature_ = np.array([each[0] for each in found], np.int64)
         self.threshold_ = np.array([each[1] for each in found], np.float64)
@@ -122,19 +122,19 @@ class AdaBoostRanker(Ranker):
         smoothing: float,
         found: list[tuple[int, float, int, float]],
     ) -> None:
+        none = np.zeros(0, np.int64)
         for _ in range(self.n_estimators):
-            none = np.zeros(0, np.int64)
-            scan.scan(rows, (none, none, none))
+            scan.scan(rows, Cuts(none, none, none))
             edge, feature, cut, default = _best_edge(scan, rows, DEFAULTS[self.default])
             if abs(edge) <= 1e-12:
                 return
-            alpha = methods.from_edge(edge, smoothing)
+            alpha = edge_alpha(edge, smoothing)
             self.intercept_ -= alpha
             if feature < 0:
                 self.intercept_ += 2 * alpha
                 rows.move(np.ones(len(rows.rows)), alpha)
                 continue
-            rows.move(2.0 * scan.hit(feature, cut, default).astype(np.float64) - 1.0, alpha)
+            rows.move(2.0 * scan.h(feature, cut, default).astype(np.float64) - 1.0, alpha)
             found.append((feature, scan.threshold(feature, cut), default, 2 * alpha))
 
     def _scorer(self) -> Scorer:
@@ -191,9 +191,9 @@ def _best_edge(
                     edge = 2.0 * (float(gain) + default * whole) - whole
                     found.append((edge, feature, int(cut), default))
         if scan.abstains[feature]:
-            listed = 2.0 * float(gains.listed[feature]) - whole
+            listed = 2.0 * float(gains.present[feature]) - whole
             if allowed[0]:
-                found.append((listed, feature, scan.listing_cut(feature), 0))
+                found.append((listed, feature, scan.present_cut(feature), 0))
             else:
                 found.append((-listed, feature, scan.empty_cut(feature), 1))
         for each in found:

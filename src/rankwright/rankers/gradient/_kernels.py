@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankwright.feedback._kernels.levels import tree_add, tree_sum
+from rankwright.feedback._kernels.disorder import tree_add, tree_sum
 
 
 @njit(cache=True, nogil=True)
