@@ -10,7 +10,7 @@ import pytest
 
 from rankwright import RankBoost, evaluate
 from rankwright.feedback.grades import Grades
-from rankwright.rankers.boosting.pair_weights import PairDistribution
+from rankwright.feedback.pair_weights import PairDistribution
 
 
 def _expected_gap(scores: Any, i: int, j: int) -> float:
@@ -30,8 +30,8 @@ def test_potentials_equal_a_sum_over_pairs(seed: int) -> None:
     y, weight = rng.integers(0, 3, 6), rng.random(6) * 0.9 + 0.1
     scores = rng.integers(0, 3, 6) * 0.7
     grades = Grades(y, sample_weight=weight)
-    pairs = PairDistribution(grades, 6, want_mass=True, weighting="ndcg")
-    pairs.move_by(scores[pairs.rows])
+    pairs = PairDistribution(grades, 6, weighting="ndcg")
+    pairs.move(scores[pairs.rows], 1.0)
     gain = 2.0**y - 1
     ideal = np.sum(np.sort(gain)[::-1] / np.log2(np.arange(6) + 2))
     wanted = np.zeros(6)

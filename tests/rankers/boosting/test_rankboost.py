@@ -12,8 +12,8 @@ from scipy import sparse
 from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
 from rankwright.exceptions import DegenerateDataWarning, FeedbackError
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.rankers.boosting.pair_weights import PairDistribution
 
 
 def _problem(n: int = 300, d: int = 5, seed: int = 0, levels: int = 3) -> tuple[Any, Any, Any]:

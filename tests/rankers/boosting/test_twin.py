@@ -58,7 +58,7 @@ options = st.fixed_dictionaries(
         "default": st.sampled_from(["learned", 0, 1]),
         "max_bins": st.sampled_from([None, 255]),
         "smoothing": st.sampled_from([1e-12, 1e-3, 0.05]),
-        # Somebody who watches the rounds makes training take the general way.
+        # A callback makes training return to Python after each round.
         "callbacks": st.sampled_from([None, [lambda _: False]]),
     }
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from rankwright.feedback._kernels.levels import tree_add, tree_sum
+from rankwright.feedback._kernels.disorder import tree_add, tree_sum
 
 
 class ScoredQueries(NamedTuple):
