@@ -143,18 +143,13 @@ def _asked(models: list[Any], folds: Folds, method: str) -> NDArray[np.float64]:
 
 def _boost(settings: dict[str, Any], train: Items, valid: Items, measure: str) -> Any:
     """RankBoost up to its best round on the validation queries."""
-    from rankwright.rankers.boosting.early_stopping import EarlyStopping
+    from rankwright.rankers.early_stopping import EarlyStopping
 
-    both = Items.concat([train.take(slice(None)), valid.take(slice(None))])
-    # Queries of the two parts may bear the same names: number them apart.
-    qid = np.concatenate([train.queries.codes, -1 - valid.queries.codes])
-    stopping = EarlyStopping(
-        n_iter_no_change=PATIENCE, measure=measure, queries=np.unique(qid[qid < 0]).tolist()
-    )
+    stopping = EarlyStopping(n_iter_no_change=PATIENCE, measure=measure)
     model = make_ranker(
         "RankBoost", {"n_estimators": MOST_ROUNDS, **settings, "early_stopping": stopping}
     )
-    model.fit(both.X, both.y, qid=qid)
+    model.fit(train.X, train.y, qid=train.qid, eval_set=(valid.X, valid.y), eval_qid=valid.qid)
     # The model is what so many rounds without a look at these queries would have been.
     return model.set_params(early_stopping=None, n_estimators=max(len(model.alpha_), 1))
 

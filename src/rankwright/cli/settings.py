@@ -81,7 +81,7 @@ def _early_stopping(value: Any) -> Any:
     """``early_stopping=20`` is the n_iter_no_change."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
-    from rankwright.rankers.boosting.early_stopping import EarlyStopping
+    from rankwright.rankers.early_stopping import EarlyStopping
 
     return EarlyStopping(n_iter_no_change=value)
 

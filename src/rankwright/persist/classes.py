@@ -147,8 +147,7 @@ def _is_fitted(step: Any) -> bool:
     return first is None or hasattr(first, "n_features_in_")
 
 
-_FLAG = schema.a_flag()
-_NOTHING = schema.nothing()
+_FLAG = schema.boolean()
 _PREPROCESSING = "sklearn.preprocessing"
 
 SCIKIT: dict[str, Entry] = {
@@ -179,9 +178,9 @@ SCIKIT: dict[str, Entry] = {
         "sklearn.pipeline",
         {
             "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
-            "memory": _NOTHING,
+            "memory": schema.optional(),
             "verbose": _FLAG,
-            "transform_input": schema.either(_NOTHING, Constraint("a list of names", _is_names)),
+            "transform_input": schema.optional(Constraint("a list of names", _is_names)),
         },
         lambda values: {},
     ),
@@ -207,7 +206,7 @@ SYSTEMS = {
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
-    "EarlyStopping": "rankwright.rankers.boosting.early_stopping",
+    "EarlyStopping": "rankwright.rankers.early_stopping",
     "TreeRanking": "rankwright.rankers.boosting.grower",
     "Ratings": "rankwright.data.ratings",
     "Tastes": "rankwright.recommend.models.factors",

@@ -29,7 +29,7 @@ KernelFunction = Callable[[Any, Any], FloatArray]
 # Shared by every ranker with a kernel: parameters of the same name and meaning as scikit-learn's.
 KERNEL_RULES: dict[str, schema.Constraint] = {
     "kernel": schema.either(
-        schema.one_of("linear", "poly", "rbf", "precomputed"), schema.a_function()
+        schema.one_of("linear", "poly", "rbf", "precomputed"), schema.function()
     ),
     "gamma": schema.either(schema.one_of("scale", "auto"), schema.positive()),
     "degree": schema.at_least(1),

@@ -83,12 +83,12 @@ class RankSVM(Ranker):
     _constraints: ClassVar = {
         "C": schema.positive(),
         **KERNEL_RULES,
-        "n_components": schema.either(schema.nothing(), schema.at_least(1)),
+        "n_components": schema.optional(schema.at_least(1)),
         "loss": schema.one_of("squared_hinge", "hinge"),
-        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "weighting": schema.optional(schema.one_of("ndcg")),
         "tol": schema.positive(),
         "max_iter": schema.at_least(1),
-        "normalize": schema.either(schema.nothing(), schema.one_of("query")),
+        "normalize": schema.optional(schema.one_of("query")),
     }
     _learned: ClassVar = {
         "coef_": floats("n_features", optional=True),

@@ -56,7 +56,7 @@ class Regression(Ranker):
     array([3, 2, 1, 2, 1])
     """
 
-    _constraints: ClassVar = {"alpha": schema.number(0.0), "center": schema.a_flag()}
+    _constraints: ClassVar = {"alpha": schema.number(0.0), "center": schema.boolean()}
     _learned: ClassVar = {
         "coef_": floats("n_features"),
         "intercept_": real(),

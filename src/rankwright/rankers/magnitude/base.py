@@ -218,7 +218,7 @@ class MagnitudeRanker(Ranker):
         "n_components": schema.at_least(1),
         "tol": schema.positive(),
         "max_iter": schema.at_least(1),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
     _learned: ClassVar = {
         "coef_": floats("n_features", optional=True),
@@ -252,7 +252,7 @@ class MagnitudeRanker(Ranker):
     n_components: int
     random_state: Any
 
-    def _learn(self, X: Any, feedback: Feedback) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         with np.errstate(over="ignore", invalid="ignore"):  # said in words below
             super()._learn(X, feedback)
         coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_

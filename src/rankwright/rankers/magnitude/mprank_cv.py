@@ -75,7 +75,7 @@ class MPRankCV(MagnitudeRanker):
     _constraints: ClassVar = {
         **{name: KERNEL_RULES[name] for name in ("kernel", "degree", "coef0")},
         "Cs": _positive_list(),
-        "gammas": schema.either(_positive_list(), schema.nothing()),
+        "gammas": schema.optional(_positive_list()),
         "average": schema.one_of("pairs", "queries"),
     }
     _learned: ClassVar = {

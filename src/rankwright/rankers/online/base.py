@@ -45,8 +45,8 @@ FIRST_ROW = np.zeros(1, np.int64)
 
 PASS_CONSTRAINTS: dict[str, schema.Constraint] = {
     "max_iter": schema.at_least(1),
-    "shuffle": schema.a_flag(),
-    "random_state": schema.a_seed(),
+    "shuffle": schema.boolean(),
+    "random_state": schema.random_state(),
 }
 STREAM: dict[str, Learned] = {
     "classes_": floats("n_grades"),
@@ -236,7 +236,7 @@ class OnlineRanker(Ranker):
         expected: FloatArray = getattr(scorer, "expected", scorer.predict)(X)
         return expected
 
-    def _learn(self, X: Any, feedback: Feedback) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         self._fit(X, feedback)

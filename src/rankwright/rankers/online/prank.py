@@ -100,7 +100,7 @@ class PRank(ThresholdRanker):
     """
 
     _constraints: ClassVar = {
-        "average": schema.a_flag(),
+        "average": schema.boolean(),
         "update": schema.one_of("perceptron", "romma"),
         **PASS_CONSTRAINTS,
     }
