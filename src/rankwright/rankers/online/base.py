@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
@@ -32,6 +33,7 @@ from rankwright.feedback.labels import (
 )
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.schema import Learned, floats, integer
 from rankwright.scoring.base import Scorer
@@ -47,11 +49,14 @@ PASS_CONSTRAINTS: dict[str, schema.Constraint] = {
     "max_iter": schema.at_least(1),
     "shuffle": schema.boolean(),
     "random_state": schema.random_state(),
+    "early_stopping": EARLY_STOPPING,
 }
 STREAM: dict[str, Learned] = {
     "classes_": floats("n_grades"),
     "n_mistakes_": integer(low=0),
     "n_seen_": integer(low=0),
+    "validation_": floats("n_passes", optional=True),
+    "best_iteration_": integer(low=0, optional=True),
 }
 
 
@@ -152,6 +157,7 @@ class OnlineRanker(Ranker):
     __metadata_request__partial_fit: ClassVar = {"qid": True}
 
     _order_matters: ClassVar = True
+    _iterative: ClassVar = True
 
     max_iter: int = 1
     shuffle: bool = False
@@ -180,7 +186,9 @@ class OnlineRanker(Ranker):
     def _end_pass(self) -> None:
         """Tidy up after one pass of ``fit`` over all rows."""
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
+    def fit(  # type: ignore[override]
+        self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
+    ) -> Self:
         """Forget everything, then make ``max_iter`` passes over the rows, in the order given.
 
         Parameters
@@ -188,8 +196,10 @@ class OnlineRanker(Ranker):
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades, any numbers: the higher, the better
         qid : (n_items,) query ids; they play no part in learning
+        eval_set : (X, y) of validation queries, for ``early_stopping`` and ``validation_``
+        eval_qid : query ids of the validation rows
         """
-        return super().fit(X, y, qid=qid)
+        return super().fit(X, y, qid=qid, eval_set=eval_set, eval_qid=eval_qid)
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
@@ -239,11 +249,13 @@ class OnlineRanker(Ranker):
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
-        self._fit(X, feedback)
+        self._fit(X, *self._with_validation(X, feedback, eval_set))
         return self
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        assert isinstance(feedback, Grades)
+    def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
+        run_passes(self, self._passes(X, feedback), validation)
+
+    def _passes(self, X: Any, feedback: Grades) -> Iterator[None]:
         order = repeated_rows(feedback)
         self._begin_with(np.unique(feedback.y[order]))
         grade = np.searchsorted(self.classes_, feedback.y).astype(np.int64)
@@ -252,6 +264,7 @@ class OnlineRanker(Ranker):
             shuffled = order if rng is None else rng.permutation(order)
             self._learn_rows(X, grade, shuffled, first=0, predict=False)
             self._end_pass()
+            yield
 
     def _begin_with(self, classes: FloatArray) -> None:
         if len(classes) > MOST_GRADES:

@@ -34,14 +34,14 @@ class WidrowHoff(ThresholdRanker):
     Parameters
     ----------
     learning_rate : float > 0, default 0.1
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
     coef_ : (n_features,) array
     thresholds_ : (n_grades - 1,) array
         Half way between neighboring grades.
-    classes_, n_mistakes_, n_seen_ : see PRank
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
     --------
@@ -64,11 +64,13 @@ class WidrowHoff(ThresholdRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         self.coef_ = np.zeros(n_features)
@@ -100,12 +102,12 @@ class MulticlassPerceptron(OnlineRanker):
 
     Parameters
     ----------
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
     coef_ : (n_grades, n_features) array
-    classes_, n_mistakes_, n_seen_ : see PRank
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
     --------
@@ -120,11 +122,17 @@ class MulticlassPerceptron(OnlineRanker):
     coef_: FloatArray
 
     def __init__(
-        self, *, max_iter: int = 1, shuffle: bool = False, random_state: Any = None
+        self,
+        *,
+        max_iter: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         self.coef_ = np.zeros((len(self.classes_), n_features))

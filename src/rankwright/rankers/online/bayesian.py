@@ -62,7 +62,7 @@ class BayesianPRank(ThresholdRanker):
         long as the first one (other than zero). The default was chosen on nine kinds of streams
         other than the papers' data, by the test-then-train loss; there 30 to 300 were at most
         6.1 % above the best (``experiments/oap_bpm/table_prior.py``).
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class BayesianPRank(ThresholdRanker):
         The rows of ``factors_`` in use.
     scale_ : float
         The factor that fits the prior of the weights to the scale of the features.
-    classes_, n_mistakes_, n_seen_ : see PRank
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     References
     ----------
@@ -128,6 +128,7 @@ class BayesianPRank(ThresholdRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.degree = degree
         self.covariance = covariance
@@ -136,6 +137,7 @@ class BayesianPRank(ThresholdRanker):
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _map(self, n_features: int) -> Polynomial | None:
         return Polynomial(n_features, int(self.degree)) if self.degree > 1 else None

@@ -56,6 +56,7 @@ class Ensemble(SupportRanker):
         "members_dual_coef_": floats("n_support", "n_estimators", optional=True),
         "seed_": integer(low=0),
     }
+    _iterative: ClassVar = False
     _voting: ClassVar[bool]
 
     members_coef_: FloatArray

@@ -58,7 +58,7 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         What to drop beyond the budget: "oldest" drops the oldest row, "smallest" the one of least
         weight, "project" the one that the others can best replace, and projects it onto them
         (O(budget^3) per mistake).
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         The numbers of the support rows in the stream.
     support_vectors_ : (n_support, n_features) array
     dual_coef_ : (n_support,) array
-    thresholds_, classes_, n_mistakes_, n_seen_ : see PRank
+    thresholds_, classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
     --------
@@ -116,6 +116,7 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -126,6 +127,7 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     @property
     def _chunks_exact(self) -> bool:  # type: ignore[override]

@@ -63,6 +63,9 @@ class PRank(ThresholdRanker):
         Whether each pass takes the rows in random order; otherwise in the order given.
     random_state : int, RandomState or None
         Seeds the shuffling.
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the best pass of ``fit`` on validation queries. An int is the number of passes without
+        improvement after which to stop.
 
     Attributes
     ----------
@@ -72,6 +75,10 @@ class PRank(ThresholdRanker):
         The grades, ascending.
     n_mistakes_, n_seen_ : int
         Wrong grades so far, and rows so far.
+    validation_ : (n_passes,) array or None
+        After ``fit``: the measure on the validation queries after each pass.
+    best_iteration_ : int
+        After ``fit``: the pass that was kept.
     last_coef_, last_thresholds_ : with ``average``, the model after the last row
     drift_coef_, drift_thresholds_ : with ``average``, the running sums behind the mean
     margin_ : float
@@ -123,12 +130,14 @@ class PRank(ThresholdRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.average = average
         self.update = update
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         n_thresholds = len(self.classes_) - 1

@@ -39,7 +39,7 @@ class VotedPRank(OnlineRanker):
         "survived" counts the rows that a model got right and the one that it was made for (Freund
         and Schapire's count, which reproduces the figures of the OAP-BPM paper). "right" leaves out
         the latter, so models that failed at once have no vote and are not kept.
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class VotedPRank(OnlineRanker):
         The rows that the present model got right so far.
     n_dropped_ : int
         Past models that were dropped.
-    classes_, n_mistakes_, n_seen_ : see PRank
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     References
     ----------
@@ -92,12 +92,14 @@ class VotedPRank(OnlineRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.max_rules = max_rules
         self.count = count
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         n_thresholds = len(self.classes_) - 1
