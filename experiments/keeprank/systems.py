@@ -6,7 +6,7 @@ from experiments.keeprank.folds import System
 
 import rankwright as rw
 
-SIGMA2 = [0.25, 0.35, 0.5, 1.0, 5.0, 10.0]  # the paper's six values
+GAMMA = [0.5 / sigma2 for sigma2 in (0.25, 0.35, 0.5, 1.0, 5.0, 10.0)]  # the paper's six values
 STEPS = [0.02, 0.1]
 
 SYSTEMS = [
@@ -22,13 +22,13 @@ SYSTEMS = [
         rw.RankNet(random_state=0),
         {"hidden_layer_sizes": [(), (10,)], "alpha": [1e-3, 1e-2]},
     ),
-    System("KeepRank", rw.KeepRank(max_iter=3), {"sigma2": SIGMA2, "learning_rate": STEPS}),
+    System("KeepRank", rw.KeepRank(max_iter=3), {"gamma": GAMMA, "learning_rate": STEPS}),
     System(
         "KeepRank, ordinal",
         rw.KeepRank(max_iter=3, levels="ordinal"),
-        {"sigma2": SIGMA2[3:], "learning_rate": STEPS},
+        {"gamma": GAMMA[3:], "learning_rate": STEPS},
     ),
     System(
-        "OnlineKeepRank", rw.OnlineKeepRank(max_iter=3), {"sigma2": SIGMA2, "learning_rate": STEPS}
+        "OnlineKeepRank", rw.OnlineKeepRank(max_iter=3), {"gamma": GAMMA, "learning_rate": STEPS}
     ),
 ]

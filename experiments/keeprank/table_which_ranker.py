@@ -26,7 +26,7 @@ from rankwright.metrics.comparison import bootstrap_interval
 C8 = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 C4 = C8[1::2]
 ROUNDS = [5, 10, 20, 50, 100, 200, 300, 500]
-SIGMA2 = [0.5, 1.0, 5.0, 10.0]
+GAMMA = [0.5 / sigma2 for sigma2 in (0.5, 1.0, 5.0, 10.0)]
 LOSS = ["hinge", "squared_hinge"]
 HIDDEN = {"hidden_layer_sizes": [(), (10,)], "alpha": [1e-4, 1e-3, 1e-2, 1e-1]}
 RATES = [0.03, 0.1]
@@ -60,11 +60,11 @@ OURS = [  # eight trials each
         rw.RankSVM(kernel="rbf", n_components=200),
         {"C": [10.0, 100.0], "gamma": [0.02, 0.05, 0.2, 0.5]},
     ),
-    System("KeepRank", rw.KeepRank(), {"sigma2": SIGMA2, "max_iter": [2, 5]}),
+    System("KeepRank", rw.KeepRank(), {"gamma": GAMMA, "max_iter": [2, 5]}),
     System(
         "OnlineKeepRank",
         rw.OnlineKeepRank(max_iter=3),
-        {"sigma2": SIGMA2, "learning_rate": [0.02, 0.1]},
+        {"gamma": GAMMA, "learning_rate": [0.02, 0.1]},
     ),
     System("RankNet", rw.RankNet(random_state=0), HIDDEN),
     System("RankNet, ndcg", rw.RankNet(random_state=0, weighting="ndcg"), HIDDEN),

@@ -33,7 +33,7 @@ INSTANCES = [
     rw.SVRank(),
     rw.SVRank(power=2, kernel="rbf"),
     rw.KeepRank(),
-    rw.KeepRank(levels="ordinal", kernel="poly", shuffle=True, random_state=0),
+    rw.KeepRank(levels="ordinal", kernel="poly", gamma=1.0, shuffle=True, random_state=0),
     rw.OnlineKeepRank(),
     rw.OnlineKeepRank(levels="ordinal", budget=30, average=False),
     rw.PRank(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -171,3 +173,27 @@ class Validation:
     def n_kept(self, n_iterations: int) -> int:
         """How many of the iterations the model keeps."""
         return self.best_iteration if self._stops else n_iterations
+
+
+def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:
+    """Make the passes of a ranker, each a step of ``passes``, and validate after each.
+
+    Sets ``validation_`` and ``best_iteration_`` of an iterative ranker. With early stopping, its
+    learned attributes are those after the best pass.
+    """
+    own, n_passes = vars(ranker), 0
+    best: dict[str, Any] = {}
+    for n_passes, _ in enumerate(passes, start=1):
+        if validation is None:
+            continue
+        stop = validation.update(ranker._scorer().decision_function(validation.X))
+        if validation.best_iteration == n_passes:
+            best = {name: deepcopy(own[name]) for name in ranker._learned if name in own}
+        if stop:
+            break
+    n_kept = validation.n_kept(n_passes) if validation else n_passes
+    if n_kept < n_passes:
+        own.update(best)
+    if ranker._iterative:
+        ranker.validation_ = np.array(validation.curve) if validation else None
+        ranker.best_iteration_ = n_kept

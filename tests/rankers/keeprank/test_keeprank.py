@@ -12,7 +12,7 @@ from rankwright.exceptions import DataError
 from rankwright.feedback.clicks import skip_above
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.rankers.keeprank.expansion import Support
+from rankwright.rankers.keeprank.expansion import SupportTable
 from rankwright.scoring.kernel import Kernel
 from rankwright.testing.problems import make_problem
 
@@ -99,7 +99,7 @@ def test_blocks_equal_one_row_at_a_time(
 @pytest.mark.parametrize("make", [KeepRank, OnlineKeepRank])
 @pytest.mark.parametrize("kernel", ["poly", "linear"])
 def test_other_kernels_equal_one_row_at_a_time(make: Any, kernel: str) -> None:
-    model = make(kernel=kernel, sigma2=2.0, max_iter=1).fit(PROBLEM.X, PROBLEM.y)
+    model = make(kernel=kernel, gamma=0.5, max_iter=1).fit(PROBLEM.X, PROBLEM.y)
     K = kernel_of(model, PROBLEM.X)
     twin = Twin(K, dense=make is KeepRank, n_levels=1)
     for p, grade in enumerate(PROBLEM.y):
@@ -171,7 +171,7 @@ def test_a_row_of_weight_two_is_shown_twice(make: Any, levels: str) -> None:
 
 
 def test_thresholds_stay_sorted_after_every_row() -> None:
-    stream = OnlineKeepRank(levels="ordinal", learning_rate=1.0, sigma2=0.2, average=False)
+    stream = OnlineKeepRank(levels="ordinal", learning_rate=1.0, gamma=2.5, average=False)
     y = np.random.default_rng(0).integers(0, 6, 300)
     for row, grade in zip(PROBLEM.X, y, strict=True):
         stream.partial_fit(row[None], [grade], classes=range(6))
@@ -195,9 +195,11 @@ def test_kernel_values_in_single_precision_equal_those_in_double(n: int) -> None
     rng = np.random.default_rng(0)
     rows, others = rng.normal(size=(7, 5)), rng.normal(size=(n, 5)) * 3
     kernel = Kernel("rbf", gamma=0.7)
-    support = Support.of(kernel, others, 5000)
+    support = SupportTable.of(kernel, others, 5000)
     wanted = kernel.block(rows, others)
-    np.testing.assert_allclose(support.block(support.cast(rows)), wanted, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        support.kernel_with(support.cast(rows)), wanted, rtol=2e-4, atol=1e-6
+    )
     coef = rng.normal(size=n)
     found = support.scores(support.cast(rows), coef)
     np.testing.assert_allclose(found, wanted @ coef, atol=1e-5 * np.abs(coef).sum())
@@ -240,11 +242,11 @@ def test_a_refused_first_call_begins_nothing() -> None:
 
 
 @pytest.mark.parametrize("make", [KeepRank, OnlineKeepRank])
-@pytest.mark.parametrize("kernel, sigma2", [("rbf", 0.05), ("rbf", 50.0), ("poly", 1.0)])
-def test_thresholds_do_not_drift_away(make: Any, kernel: str, sigma2: float) -> None:
+@pytest.mark.parametrize("kernel, gamma", [("rbf", 10.0), ("rbf", 0.01), ("poly", 1.0)])
+def test_thresholds_do_not_drift_away(make: Any, kernel: str, gamma: float) -> None:
     """Kernel columns of very different lengths; a step is at most the margin it repairs."""
     X = PROBLEM.X * np.linspace(0.01, 2.0, 300)[:, None]
-    model = make(kernel=kernel, sigma2=sigma2, levels="ordinal", max_iter=10).fit(X, PROBLEM.y)
+    model = make(kernel=kernel, gamma=gamma, levels="ordinal", max_iter=10).fit(X, PROBLEM.y)
     assert np.abs(model.thresholds_).max() < 20
     assert model.score(X, PROBLEM.y, PROBLEM.qid) > 0.6
 
@@ -252,5 +254,5 @@ def test_thresholds_do_not_drift_away(make: Any, kernel: str, sigma2: float) -> 
 def test_ordinal_models_predict_grades() -> None:
     X = np.linspace(0, 3, 31)[:, None]
     y = np.digitize(X[:, 0], [1.0, 2.0]).astype(float) * 10
-    model = KeepRank(levels="ordinal", max_iter=100, sigma2=0.3).fit(X, y)
+    model = KeepRank(levels="ordinal", max_iter=100, gamma=5 / 3).fit(X, y)
     assert (model.predict(X) == y).mean() > 0.9

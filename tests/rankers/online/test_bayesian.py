@@ -103,7 +103,7 @@ def test_an_answer_matches_mean_and_variance_of_the_belief_after_it(
             lambda s: s**power * belief.pdf(s) * stats.norm.cdf(side * s), -40, 40, limit=400
         )[0]
 
-    first, second = _kernels.belief_change(mean, variance, side)
+    first, second = _kernels.posterior_change(mean, variance, side)
     after = moment(1) / moment(0)
     assert mean + first * variance == pytest.approx(after, rel=1e-7)
     spread = moment(2) / moment(0) - after**2

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 import rankwright as rw
 from rankwright import OAPBPM, DataError, KernelPRank, OAPBagging, OAPVoting
-from rankwright.rankers.online.members import cutoffs, kernels
+from rankwright.rankers.online.base import kernels
+from rankwright.rankers.online.members import cutoffs
 
 ENSEMBLES = [OAPBPM(), OAPBagging(), OAPVoting(), OAPVoting(count="right")]
 BASES = [
@@ -34,7 +35,7 @@ def rbf(A: Any, B: Any) -> Any:
 
 def drawn(model: Any, member: int, n: int) -> Any:
     cuts = cutoffs(model.sampling, model.tau)
-    return kernels().showings_of_member(model.seed_, member, 0, n, cuts)
+    return kernels("ensembles").draw_counts(model.seed_, member, 0, n, cuts)
 
 
 @pytest.mark.parametrize("base", BASES, ids=str)

@@ -220,9 +220,9 @@ def _best_edge(
                     edge = 2.0 * (float(gain) + default * whole) - whole
                     found.append((edge, feature, int(cut), default))
         if scan.abstains[feature]:
-            listed = 2.0 * float(gains.listed[feature]) - whole
+            listed = 2.0 * float(gains.present[feature]) - whole
             if allowed[0]:
-                found.append((listed, feature, scan.listing_cut(feature), 0))
+                found.append((listed, feature, scan.present_cut(feature), 0))
             else:
                 found.append((-listed, feature, scan.empty_cut(feature), 1))
         for each in found:

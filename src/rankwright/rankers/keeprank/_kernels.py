@@ -1,4 +1,4 @@
-"""Walks over blocks of visits, and kernel values in single precision."""
+"""Relaxation passes over blocks of examples, and kernel values in single precision."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DOT = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 
 @njit(cache=True, nogil=True, fastmath=DOT)
 def exp_tile(exponent, bits, values, n):
-    """values = exp(exponent), exponents <= 0; bits is scratch, seen as float32 by ``values``' side.
+    """values = exp(exponent), exponents <= 0.
 
     exponent  (TILE,) float32
-    bits      (TILE,) int32      scratch
-    values    (TILE,) float32    written
+    bits      (TILE,) int32, scratch: powers of two, by their bits
+    values    (TILE,) float32, out
     """
     power = bits.view(np.float32)
     for j in range(n):
@@ -105,9 +105,9 @@ def rbf_values(products, left, right, gamma, first, last):
 def violation(score, code, thresholds, margin, pull):
     """How much a row of this grade must rise, and which thresholds must move with it.
 
-    Without thresholds: grade code 0 belongs below -margin, all others above +margin. With them:
-    ``margin`` above every lower threshold and below every other one; ``pull[r]`` is set to what
-    threshold r lacks (signed: > 0 where the row must rise). Returns the sum of what is lacking
+    Without thresholds: grade 0 belongs below -margin, all others above +margin. With them: the row
+    belongs ``margin`` above every lower threshold and below every other one; ``pull[r]`` is set to
+    what threshold r lacks (signed: > 0 if the row must rise). Returns the sum of what is lacking
     (signed), the sum of its squares and the number of violated margins.
     """
     if len(thresholds) == 0:
@@ -131,63 +131,37 @@ def violation(score, code, thresholds, margin, pull):
 
 @njit(cache=True, nogil=True)
 def weakest_row(dual, sizes):
-    """The place of the nonzero coefficient that weighs least, |dual| * size."""
-    best, place = np.inf, -1
+    """The index of the nonzero coefficient with the least |dual| * size."""
+    best, index = np.inf, -1
     for e in range(len(dual)):
         if dual[e] != 0.0 and abs(dual[e]) * sizes[e] < best:
-            best, place = abs(dual[e]) * sizes[e], e
-    return place
+            best, index = abs(dual[e]) * sizes[e], e
+    return index
 
 
 @njit(cache=True, nogil=True)
-def relaxation_walk(
-    gram,
-    upper,
-    lower,
-    code,
-    weight,
-    slot,
-    scores,
-    steps,
-    lags,
-    thresholds,
-    threshold_lags,
-    dual,
-    drift,
-    sizes,
-    others,
-    margin,
-    step,
-    unit,
-    clock,
-    budget,
-):
-    """Show the visits of one block, one after the other.
+def relaxation_pass(gram, examples, changes, thresholds, stored, settings, clock):
+    """Learn from the examples of one block, one after the other.
 
     gram        (n_rows, n_rows): how the score of row a changes per unit step along row b
-    upper       (n_visits,) int64, the row shown, of the block's rows
-    lower       (n_visits,) int64, the row that belongs below it; -1 where grades are shown
-    code        (n_visits,) int64, the grade shown (not read for pairs)
-    weight      (n_visits,) float64; a weight of 2.5 is two visits and a half one
-    slot        (n_rows,) int64, the place of each row in dual (read with a budget only)
-    scores      (n_rows,) float64                      changed in place, as all that follow
-    steps       (n_rows,) float64, sum of the steps along each row
-    lags        (n_rows,) float64, sum of step * time of the step
-    thresholds, threshold_lags   (n_thresholds,) float64
-    dual, drift (n_support,) float64, coefficients of all rows kept; with a budget only
-    sizes       (n_support,) float64, sqrt K(s, s)
-    others      (n_rows, n_support), kernel of the block's rows with the rows kept
-    unit        squared length of a unit of threshold, to be compared with gram[a, a]
-    budget      the most rows kept; 0 = no limit
+    examples    ``base.Examples``: (upper, lower, code, weight); a weight of 2.5 counts as two
+                examples and half of one
+    changes     (scores, steps, lags), each (n_rows,) float64: the scores of the rows, the sum of
+                the steps along each row, the sum of step * time of the step   changed in place
+    thresholds  (last values, sums of step * time), each (n_thresholds,)       changed in place
+    stored      ``base.Stored``; read and changed in place with a budget only
+    settings    (margin, learning rate, squared length of a unit of threshold)
 
-    Returns the time after the last visit, the sum of squared violations, and their number.
+    Returns the time after the last example, the sum of squared violations, and their number.
     """
-    pull = np.zeros(len(thresholds))
+    upper, lower, code, weight = examples
+    scores, steps, lags = changes
+    values, value_lags = thresholds
+    slot, dual, drift, sizes, kernel, budget = stored
+    margin, step, unit = settings
+    pull = np.zeros(len(values))
     squares, n_violations = 0.0, 0
-    n_kept = 0
-    for e in range(len(dual)):
-        if dual[e] != 0.0:
-            n_kept += 1
+    n_stored = np.count_nonzero(dual)
     for v in range(len(upper)):
         a, b = upper[v], lower[v]
         rest = weight[v]
@@ -198,55 +172,55 @@ def relaxation_walk(
             part = min(rest, 1.0)
             if b >= 0:
                 lack = margin - (scores[a] - scores[b])
-                total, found, n_active = max(lack, 0.0), max(lack, 0.0) ** 2, 1 if lack >= 0 else 0
+                total, square, n_active = max(lack, 0.0), max(lack, 0.0) ** 2, 1 if lack >= 0 else 0
             else:
-                total, found, n_active = violation(scores[a], code[v], thresholds, margin, pull)
-            if n_active == 0 or found < 1e-24 * margin * margin or length <= 0.0:
+                total, square, n_active = violation(scores[a], code[v], values, margin, pull)
+            if n_active == 0 or square < 1e-24 * margin * margin or length <= 0.0:
                 clock += rest
                 break
-            squares += part * found
+            squares += part * square
             n_violations += 1
             change = step * part * total / length
-            if b < 0 and len(thresholds):
+            if b < 0 and len(values):
                 # n_active margins pull at the score, and one each at a threshold, whose unit of
                 # length is the same for all rows: steps in one fixed geometry cannot drift away.
                 whole = step * part / (n_active * length + unit)
                 change = whole * total
-                for r in range(len(thresholds)):
-                    thresholds[r] -= whole * unit * pull[r]
-                    threshold_lags[r] -= whole * unit * pull[r] * clock
-            n_kept = step_along(
-                gram, a, change, clock, slot, scores, steps, lags, dual, drift, n_kept, budget
-            )
+                for r in range(len(values)):
+                    values[r] -= whole * unit * pull[r]
+                    value_lags[r] -= whole * unit * pull[r] * clock
+            step_along(gram, a, change, clock, scores, steps, lags)
             if b >= 0:
-                n_kept = step_along(
-                    gram, b, -change, clock, slot, scores, steps, lags, dual, drift, n_kept, budget
-                )
-            while budget > 0 and n_kept > budget:
-                e = weakest_row(dual, sizes)
-                for i in range(len(scores)):
-                    scores[i] -= dual[e] * others[i, e]
-                dual[e] = 0.0
-                drift[e] = 0.0
-                n_kept -= 1
+                step_along(gram, b, -change, clock, scores, steps, lags)
+            if budget > 0:
+                n_stored += step_stored(dual, drift, slot[a], change, clock)
+                if b >= 0:
+                    n_stored += step_stored(dual, drift, slot[b], -change, clock)
+                while n_stored > budget:
+                    e = weakest_row(dual, sizes)
+                    for i in range(len(scores)):
+                        scores[i] -= dual[e] * kernel[i, e]
+                    dual[e] = 0.0
+                    drift[e] = 0.0
+                    n_stored -= 1
             clock += part
             rest -= part
     return clock, squares, n_violations
 
 
 @njit(cache=True, nogil=True)
-def step_along(gram, a, change, clock, slot, scores, steps, lags, dual, drift, n_kept, budget):
-    """Move along one row of the block; returns the number of rows kept."""
+def step_along(gram, a, change, clock, scores, steps, lags):
+    """Move along row a of the block, in place."""
     for i in range(len(scores)):
         scores[i] += change * gram[a, i]
     steps[a] += change
     lags[a] += change * clock
-    if budget > 0:
-        e = slot[a]
-        if dual[e] != 0.0:
-            n_kept -= 1
-        dual[e] += change
-        drift[e] += change * clock
-        if dual[e] != 0.0:
-            n_kept += 1
-    return n_kept
+
+
+@njit(cache=True, nogil=True)
+def step_stored(dual, drift, e, change, clock):
+    """Change one stored coefficient; by how much the number of nonzero coefficients grew."""
+    before = dual[e] != 0.0
+    dual[e] += change
+    drift[e] += change * clock
+    return np.int64(dual[e] != 0.0) - np.int64(before)

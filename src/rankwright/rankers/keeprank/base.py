@@ -1,10 +1,10 @@
-"""What KeepRank and its online form share: parameters, grades, and how their models score."""
+"""What KeepRank and its online form share: examples, relaxation steps, parameters, scorers."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,22 +17,26 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.schema import Learned, floats, real
+from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
+from rankwright.rankers.kernels import dense
+from rankwright.rankers.schema import Learned, floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.ordinal import Ordinal
 
+MOST_LEVELS = 1000
+NONE = np.zeros(0)
 
-@dataclass(frozen=True)
-class Visits:
-    """A sequence of visits.
+
+class Examples(NamedTuple):
+    """Graded rows and pairs of rows, in the order in which they are learned from.
 
     Attributes
     ----------
-    upper : (n_visits,) the row shown
-    lower : (n_visits,) the row that belongs below it, or -1 where a grade is shown
-    code : (n_visits,) the grade shown, as its place among ``classes``
-    weight : (n_visits,) how often the visit counts
+    upper : (n_examples,) the row; of a pair, the one that belongs above
+    lower : (n_examples,) the row that belongs below it, -1 for a graded row
+    code : (n_examples,) the index of the grade among all grades (not used for pairs)
+    weight : (n_examples,) how often the example counts
     """
 
     upper: IntArray
@@ -41,119 +45,112 @@ class Visits:
     weight: FloatArray
 
     @classmethod
-    def of(cls, feedback: Feedback, classes: FloatArray) -> Visits:
-        """Graded rows in the order of X, pairs in theirs; visits of weight 0 are left out."""
+    def of(cls, feedback: Feedback, classes: FloatArray) -> Examples:
+        """Graded rows in the order of X, pairs in theirs, without those of weight zero."""
         parts = []
         for factor, term in feedback.terms():
             if isinstance(term, Grades):
-                weight = factor * term.row_weight
                 rows, code = np.arange(len(term.y)), np.searchsorted(classes, term.y)
-                parts.append((rows, np.full(len(rows), -1), code, weight))
+                parts.append((rows, np.full(len(rows), -1), code, factor * term.row_weight))
             elif isinstance(term, Pairs):
                 code = np.zeros(term.n_pairs, np.int64)
                 parts.append((term.upper, term.lower, code, factor * term.weight))
         upper, lower, code, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-        visits = cls(upper, lower, code.astype(np.int64), weight)
-        return visits.take(np.flatnonzero(weight > 0))
+        examples = cls(upper, lower, code.astype(np.int64), weight)
+        return examples.take(np.flatnonzero(weight > 0))
 
-    def __len__(self) -> int:
-        return len(self.upper)
+    def take(self, index: IntArray | slice) -> Examples:
+        return Examples(*(column[index] for column in self))
 
-    def take(self, index: IntArray | slice) -> Visits:
-        return Visits(self.upper[index], self.lower[index], self.code[index], self.weight[index])
-
-    def blocks(self, size: int) -> Iterator[tuple[IntArray, Visits]]:
-        """Runs of visits, each with the distinct rows it shows; its visits number those rows."""
-        for start in range(0, len(self), size):
+    def blocks(self, size: int) -> Iterator[tuple[IntArray, Examples]]:
+        """Blocks of examples, each with its distinct rows; its examples number those rows."""
+        for start in range(0, len(self.upper), size):
             part = self.take(slice(start, start + size))
-            rows, place = np.unique(np.stack([part.upper, part.lower]), return_inverse=True)
-            place = place.reshape(2, -1)
+            rows, index = np.unique(np.stack([part.upper, part.lower]), return_inverse=True)
+            index = index.reshape(2, -1)
             if rows[0] < 0:
-                rows, place = rows[1:], place - 1
-            yield rows, Visits(place[0], place[1], part.code, part.weight)
+                rows, index = rows[1:], index - 1
+            yield rows, Examples(index[0], index[1], part.code, part.weight)
 
 
-def grades_of(feedback: Feedback) -> FloatArray:
-    """All grades that occur with a weight above zero, ascending; none in a list of pairs."""
-    found = [
-        term.y[term.row_weight > 0] for _, term in feedback.terms() if isinstance(term, Grades)
-    ]
-    return np.unique(np.concatenate([np.zeros(0), *found]))
+class Stored(NamedTuple):
+    """All stored rows, for a pass with a budget (0: no budget).
 
-
-NONE = np.zeros(0)
-
-
-@dataclass(frozen=True)
-class Made:
-    """What the visits of a block changed: steps along its rows, and steps times their time."""
-
-    steps: FloatArray
-    lags: FloatArray
-    squares: float
-    n_violations: int
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The rows kept so far, when there is a limit to them (see ``_kernels.relaxation_walk``)."""
+    Attributes
+    ----------
+    slot : (n_rows,) the index of each of the block's rows among the stored rows
+    dual : (n_stored,) coefficients
+    drift : (n_stored,) sums of step * time of the step
+    sizes : (n_stored,) sqrt K(s, s)
+    kernel : (n_rows, n_stored) kernel of the block's rows with the stored rows
+    """
 
     slot: IntArray
     dual: FloatArray
     drift: FloatArray
     sizes: FloatArray
-    others: Any
+    kernel: Any
     budget: int
 
 
-@dataclass
-class Walk:
-    """Thresholds and time as they stand after the visits shown so far.
+class Relaxation:
+    """Thresholds and clock of a ranker while it learns.
 
     The mean over time of anything that moves in steps is its last value minus
-    (sum of step * time of the step) / time: so only that sum is kept, not the history.
+    (sum of step * time of the step) / time: only that sum is kept, not the history.
+
+    Attributes
+    ----------
+    thresholds, drift : (n_thresholds,) last values, and those sums
+    clock : float, the weight of all examples so far
+    unit : float, squared length of a unit of threshold; set by the first example
+    squares, n_violations : sum of squared violations of the margin, and their number
     """
 
-    thresholds: FloatArray
-    margin: float
-    step: float
-    clock: float = 0.0
-    lags: FloatArray = field(default_factory=lambda: NONE)
-    unit: float = 0.0  # squared length of a unit of threshold; set when the first row is shown
+    def __init__(
+        self, thresholds: FloatArray, drift: FloatArray, clock: float = 0.0, unit: float = 0.0
+    ) -> None:
+        self.thresholds, self.drift = thresholds.copy(), drift.copy()
+        self.clock, self.unit = clock, unit
+        self.squares, self.n_violations = 0.0, 0
 
-    def __post_init__(self) -> None:
-        if len(self.lags) != len(self.thresholds):
-            self.lags = np.zeros(len(self.thresholds))
+    def learn(
+        self,
+        gram: FloatArray,
+        examples: Examples,
+        scores: FloatArray,
+        settings: tuple[float, float],
+        stored: Stored | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Learn from one block of examples; the steps along its rows, and steps * time.
 
-    def show(
-        self, gram: FloatArray, visits: Visits, scores: FloatArray, kept: Kept | None = None
-    ) -> Made:
-        """Show the visits of one block; ``scores`` are those before the first of them."""
+        ``scores`` are those before the block, ``settings`` are margin and learning rate.
+        """
         from rankwright.rankers.keeprank import _kernels
 
-        n = len(scores)
-        kept = kept or Kept(np.zeros(0, np.int64), NONE, NONE, NONE, np.zeros((n, 0)), 0)
+        first, n = examples.upper[0], len(scores)
+        self.unit = self.unit or float(gram[first, first]) or 1.0
         steps, lags = np.zeros(n), np.zeros(n)
-        self.clock, squares, n_violations = _kernels.relaxation_walk(
-            gram, visits.upper, visits.lower, visits.code, visits.weight, kept.slot,
-            scores, steps, lags, self.thresholds, self.lags,
-            kept.dual, kept.drift, kept.sizes, kept.others,
-            float(self.margin), float(self.step), self.unit, self.clock, kept.budget,
+        if stored is None:
+            stored = Stored(np.zeros(0, np.int64), NONE, NONE, NONE, np.zeros((n, 0)), 0)
+        self.clock, squares, n_violations = _kernels.relaxation_pass(
+            gram, examples, (scores, steps, lags), (self.thresholds, self.drift),
+            stored, (*settings, self.unit), self.clock,
         )  # fmt: skip
-        return Made(steps, lags, squares, n_violations)
+        self.squares += squares
+        self.n_violations += n_violations
+        return steps, lags
 
     def final_thresholds(self, average: bool) -> FloatArray:
         if not average or self.clock == 0:
             return self.thresholds.copy()
-        # A mean of ordered thresholds is ordered; only rounding could say otherwise.
-        return np.maximum.accumulate(self.thresholds - self.lags / self.clock)
+        # A mean of ordered thresholds is ordered, except for rounding.
+        return np.maximum.accumulate(self.thresholds - self.drift / self.clock)
 
-
-MOST_LEVELS = 1000
 
 CONSTRAINTS: dict[str, schema.Constraint] = {
     "kernel": schema.one_of("rbf", "poly", "linear"),
-    "sigma2": schema.positive(),
+    "gamma": schema.positive(),
     "degree": schema.at_least(1),
     "margin": schema.positive(),
     "learning_rate": schema.positive(1),
@@ -163,6 +160,7 @@ CONSTRAINTS: dict[str, schema.Constraint] = {
     "shuffle": schema.boolean(),
     "random_state": schema.random_state(),
     "normalize": schema.optional(schema.one_of("query")),
+    "early_stopping": EARLY_STOPPING,
 }
 LEARNED: dict[str, Learned] = {
     "support_": floats("n_support", "n_features"),
@@ -170,6 +168,8 @@ LEARNED: dict[str, Learned] = {
     "classes_": floats("n_classes"),
     "thresholds_": floats("n_thresholds"),
     "error_": real(low=0.0),
+    "validation_": floats("n_passes", optional=True),
+    "best_iteration_": integer(low=0, optional=True),
 }
 
 
@@ -179,12 +179,16 @@ class RelaxationRanker(Ranker):
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
     _order_matters: ClassVar = True
+    _iterative: ClassVar = True
 
     kernel: str
-    sigma2: float
+    gamma: float
     degree: int
+    margin: float
+    learning_rate: float
     max_iter: int
     levels: str
+    average: bool
     shuffle: bool
     random_state: Any
 
@@ -193,24 +197,37 @@ class RelaxationRanker(Ranker):
     classes_: FloatArray
     thresholds_: FloatArray
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
-        """Forget everything, then show every row ``max_iter`` times.
+    @abstractmethod
+    def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
+        """Make one pass after the other; the learned attributes are set at every ``yield``."""
 
-        What a row teaches depends on what was shown before it, so there is no ``sample_weight``
-        that would mean "so many copies, anywhere"; ``Grades`` with weights given to
-        ``fit_feedback`` show a row so many times one after the other.
+    def fit(  # type: ignore[override]
+        self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
+    ) -> Self:
+        """Forget everything, then make ``max_iter`` passes over the rows.
+
+        There is no ``sample_weight``: what a row teaches depends on the rows before it, so a weight
+        cannot mean "so many copies, anywhere". ``Grades`` with weights, given to ``fit_feedback``,
+        repeat a row so many times in sequence.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix (made dense) or data frame
         y : (n_items,) grades: the higher, the better
         qid : (n_items,) query ids; they play no part in learning, a grade means the same in all
+        eval_set : (X, y) of validation queries, for ``early_stopping`` and ``validation_``
+        eval_qid : query ids of the validation rows
         """
-        return super().fit(X, y, qid=qid)
+        return super().fit(X, y, qid=qid, eval_set=eval_set, eval_qid=eval_qid)
+
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+        run_passes(self, self._passes(dense(X), feedback), validation)
+
+    def _settings(self) -> tuple[float, float]:
+        return float(self.margin), float(self.learning_rate)
 
     def _kernel(self) -> Kernel:
-        gamma = 0.5 / self.sigma2 if self.kernel == "rbf" else 1.0 / self.sigma2
-        return Kernel(self.kernel, gamma=float(gamma), degree=int(self.degree))
+        return Kernel(self.kernel, gamma=float(self.gamma), degree=int(self.degree))
 
     def _scorer(self) -> Scorer:
         score = KernelExpansion(self._kernel(), self.support_, self.dual_coef_)
@@ -223,13 +240,23 @@ class RelaxationRanker(Ranker):
         if self.levels == "ordinal" and len(classes) > MOST_LEVELS:
             raise DataError(
                 f"{type(self).__name__}(levels='ordinal'): y has {len(classes)} different grades, "
-                f"at most {MOST_LEVELS} are taken. Cut y into fewer grades first."
+                f"at most {MOST_LEVELS} are supported. Bin y into fewer grades first."
             )
         self.classes_ = classes
         return np.zeros(len(classes) - 1 if self.levels == "ordinal" and len(classes) else 0)
 
-    def _passes(self, feedback: Feedback) -> Iterator[Visits]:
-        visits = Visits.of(feedback, self.classes_)
+    def _orders(self, feedback: Feedback) -> Iterator[Examples]:
+        """The examples of every pass, shuffled if asked for."""
+        examples = Examples.of(feedback, self.classes_)
         rng = check_random_state(self.random_state) if self.shuffle else None
         for _ in range(self.max_iter):
-            yield visits if rng is None else visits.take(rng.permutation(len(visits)))
+            order = slice(None) if rng is None else rng.permutation(len(examples.upper))
+            yield examples.take(order)
+
+
+def grades_of(feedback: Feedback) -> FloatArray:
+    """All grades with a weight above zero, ascending; none in a list of pairs."""
+    grades = [
+        term.y[term.row_weight > 0] for _, term in feedback.terms() if isinstance(term, Grades)
+    ]
+    return np.unique(np.concatenate([np.zeros(0), *grades]))

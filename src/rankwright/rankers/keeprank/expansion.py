@@ -1,8 +1,7 @@
-"""A kernel expansion that grows as rows are shown, block by block, with or without a budget."""
+"""A kernel expansion that grows block by block, with or without a budget."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,188 +9,183 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.parallel import map_blocks, n_threads, ranges
-from rankwright.rankers.keeprank.base import Kept, Made, Visits, Walk
+from rankwright.rankers.keeprank.base import Examples, Relaxation, Stored
 from rankwright.scoring.kernel import Kernel
 
 AnyFloats = NDArray[Any]
 
-BLOCK = 256  # visits evaluated together; the walk inside a block is serial
-DOUBLE = 1024  # up to so many rows, float64
+BLOCK = 256  # examples scored together; the pass inside a block is serial
+MOST_DOUBLE = 1024  # rows up to which kernels are computed in double precision
 
 
-@dataclass
-class Support:
-    """Rows kept, in a table that grows, in the precision that suits their number.
+class SupportTable:
+    """Support rows in a table that grows, in the precision that suits their number.
 
-    ``extend`` doubles the room when it is full, so that adding rows costs a constant each.
+    The capacity doubles when the table is full, so that adding a row costs constant time.
     """
 
-    kernel: Kernel
-    table: AnyFloats  # (room, n_features); the first n rows are used
-    squares: AnyFloats
-    n: int
+    def __init__(self, kernel: Kernel, table: AnyFloats) -> None:
+        self._kernel, self._table, self.n = kernel, table, len(table)
+        self._squares: AnyFloats = np.einsum("ij,ij->i", table, table)
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: FloatArray, most: int) -> Support:
+    def of(cls, kernel: Kernel, rows: FloatArray, most: int) -> SupportTable:
         """A table that starts with these rows and may grow to ``most``."""
-        dtype = np.float64 if most <= DOUBLE else np.float32
-        support = cls(kernel, np.empty((0, rows.shape[1]), dtype), np.empty(0, dtype), 0)
-        support.extend(rows)
-        return support
+        dtype = np.float64 if most <= MOST_DOUBLE else np.float32
+        table = cls(kernel, np.empty((0, rows.shape[1]), dtype))
+        table.extend(rows)
+        return table
 
-    @classmethod
-    def like(cls, other: Support, rows: AnyFloats) -> Support:
-        """A table of these rows in the precision of another."""
-        return cls(other.kernel, rows, np.einsum("ij,ij->i", rows, rows), len(rows))
+    @property
+    def rows(self) -> AnyFloats:
+        return self._table[: self.n]
 
     def extend(self, rows: FloatArray) -> None:
         stop = self.n + len(rows)
-        if stop > len(self.table):
-            room = max(stop, 2 * len(self.table), 2 * BLOCK)
-            self.table = _grown(self.table, room, self.n)
-            self.squares = _grown(self.squares, room, self.n)
-        self.table[self.n : stop] = rows
-        self.squares[self.n : stop] = np.einsum("ij,ij->i", rows, rows)
+        if stop > len(self._table):
+            capacity = max(stop, 2 * len(self._table), 2 * BLOCK)
+            self._table = _enlarged(self._table, capacity, self.n)
+            self._squares = _enlarged(self._squares, capacity, self.n)
+        self._table[self.n : stop] = rows
+        self._squares[self.n : stop] = np.einsum("ij,ij->i", rows, rows)
         self.n = stop
 
-    def keep(self, places: NDArray[np.int64]) -> None:
+    def keep(self, index: IntArray) -> None:
         """Drop all rows but these."""
-        self.table[: len(places)] = self.table[places]
-        self.squares[: len(places)] = self.squares[places]
-        self.n = len(places)
+        self._table[: len(index)] = self._table[index]
+        self._squares[: len(index)] = self._squares[index]
+        self.n = len(index)
 
     def cast(self, rows: FloatArray) -> AnyFloats:
-        return np.ascontiguousarray(rows, dtype=self.table.dtype)
+        return np.ascontiguousarray(rows, dtype=self._table.dtype)
 
-    def block(self, rows: AnyFloats) -> AnyFloats:
+    def kernel_with(self, rows: AnyFloats) -> AnyFloats:
         """The kernel of these rows with all rows of the table."""
-        table = self.table[: self.n]
-        if self.table.dtype == np.float64 or self.kernel.name != "rbf":
-            return self.kernel.block(rows, table)
+        if not self._is_compiled():
+            return self._kernel.block(rows, self.rows)
         from rankwright.rankers.keeprank import _kernels
 
-        products = rows @ table.T
-        left, right = np.einsum("ij,ij->i", rows, rows), self.squares[: self.n]
-        gamma = np.float32(self.kernel.gamma)
+        products, *norms, gamma = self._products(rows)
         map_blocks(
-            lambda part: _kernels.rbf_values(products, left, right, gamma, *part),
+            lambda part: _kernels.rbf_values(products, *norms, gamma, *part),
             ranges(len(rows), n_threads()),
         )
         return products
 
     def scores(self, rows: AnyFloats, coef: FloatArray) -> FloatArray:
-        """sum_s coef_s K(row, s) for each row; the kernel values are not kept."""
+        """sum_s coef_s K(row, s) for each row, without keeping the kernel values."""
         if not self.n:
             return np.zeros(len(rows))
-        if self.table.dtype == np.float64 or self.kernel.name != "rbf":
-            return np.asarray(self.block(rows) @ coef, dtype=np.float64)
+        if not self._is_compiled():
+            return np.asarray(self.kernel_with(rows) @ coef, dtype=np.float64)
         from rankwright.rankers.keeprank import _kernels
 
-        products = rows @ self.table[: self.n].T
-        left, right = np.einsum("ij,ij->i", rows, rows), self.squares[: self.n]
-        weights, gamma = coef.astype(np.float32), np.float32(self.kernel.gamma)
-        scores = np.zeros(len(rows))
+        products, *norms, gamma = self._products(rows)
+        weights, scores = coef.astype(np.float32), np.zeros(len(rows))
         map_blocks(
-            lambda part: _kernels.rbf_scores(products, left, right, weights, gamma, *part, scores),
+            lambda part: _kernels.rbf_scores(products, *norms, weights, gamma, *part, scores),
             ranges(len(rows), n_threads()),
         )
         return scores
 
+    def sizes(self) -> FloatArray:
+        """sqrt K(s, s) of every row of the table."""
+        return np.sqrt(np.maximum(self._kernel.diagonal(self.rows), 0.0)).astype(np.float64)
 
-def _grown(array: AnyFloats, room: int, n: int) -> AnyFloats:
-    larger = np.empty((room, *array.shape[1:]), array.dtype)
+    def _is_compiled(self) -> bool:
+        return self._kernel.name == "rbf" and self._table.dtype == np.float32
+
+    def _products(self, rows: AnyFloats) -> tuple[AnyFloats, AnyFloats, AnyFloats, np.float32]:
+        """Products of rows and table, squared lengths of both, gamma: all single precision."""
+        squares = np.einsum("ij,ij->i", rows, rows)
+        gamma = np.float32(self._kernel.gamma)
+        return rows @ self.rows.T, squares, self._squares[: self.n], gamma
+
+
+def _enlarged(array: AnyFloats, capacity: int, n: int) -> AnyFloats:
+    larger = np.empty((capacity, *array.shape[1:]), array.dtype)
     larger[:n] = array[:n]
     return larger
 
 
 class Expansion:
-    """sum_s dual_s K(., s) over stored rows s: some from before, some of the rows now shown.
+    """sum_s dual_s K(., s) over stored rows s: some old ones, some of the rows of this call.
 
-    A place is the number of a stored row. ``origin`` says where it came from (rows from before
-    first, then the rows now shown), ``place_of`` where a row now shown is stored, or -1.
+    ``_origin`` numbers the stored rows by where they come from (old rows first, then the rows of
+    this call); ``_index`` is where a row of this call is stored, or -1.
     """
-
-    block_size = BLOCK
 
     def __init__(
         self,
         kernel: Kernel,
-        before: FloatArray,
-        dual: FloatArray,
-        drift: FloatArray,
+        old: tuple[FloatArray, FloatArray, FloatArray],
         rows: FloatArray,
         budget: int | None,
     ) -> None:
-        most = len(before) + len(rows) if budget is None else budget + 2 * BLOCK
-        self._support = Support.of(kernel, before, min(most, len(before) + len(rows)))
-        self._before, self._rows, self._kernel = before, rows, kernel
+        self._old, dual, drift = old
+        n = len(self._old) + len(rows)
+        most = n if budget is None else min(budget + 2 * BLOCK, n)
+        self._table = SupportTable.of(kernel, self._old, most)
+        self._kernel, self._rows, self._budget = kernel, rows, budget
         self._dual, self._drift = dual.copy(), drift.copy()
-        self._origin: IntArray = np.arange(len(before), dtype=np.int64)
-        self._place_of: IntArray = np.full(len(rows), -1, dtype=np.int64)
-        self._budget = budget
+        self._origin: IntArray = np.arange(len(self._old), dtype=np.int64)
+        self._index: IntArray = np.full(len(rows), -1, dtype=np.int64)
 
-    def show(self, members: IntArray, visits: Visits, walk: Walk) -> Made:
-        """Show the visits of one block; ``members`` are its rows among the rows now shown."""
-        rows = self._support.cast(self._rows[members])
-        among = Support.like(self._support, rows)
-        gram = np.asarray(among.block(rows), dtype=np.float64)
-        first = visits.upper[0]
-        walk.unit = walk.unit or float(gram[first, first]) or 1.0
+    def learn(
+        self,
+        members: IntArray,
+        examples: Examples,
+        relaxation: Relaxation,
+        settings: tuple[float, float],
+    ) -> None:
+        """Learn from one block of examples; ``members`` are its rows among those of this call."""
+        rows = self._table.cast(self._rows[members])
+        gram = np.asarray(SupportTable(self._kernel, rows).kernel_with(rows), dtype=np.float64)
+        scores = self._table.scores(rows, self._dual)
         if self._budget is None:
-            made = walk.show(gram, visits, self._support.scores(rows, self._dual))
-            self._add(members, made)
-            return made
-        return self._show_within_budget(members, rows, gram, visits, walk)
-
-    def kept(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The stored rows, their coefficients, and the sums behind the means of these."""
-        old = self._origin < len(self._before)
-        table = np.empty((len(self._origin), self._rows.shape[1]))
-        table[old] = self._before[self._origin[old]]
-        table[~old] = self._rows[self._origin[~old] - len(self._before)]
-        return table, self._dual, self._drift
-
-    def _add(self, members: IntArray, made: Made) -> None:
-        new = (made.steps != 0) & (self._place_of[members] < 0)
-        self._store(members[new])
-        moved = made.steps != 0
-        places = self._place_of[members[moved]]
-        self._dual[places] += made.steps[moved]
-        self._drift[places] += made.lags[moved]
-
-    def _store(self, members: IntArray) -> None:
-        self._place_of[members] = self._support.n + np.arange(len(members))
-        self._support.extend(self._rows[members])
-        self._origin = np.concatenate([self._origin, len(self._before) + members])
-        self._dual = np.concatenate([self._dual, np.zeros(len(members))])
-        self._drift = np.concatenate([self._drift, np.zeros(len(members))])
-
-    def _show_within_budget(
-        self, members: IntArray, rows: FloatArray, gram: FloatArray, visits: Visits, walk: Walk
-    ) -> Made:
-        """Rows of the block are stored at first; what has no coefficient at the end is dropped."""
-        scores = self._support.scores(rows, self._dual)
-        self._store(members[self._place_of[members] < 0])
-        stored = self._support.table[: self._support.n]
-        kept = Kept(
-            self._place_of[members],
+            steps, lags = relaxation.learn(gram, examples, scores, settings)
+            moved = steps != 0
+            self._store(members[moved])
+            index = self._index[members[moved]]
+            self._dual[index] += steps[moved]
+            self._drift[index] += lags[moved]
+            return
+        self._store(members)
+        stored = Stored(
+            self._index[members],
             self._dual,
             self._drift,
-            np.sqrt(np.maximum(self._kernel.diagonal(stored), 0.0)).astype(np.float64),
-            np.asarray(self._support.block(rows), dtype=np.float64),
-            int(self._budget or 0),
+            self._table.sizes(),
+            np.asarray(self._table.kernel_with(rows), dtype=np.float64),
+            int(self._budget),
         )
-        made = walk.show(gram, visits, scores, kept)
-        self._drop(np.flatnonzero(self._dual != 0))
-        return made
+        relaxation.learn(gram, examples, scores, settings, stored)
+        self._keep(np.flatnonzero(self._dual != 0))
 
-    def _drop(self, alive: IntArray) -> None:
-        """Forget all places but these."""
-        if len(alive) == len(self._dual):
+    def state(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Copies of the stored rows, their coefficients, and the sums behind their means."""
+        is_old = self._origin < len(self._old)
+        rows = np.empty((len(self._origin), self._rows.shape[1]))
+        rows[is_old] = self._old[self._origin[is_old]]
+        rows[~is_old] = self._rows[self._origin[~is_old] - len(self._old)]
+        return rows, self._dual.copy(), self._drift.copy()
+
+    def _store(self, members: IntArray) -> None:
+        """Store those of these rows that are not stored yet, with coefficient zero."""
+        new = members[self._index[members] < 0]
+        self._index[new] = self._table.n + np.arange(len(new))
+        self._table.extend(self._rows[new])
+        self._origin = np.concatenate([self._origin, len(self._old) + new])
+        self._dual = np.concatenate([self._dual, np.zeros(len(new))])
+        self._drift = np.concatenate([self._drift, np.zeros(len(new))])
+
+    def _keep(self, index: IntArray) -> None:
+        """Drop all stored rows but these."""
+        if len(index) == len(self._dual):
             return
-        self._support.keep(alive)
-        self._origin = self._origin[alive]
-        self._dual, self._drift = self._dual[alive], self._drift[alive]
-        self._place_of[:] = -1
-        now = self._origin >= len(self._before)
-        self._place_of[self._origin[now] - len(self._before)] = np.flatnonzero(now)
+        self._table.keep(index)
+        self._origin = self._origin[index]
+        self._dual, self._drift = self._dual[index], self._drift[index]
+        self._index[:] = -1
+        is_new = self._origin >= len(self._old)
+        self._index[self._origin[is_new] - len(self._old)] = np.flatnonzero(is_new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,16 +14,14 @@ from rankwright.rankers import schema
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
+    Relaxation,
     RelaxationRanker,
-    Visits,
-    Walk,
     grades_of,
 )
-from rankwright.rankers.keeprank.expansion import Support
-from rankwright.rankers.kernels import dense
+from rankwright.rankers.keeprank.expansion import SupportTable
 from rankwright.rankers.schema import integer
 
-DENSE_BLOCK = 32  # products of whole kernel columns cost n_items * block per visit
+BLOCK = 32  # products of whole kernel columns cost n_items * BLOCK per example
 
 
 class KeepRank(RelaxationRanker):
@@ -33,38 +32,42 @@ class KeepRank(RelaxationRanker):
 
     .. math:: \alpha \leftarrow \alpha + \eta\, (c - y_p f(x_p))\, y_p\, K_p / \|K_p\|^2,
 
-    :math:`K_p` the p-th column of the kernel matrix. Dividing by its length keeps an outlier from
-    dominating; a step of :math:`\eta = 1` would meet the margin at once (and swing from pass to
-    pass: small steps, averaged, are steady). The kernel matrix is computed in blocks and never
-    held.
+    with :math:`K_p` the p-th column of the kernel matrix. Dividing by its length keeps an outlier
+    from dominating; a step of :math:`\eta = 1` would meet the margin at once (and swing from pass
+    to pass: small steps, averaged, are steady). The kernel matrix is computed in blocks and never
+    held in memory.
 
     With more than two grades, ``levels="binary"`` takes all but the lowest as relevant (as the
-    paper does), ``levels="ordinal"`` learns a threshold between neighboring grades and asks every
-    row to keep the margin from each of them (a threshold weighs in these steps like a
+    paper does), ``levels="ordinal"`` learns a threshold between neighboring grades and requires
+    every row to keep the margin from each of them (a threshold weighs in these steps like a
     column as long as that of the first row). Pairs (clicks) are relaxed along the difference of two
     columns until :math:`f(upper) - f(lower) \ge c`.
 
     Parameters
     ----------
     kernel : "rbf", "poly" or "linear", default "rbf"
-        ``exp(-|a - b|^2 / (2 sigma2))``, ``(a . b / sigma2 + 1) ** degree`` or ``a . b``.
-    sigma2 : float > 0, default 1.0
+        ``exp(-gamma |a - b|^2)``, ``(gamma a . b + 1) ** degree`` or ``a . b``.
+    gamma : float > 0, default 0.5
+        The paper's :math:`\sigma^2` is 1 / (2 gamma) for "rbf" and 1 / gamma for "poly".
     degree : int, default 2
     margin : float > 0, default 1.0
-    step : float, 0 < step <= 1, default 0.1
+    learning_rate : float, 0 < learning_rate <= 1, default 0.1
     max_iter : int, default 5
     levels : "binary" or "ordinal", default "binary"
     average : bool, default True
-        Score with the mean of the coefficients over all visits, not with the last ones.
+        Score with the mean of the coefficients over all examples, not with the last ones.
     tol : float >= 0, default 0.0
         Stop after a pass whose mean squared violation is at most this.
     shuffle : bool, default False
-        Whether each pass shows the rows in random order; otherwise in the order given.
+        Whether each pass takes the rows in random order; otherwise in the order given.
     random_state : int, RandomState or None
         Seeds the shuffling.
     normalize : None or "query", default None
-        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
-        scoring (which then needs ``qid``); it is part of the model and of its file.
+        "query" scales each feature to 0 .. 1 inside the row's query, in training and in scoring
+        (which then needs ``qid``); it is part of the model and of its file.
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the best pass on validation queries. An int is the number of passes without
+        improvement after which to stop.
 
     Attributes
     ----------
@@ -75,6 +78,8 @@ class KeepRank(RelaxationRanker):
     error_ : float
         Mean squared violation of the margin in the last pass.
     n_iter_ : int, passes made
+    validation_ : (n_passes,) array or None, the measure on the validation queries after each pass
+    best_iteration_ : int, the pass that was kept
 
     References
     ----------
@@ -83,7 +88,7 @@ class KeepRank(RelaxationRanker):
     Examples
     --------
     >>> X = [[0.0], [1.0], [2.0], [3.0]]  # good in the middle: no linear order
-    >>> model = KeepRank(sigma2=0.5, max_iter=200).fit(X, [0, 1, 1, 0])
+    >>> model = KeepRank(gamma=1.0, max_iter=200).fit(X, [0, 1, 1, 0])
     >>> (model.decision_function(X) > 0).tolist()
     [False, True, True, False]
     """
@@ -95,7 +100,7 @@ class KeepRank(RelaxationRanker):
         self,
         *,
         kernel: str = "rbf",
-        sigma2: float = 1.0,
+        gamma: float = 0.5,
         degree: int = 2,
         margin: float = 1.0,
         learning_rate: float = 0.1,
@@ -106,9 +111,10 @@ class KeepRank(RelaxationRanker):
         shuffle: bool = False,
         random_state: Any = None,
         normalize: str | None = None,
+        early_stopping: Any = None,
     ) -> None:
         self.kernel = kernel
-        self.sigma2 = sigma2
+        self.gamma = gamma
         self.degree = degree
         self.margin = margin
         self.learning_rate = learning_rate
@@ -119,53 +125,39 @@ class KeepRank(RelaxationRanker):
         self.shuffle = shuffle
         self.random_state = random_state
         self.normalize = normalize
+        self.early_stopping = early_stopping
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        rows = dense(X)
+    def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         copies = _copies(feedback, len(rows))
-        support = Support.of(self._kernel(), rows, len(rows))
-        walk = Walk(self._begin_with(grades_of(feedback)), self.margin, self.learning_rate)
+        used, alike = copies > 0, bool((copies == 1.0).all())
+        table = SupportTable.of(self._kernel(), rows, len(rows))
+        thresholds = self._begin_with(grades_of(feedback))
+        relaxation = Relaxation(thresholds, thresholds)
         dual, drift = np.zeros(len(rows)), np.zeros(len(rows))
-        self.n_iter_ = 0
-        for visits in self._passes(feedback):
+        self.support_, self.n_iter_ = rows[used], 0
+        for examples in self._orders(feedback):
+            relaxation.squares, start = 0.0, relaxation.clock
+            for members, block in examples.blocks(BLOCK):
+                columns = table.kernel_with(table.rows[members])
+                weighted = columns if alike else columns * copies.astype(columns.dtype)
+                scores = np.asarray(columns @ (copies * dual).astype(columns.dtype), np.float64)
+                gram = np.asarray(weighted @ columns.T, dtype=np.float64)
+                steps, lags = relaxation.learn(gram, block, scores, self._settings())
+                dual += steps.astype(columns.dtype) @ columns
+                drift += lags.astype(columns.dtype) @ columns
             self.n_iter_ += 1
-            self.error_ = self._pass(support, visits, copies, walk, dual, drift)
+            self.error_ = relaxation.squares / max(relaxation.clock - start, 1e-300)
+            averaged = self.average and relaxation.clock > 0
+            final = dual - drift / relaxation.clock if averaged else dual
+            self.dual_coef_ = (copies * final)[used]
+            self.thresholds_ = relaxation.final_thresholds(self.average)
+            yield
             if self.error_ <= self.tol:
-                break
-        self.thresholds_ = walk.final_thresholds(self.average)
-        if self.average and walk.clock > 0:
-            dual = dual - drift / walk.clock
-        used = copies > 0
-        self.support_, self.dual_coef_ = rows[used], (copies * dual)[used]
-
-    def _pass(
-        self,
-        support: Support,
-        visits: Visits,
-        copies: FloatArray,
-        walk: Walk,
-        dual: FloatArray,
-        drift: FloatArray,
-    ) -> float:
-        """Show all visits once; returns the mean squared violation."""
-        squares, start = 0.0, walk.clock
-        alike = bool((copies == 1.0).all())
-        for members, block in visits.blocks(DENSE_BLOCK):
-            columns = support.block(support.table[members])
-            weighted = columns if alike else columns * copies.astype(columns.dtype)
-            scores = np.asarray(columns @ (copies * dual).astype(columns.dtype), dtype=np.float64)
-            gram = np.asarray(weighted @ columns.T, dtype=np.float64)
-            first = block.upper[0]
-            walk.unit = walk.unit or float(gram[first, first]) or 1.0
-            made = walk.show(gram, block, scores)
-            squares += made.squares
-            dual += made.steps.astype(columns.dtype) @ columns
-            drift += made.lags.astype(columns.dtype) @ columns
-        return squares / max(walk.clock - start, 1e-300)
+                return
 
 
 def _copies(feedback: Feedback, n_items: int) -> FloatArray:
-    """How many copies of each row span the model: its weight where there is one."""
+    """How many copies of each row span the model: its weight if it has one."""
     terms = list(feedback.terms())
     if len(terms) == 1 and isinstance(terms[0][1], Grades):
         return terms[0][1].row_weight

@@ -1,8 +1,9 @@
-"""KeepRank online: only the coefficient of the row shown changes, so it learns from a stream."""
+"""KeepRank online: only the coefficient of the present row changes, so it learns from a stream."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,18 +14,17 @@ from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
-from rankwright.feedback.labels import as_classes, as_grades, codes_of
-from rankwright.feedback.labels import check_same_classes as check_declared_again
+from rankwright.feedback.labels import as_classes, as_grades, check_same_classes, codes_of
 from rankwright.rankers import schema
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
+    Examples,
+    Relaxation,
     RelaxationRanker,
-    Visits,
-    Walk,
     grades_of,
 )
-from rankwright.rankers.keeprank.expansion import Expansion
+from rankwright.rankers.keeprank.expansion import BLOCK, Expansion
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.schema import floats, integer, real
 
@@ -40,17 +40,17 @@ class OnlineKeepRank(RelaxationRanker):
     Rows that keep the margin are not stored. A ``budget`` limits the rows stored: beyond it the one
     whose coefficient weighs least, :math:`|\alpha_s| \sqrt{K(x_s, x_s)}`, is dropped.
 
-    Rows are evaluated in blocks against the rows stored before the block, by one matrix product,
-    and then walked through in order with the kernels among the block's own rows added: the result
-    is that of one row at a time (up to rounding), at a fraction of the cost. No kernel matrix of
-    the training rows is ever held.
+    Rows are scored in blocks against the rows stored before the block, by one matrix product. The
+    pass over a block then adds the kernels among its own rows: the result is that of one row at a
+    time (up to rounding), at a fraction of the cost. The kernel matrix of the training rows is
+    never held in memory.
 
     Parameters
     ----------
-    kernel, sigma2, degree, margin, step, levels, average, shuffle, random_state, normalize
-        As in :class:`KeepRank`.
+    kernel, gamma, degree, margin, learning_rate, levels, average : see :class:`KeepRank`
+    shuffle, random_state, normalize, early_stopping : see :class:`KeepRank`
     max_iter : int, default 1
-        How often ``fit`` shows all rows.
+        Passes of ``fit`` over the rows.
     budget : int or None, default None
         The most rows to store. With ``average`` the mean is taken over the rows still stored.
 
@@ -58,19 +58,19 @@ class OnlineKeepRank(RelaxationRanker):
     ----------
     support_ : (n_support, n_features) array, the rows stored
     dual_coef_ : (n_support,) array, their coefficients (the means, with ``average``)
-    classes_, thresholds_ : as in :class:`KeepRank`
+    classes_, thresholds_, validation_, best_iteration_ : see :class:`KeepRank`
     error_ : float
-        Mean squared violation of the margin, before each update, over all visits.
+        Mean squared violation of the margin, before each update, over all examples.
     n_violations_ : int
     n_seen_ : float
-        Visits (by weight).
+        Examples (by weight).
     last_dual_coef_, drift_, last_thresholds_, drift_thresholds_, unit_
-        What is needed to go on: the last coefficients, the running sums behind the means, and
-        K(x, x) of the first row, by which the steps of thresholds are measured.
+        What ``partial_fit`` needs to continue: the last coefficients, the running sums behind the
+        means, and K(x, x) of the first row, the unit of length of thresholds.
 
     Examples
     --------
-    >>> stream = OnlineKeepRank(sigma2=0.5, learning_rate=0.5)
+    >>> stream = OnlineKeepRank(gamma=1.0, learning_rate=0.5)
     >>> for _ in range(30):
     ...     stream = stream.partial_fit([[0.0], [1.0], [2.0]], [0, 1, 0], classes=[0, 1])
     >>> (stream.decision_function([[0.0], [1.0], [2.0]]) > 0).tolist()
@@ -93,13 +93,13 @@ class OnlineKeepRank(RelaxationRanker):
         "last_thresholds_": floats("n_thresholds"),
         "drift_thresholds_": floats("n_thresholds"),
     }
-    _chunks_exact: ClassVar = False  # blocks add up in another order
+    _chunks_exact: ClassVar = False  # other blocks sum in another order
 
     def __init__(
         self,
         *,
         kernel: str = "rbf",
-        sigma2: float = 1.0,
+        gamma: float = 0.5,
         degree: int = 2,
         margin: float = 1.0,
         learning_rate: float = 0.1,
@@ -110,9 +110,10 @@ class OnlineKeepRank(RelaxationRanker):
         shuffle: bool = False,
         random_state: Any = None,
         normalize: str | None = None,
+        early_stopping: Any = None,
     ) -> None:
         self.kernel = kernel
-        self.sigma2 = sigma2
+        self.gamma = gamma
         self.degree = degree
         self.margin = margin
         self.learning_rate = learning_rate
@@ -123,17 +124,18 @@ class OnlineKeepRank(RelaxationRanker):
         self.shuffle = shuffle
         self.random_state = random_state
         self.normalize = normalize
+        self.early_stopping = early_stopping
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
-        """Show some more rows, one or a million, once each, in the order given.
+        """Learn from some more rows, one or a million, once each, in the order given.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades
-        classes : every grade the stream may hold, at the first call; left out, the grades of the
+        classes : every grade the stream may hold, at the first call. By default the grades of the
             first call. The lowest counts as not relevant with ``levels="binary"``.
         qid : (n_items,) query ids, for ``normalize="query"``: a call must then hold whole queries
         """
@@ -144,50 +146,52 @@ class OnlineKeepRank(RelaxationRanker):
         if first:
             self.n_queries_in_ = 1
             declared = np.unique(values) if classes is None else as_classes(classes)
-            codes_of(declared, values)  # refuse before anything begins
-            self._forget(declared)
+            codes_of(declared, values)  # raise before anything begins
+            self._begin(declared)
             if len(self.classes_) < 2:
                 warnings.warn(
-                    f"{type(self).__name__}: there is one single grade, hence no order to learn. "
+                    f"{type(self).__name__}: there is only one grade, hence no order to learn. "
                     "On a stream, declare all grades: partial_fit(X, y, classes=...).",
                     DegenerateDataWarning,
                     stacklevel=2,
                 )
-        check_declared_again(self.classes_, classes)
+        check_same_classes(self.classes_, classes)
         codes_of(self.classes_, values)
         X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
-        self._show(dense(X), [Visits.of(Grades(values), self.classes_)])
+        examples = Examples.of(Grades(values), self.classes_)
+        for _ in self._stream(dense(X), [examples]):
+            pass
         return self
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        self._forget(grades_of(feedback))
-        self._show(dense(X), self._passes(feedback))
+    def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
+        self._begin(grades_of(feedback))
+        return self._stream(rows, self._orders(feedback))
 
-    def _forget(self, classes: FloatArray) -> None:
+    def _begin(self, classes: FloatArray) -> None:
         self.last_thresholds_ = self._begin_with(classes)
         self.drift_thresholds_ = np.zeros(len(self.last_thresholds_))
         self.support_ = np.zeros((0, self.n_features_in_))
         self.last_dual_coef_, self.drift_ = np.zeros(0), np.zeros(0)
         self.n_seen_, self.n_violations_, self.error_, self.unit_ = 0.0, 0, 0.0, 0.0
 
-    def _show(self, rows: FloatArray, passes: Any) -> None:
-        walk = Walk(
-            self.last_thresholds_.copy(), self.margin, self.learning_rate,
-            self.n_seen_, self.drift_thresholds_.copy(), self.unit_,
-        )  # fmt: skip
-        expansion = Expansion(
-            self._kernel(), self.support_, self.last_dual_coef_, self.drift_, rows, self.budget
+    def _stream(self, rows: FloatArray, passes: Iterable[Examples]) -> Iterator[None]:
+        relaxation = Relaxation(
+            self.last_thresholds_, self.drift_thresholds_, self.n_seen_, self.unit_
         )
-        squares = self.error_ * self.n_seen_
-        for visits in passes:
-            for members, block in visits.blocks(expansion.block_size):
-                made = expansion.show(members, block, walk)
-                squares += made.squares
-                self.n_violations_ += made.n_violations
-        self.support_, self.last_dual_coef_, self.drift_ = expansion.kept()
-        self.last_thresholds_, self.drift_thresholds_ = walk.thresholds, walk.lags
-        self.n_seen_, self.unit_ = float(walk.clock), float(walk.unit)
-        self.error_ = float(squares / self.n_seen_) if self.n_seen_ else 0.0
-        self.thresholds_ = walk.final_thresholds(self.average)
-        late = self.drift_ / self.n_seen_ if self.average and self.n_seen_ else 0.0
-        self.dual_coef_ = self.last_dual_coef_ - late
+        relaxation.squares, relaxation.n_violations = self.error_ * self.n_seen_, self.n_violations_
+        expansion = Expansion(
+            self._kernel(), (self.support_, self.last_dual_coef_, self.drift_), rows, self.budget
+        )
+        for examples in passes:
+            for members, block in examples.blocks(BLOCK):
+                expansion.learn(members, block, relaxation, self._settings())
+            self.support_, self.last_dual_coef_, self.drift_ = expansion.state()
+            self.last_thresholds_ = relaxation.thresholds.copy()
+            self.drift_thresholds_ = relaxation.drift.copy()
+            self.n_seen_, self.unit_ = float(relaxation.clock), float(relaxation.unit)
+            self.n_violations_ = relaxation.n_violations
+            self.error_ = float(relaxation.squares / self.n_seen_) if self.n_seen_ else 0.0
+            self.thresholds_ = relaxation.final_thresholds(self.average)
+            late = self.drift_ / self.n_seen_ if self.average and self.n_seen_ else 0.0
+            self.dual_coef_ = self.last_dual_coef_ - late
+            yield

@@ -1,17 +1,21 @@
-"""The multiclass perceptron: one prototype per grade, blind to the order of the grades."""
+"""What the papers compare with: Widrow-Hoff regression and the multiclass perceptron."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import ConvergenceWarning
+from rankwright._typing import FloatArray
 from rankwright.rankers import schema
-from rankwright.rankers.online.base import STREAM, OnlineRanker, Rows, RuleRanker, kernels
-from rankwright.rankers.online.prank import PASS_CONSTRAINTS
+from rankwright.rankers.online.base import (
+    PASS_CONSTRAINTS,
+    STREAM,
+    Examples,
+    OnlineRanker,
+    ThresholdRanker,
+    kernels,
+)
 from rankwright.rankers.schema import floats
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.ordinal import Prototypes
@@ -19,26 +23,25 @@ from rankwright.scoring.ordinal import Prototypes
 LARGEST_ERROR = 1e50
 
 
-class WidrowHoff(RuleRanker):
+class WidrowHoff(ThresholdRanker):
     r"""Online regression on the grades (the delta rule), the competitor in both papers.
 
     :math:`w \leftarrow w - \eta\,(w \cdot x - y)\,x` after every row; the grade is the one nearest
-    to :math:`w \cdot x`. There is no intercept: give a constant feature if one is wanted. A step
-    greater than 2 / (largest squared length of a row) may diverge; rows whose error has grown
-    beyond 1e50 are then no longer learned from, and a ConvergenceWarning says so: answers stay
-    finite.
+    to :math:`w \cdot x`. There is no intercept: add a constant feature if you need one. A step
+    greater than 2 / (largest squared length of a row) may diverge. Rows with an error above 1e50
+    are then skipped, with a ConvergenceWarning, so that predictions stay finite.
 
     Parameters
     ----------
     learning_rate : float > 0, default 0.1
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
     coef_ : (n_features,) array
     thresholds_ : (n_grades - 1,) array
         Half way between neighboring grades.
-    classes_, n_mistakes_, n_seen_ : see PRank
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
     --------
@@ -61,60 +64,50 @@ class WidrowHoff(RuleRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         self.coef_ = np.zeros(n_features)
         self.thresholds_ = (self.classes_[1:] + self.classes_[:-1]) / 2
 
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         (coef,) = self._writable("coef_")
-        predicted = np.empty(len(order), np.int64)
-        found = kernels().widrow_hoff_pass(
-            *rows,
-            grade,
-            order,
-            coef,
-            self.classes_,
-            self.thresholds_,
-            float(self.learning_rate),
-            LARGEST_ERROR,
-            predicted,
+        predicted, step = np.empty(len(examples.order), np.int64), float(self.learning_rate)
+        counts = kernels("prank").widrow_hoff_pass(
+            examples, coef, self.classes_, self.thresholds_, step, LARGEST_ERROR, predicted
         )
-        return predicted, *found
+        return predicted, *counts
 
-    def _warn_of_skips(self, skipped: int) -> None:
-        warnings.warn(
-            f"WidrowHoff(learning_rate={self.learning_rate!r}) diverged: {skipped} rows with "
-            f"an error beyond {LARGEST_ERROR:g} were skipped. Use a smaller learning_rate or scale "
-            "the features.",
-            ConvergenceWarning,
-            stacklevel=4,
+    def _skip_message(self, skipped: int) -> str:
+        return (
+            f"WidrowHoff(learning_rate={self.learning_rate!r}) diverged: {skipped} rows with an "
+            f"error above {LARGEST_ERROR:g} were skipped. Use a smaller learning_rate or scale "
+            "the features."
         )
 
 
 class MulticlassPerceptron(OnlineRanker):
     """One weight vector per grade; the grade whose vector scores highest wins.
 
-    On a wrong grade the row is added to the right grade's prototype and taken from the predicted
-    one's. PRank's paper compares with it: it has k times as many weights and does not know that
-    grades are ordered. Rows of the same predicted grade are ordered by how much nearer the next
-    higher grade's prototype is than the next lower one's.
+    On a wrong grade the row is added to the right grade's vector and subtracted from the predicted
+    grade's. PRank's paper compares with it: it has k times as many weights and does not know that
+    grades are ordered. Rows of the same predicted grade are ordered by how much higher the next
+    grade's vector scores than the previous grade's.
 
     Parameters
     ----------
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
     coef_ : (n_grades, n_features) array
-    classes_, n_mistakes_, n_seen_ : see PRank
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
     --------
@@ -129,22 +122,25 @@ class MulticlassPerceptron(OnlineRanker):
     coef_: FloatArray
 
     def __init__(
-        self, *, max_iter: int = 1, shuffle: bool = False, random_state: Any = None
+        self,
+        *,
+        max_iter: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         self.coef_ = np.zeros((len(self.classes_), n_features))
 
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         (coef,) = self._writable("coef_")
-        predicted = np.empty(len(order), np.int64)
-        found = kernels().multiclass_pass(*rows, grade, order, coef, predicted)
-        return predicted, *found
+        predicted = np.empty(len(examples.order), np.int64)
+        return predicted, *kernels("prank").multiclass_pass(examples, coef, predicted)
 
     def _scorer(self) -> Scorer:
         return Prototypes(self.coef_, self.classes_)

@@ -1,16 +1,20 @@
-"""A belief about the rule instead of a rule: online ordinal probit regression."""
+"""Online ordinal probit regression: a posterior over linear models with thresholds."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
 from rankwright.rankers import schema
-from rankwright.rankers.online.base import STREAM, Rows, RuleRanker
-from rankwright.rankers.online.prank import PASS_CONSTRAINTS
+from rankwright.rankers.online.base import (
+    PASS_CONSTRAINTS,
+    STREAM,
+    Examples,
+    ThresholdRanker,
+    kernels,
+)
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import OrdinalProbit
@@ -19,21 +23,13 @@ from rankwright.scoring.transforms import Polynomial
 MOST_FULL, MOST_LOW_RANK = 300, 4096  # weights up to which "auto" takes these forms
 
 
-@cache
-def kernels() -> Any:
-    """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels import bayesian as _kernels
-
-    return _kernels
-
-
-class BayesianPRank(RuleRanker):
-    r"""PRank that knows how sure it is: a normal belief about weights and thresholds.
+class BayesianPRank(ThresholdRanker):
+    r"""PRank with uncertainty: a normal posterior of weights and thresholds.
 
     Not in the papers. The model is PRank's: a row lies above threshold r when
-    :math:`w \cdot x - c_r` plus standard normal noise is positive. Instead of one rule it keeps a
-    normal distribution over all rules :math:`v = (w, c)`, mean m and covariance S, and after each
-    row it takes in the answer :math:`l_r = \pm 1` of each threshold, with
+    :math:`w \cdot x - c_r` plus standard normal noise is positive. Instead of one model it keeps a
+    normal distribution over all models :math:`v = (w, c)` with mean m and covariance S. Each row
+    updates it with the answer :math:`l_r = \pm 1` of each threshold; with
     :math:`z_r = (x, -e_r)`:
 
     .. math:: t = \frac{l_r\, z_r \cdot m}{\sqrt{1 + z_r^T S z_r}}, \quad
@@ -41,32 +37,32 @@ class BayesianPRank(RuleRanker):
               m \leftarrow m + \frac{l_r\, \rho}{\sqrt{1 + z_r^T S z_r}}\, S z_r, \quad
               S \leftarrow S - \frac{\rho (\rho + t)}{1 + z_r^T S z_r}\, S z_r z_r^T S .
 
-    That is the normal distribution with the mean and covariance of the belief after that answer
-    (assumed density filtering). Every row teaches, not only the mistakes; directions that are
-    well known move little. There is no step to tune and one pass is enough: on the papers'
-    synthetic data the rank loss after 5,000 rows is 1 to 3 % above the least possible; PRank
+    This is the normal distribution with the mean and covariance of the exact posterior after that
+    answer (assumed density filtering). Every row teaches, not only the mistakes; directions that
+    are well known move little. There is no learning rate to tune and one pass is enough: on the
+    papers' synthetic data the rank loss after 5,000 rows is 1 to 3 % above the Bayes loss; PRank
     needs averaging to come within 20 % of it.
 
-    Predicted is the median grade, which has the least expected rank loss.
+    ``predict`` returns the median grade, which has the least expected rank loss.
 
     Parameters
     ----------
     degree : int, default 1
-        Learn from all products of at most so many features (the map of the polynomial kernel
-        ``(a . b + 1) ** degree``).
+        Learn from all products of up to ``degree`` features (the feature map of the polynomial
+        kernel ``(a . b + 1) ** degree``).
     covariance : "auto", "full", "low_rank" or "diagonal", default "auto"
         "full" costs O(weights^2) per row, "low_rank" O(n_directions * weights), "diagonal" as
-        little as PRank. "diagonal" knows nothing of features that go together; "low_rank" knows
-        the directions about which most has been learned. "auto" is "full" up to 300 weights,
+        little as PRank. "diagonal" ignores correlations of features; "low_rank" keeps the
+        directions about which most has been learned. "auto" is "full" up to 300 weights,
         "low_rank" up to 4096, then "diagonal".
     n_directions : int, default 16
         For "low_rank".
     prior : float > 0, default 30
-        The variance beforehand of the score of a row as long as the first one (other than zero),
-        and of each threshold, in units of the noise. The default was chosen on streams of nine
-        other kinds than the papers' data, by the loss of test-then-train; there 30 to 300 were
-        at most 6.1 % above the best (``experiments/oap_bpm/table_prior.py``).
-    max_iter, shuffle, random_state : see PRank
+        The prior variance, in units of the noise, of each threshold and of the score of a row as
+        long as the first one (other than zero). The default was chosen on nine kinds of streams
+        other than the papers' data, by the test-then-train loss; there 30 to 300 were at most
+        6.1 % above the best (``experiments/oap_bpm/table_prior.py``).
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
@@ -78,13 +74,13 @@ class BayesianPRank(RuleRanker):
     covariance_ : square array of the same size, for "full"
     variance_ : (n_weights + n_grades - 1,) array, for "low_rank" and "diagonal"
     factors_ : (2 n_directions + 1, n_weights + n_grades - 1) array, for "low_rank"
-        With D the roots of ``variance_``, the covariance is D (I - F' F) D. Directions gather here
-        and are compressed to ``n_directions`` when all places are taken.
+        With D the roots of ``variance_``, the covariance is D (I - F' F) D. When all rows are
+        used, they are compressed to ``n_directions``.
     n_factors_ : int
-        How many places are taken.
+        The rows of ``factors_`` in use.
     scale_ : float
-        What the prior of the weights was multiplied with to fit the scale of the features.
-    classes_, n_mistakes_, n_seen_ : see PRank
+        The factor that fits the prior of the weights to the scale of the features.
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     References
     ----------
@@ -132,6 +128,7 @@ class BayesianPRank(RuleRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.degree = degree
         self.covariance = covariance
@@ -140,33 +137,25 @@ class BayesianPRank(RuleRanker):
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
-    def predict_expected(self, X: Any) -> FloatArray:
-        """The expected grade under the noise of the model, in units of ``y``."""
-        rows = self._checked_rows(X)
-        scorer: Any = self._scorer()
-        expected: FloatArray = scorer.expected(rows)
-        return expected
-
-    def _map_for(self, n_features: int) -> Polynomial | None:
+    def _map(self, n_features: int) -> Polynomial | None:
         return Polynomial(n_features, int(self.degree)) if self.degree > 1 else None
 
-    def _rule_scorer(self) -> OrdinalProbit:
+    def _ordinal(self) -> OrdinalProbit:
         return OrdinalProbit(Linear(self.coef_), self.thresholds_, self.classes_)
 
     def _begin(self, n_features: int) -> None:
-        features = self._map_for(n_features)
+        features = self._map(n_features)
         n_weights = n_features if features is None else features.n_outputs
         n_thresholds = len(self.classes_) - 1
         self.mean_ = np.zeros(n_weights + n_thresholds)
         self.scale_ = 0.0
-        for name in ("covariance_", "variance_", "factors_", "n_factors_"):
-            self.__dict__.pop(name, None)
         variance = np.concatenate([np.zeros(n_weights), np.full(n_thresholds, float(self.prior))])
         form = self.covariance
         if form == "auto":
-            form = "full" if n_weights <= MOST_FULL else "diagonal"
-            form = "low_rank" if MOST_FULL < n_weights <= MOST_LOW_RANK else form
+            form = "low_rank" if n_weights <= MOST_LOW_RANK else "diagonal"
+            form = "full" if n_weights <= MOST_FULL else form
         if form == "full":
             self.covariance_ = np.diag(variance)
         else:
@@ -176,25 +165,25 @@ class BayesianPRank(RuleRanker):
             self.n_factors_ = 0
         self._take_mean()
 
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
-        full, low_rank = ("covariance_" in self.__dict__), ("factors_" in self.__dict__)
-        belief = self._writable("mean_", "covariance_" if full else "variance_")
-        predicted, scale = np.empty(len(order), np.int64), np.array([self.scale_])
-        arguments = (*rows, grade, order, *belief, len(self.coef_), scale, float(self.prior))
-        if low_rank:
-            (table,), count = self._writable("factors_"), np.array([self.n_factors_])
-            found = kernels().low_rank_belief_pass(
-                *arguments, predicted, table, count, int(self.n_directions)
-            )
-            self.n_factors_ = int(count[0])
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
+        (mean,), count = self._writable("mean_"), np.zeros(1, np.int64)
+        if "factors_" in self.__dict__:
+            count[0] = self.n_factors_
+            covariance: Any = (*self._writable("variance_", "factors_"), count)
+            learn = kernels("bayesian").low_rank_pass
+        elif "covariance_" in self.__dict__:
+            (covariance,), learn = self._writable("covariance_"), kernels("bayesian").full_pass
         else:
-            show = kernels().belief_pass if full else kernels().diagonal_belief_pass
-            found = show(*arguments, predicted)
+            (covariance,), learn = self._writable("variance_"), kernels("bayesian").diagonal_pass
+        predicted, scale = np.empty(len(examples.order), np.int64), np.array([self.scale_])
+        counts = learn(
+            examples, mean, covariance, len(self.coef_), scale, float(self.prior), predicted
+        )
+        if "factors_" in self.__dict__:
+            self.n_factors_ = int(count[0])
         self.scale_ = float(scale[0])
         self._take_mean()
-        return predicted, *found
+        return predicted, *counts
 
     def _take_mean(self) -> None:
         n_weights = len(self.mean_) - len(self.classes_) + 1

@@ -1,4 +1,4 @@
-"""OAP: many PRanks on random parts of one stream, averaged (BPM) or asked for their votes."""
+"""OAP: many PRanks on random parts of one stream, averaged (BPM) or voting."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from sklearn.utils import check_random_state, get_tags
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram
-from rankwright.rankers.online import support_vectors as dual
-from rankwright.rankers.online.base import STREAM, Rows, RuleRanker, dense_row
+from rankwright.rankers.online.base import STREAM, Examples, ThresholdRanker, kernels
 from rankwright.rankers.online.kernel_prank import KernelPRank
-from rankwright.rankers.online.members import STRETCH, Clones, Members, cutoffs, kernels
-from rankwright.rankers.online.support_vectors import SupportedRanker
+from rankwright.rankers.online.members import Clones, Draws, Members, cutoffs
+from rankwright.rankers.online.support_vectors import SupportBlock, SupportRanker
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import RowMap, Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal, Votes, nearest
 from rankwright.scoring.transforms import Mapped, Polynomial
 
-COUNTS = ("n_correct_", "n_survived_")
-WEIGHTS = ("coef_", "members_coef_", "coef_sum_", "members_state_")
+BLOCK = 8192  # examples after which the threads of the members' passes are joined
 
 
-class Ensemble(SupportedRanker):
-    """Members that see each row by chance; there are three ways to keep them.
+class Ensemble(SupportRanker):
+    """Members that draw their examples at random; they are kept in one of three ways.
 
     Plain PRanks are tables of weights, which compiled passes change together. Kernel PRanks are
     a table of coefficients over one support: a kernel is computed once for all members. Any
@@ -36,7 +34,7 @@ class Ensemble(SupportedRanker):
     """
 
     _constraints: ClassVar = {
-        "estimator": schema.optional(schema.instance_of("an online ranker", RuleRanker)),
+        "estimator": schema.optional(schema.instance_of("an online ranker", ThresholdRanker)),
         "n_estimators": schema.at_least(1),
         "tau": schema.positive(1),
         "sampling": schema.one_of("bernoulli", "poisson"),
@@ -58,9 +56,8 @@ class Ensemble(SupportedRanker):
         "members_dual_coef_": floats("n_support", "n_estimators", optional=True),
         "seed_": integer(low=0),
     }
-    _duals: ClassVar = "members_dual_coef_"
+    _iterative: ClassVar = False
     _voting: ClassVar[bool]
-    _answer_type: ClassVar[Any]
 
     members_coef_: FloatArray
     members_thresholds_: FloatArray
@@ -71,7 +68,7 @@ class Ensemble(SupportedRanker):
     def __init__(
         self,
         *,
-        estimator: RuleRanker | None = None,
+        estimator: ThresholdRanker | None = None,
         n_estimators: int = 100,
         tau: float = 0.3,
         sampling: str = "bernoulli",
@@ -84,15 +81,15 @@ class Ensemble(SupportedRanker):
         self.random_state = random_state
 
     @abstractmethod
-    def _answer(self, mean: FloatArray, members: FloatArray) -> Scorer:
-        """What the members say together, from the mean of their weights and all of them."""
+    def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
+        """The scorer of the ensemble, from the mean of the members' weights and all of them."""
 
     @abstractmethod
-    def _answer_of(self, answer: Any, row: FloatArray) -> Any:
-        """The same about one row, as ``_grades_of`` takes it."""
+    def _answer(self, scorer: Any, row: FloatArray) -> Any:
+        """The scorer's prediction for one row, as ``_grades_of`` takes it."""
 
     def _tally(self, votes: IntArray) -> FloatArray:
-        """The mean grade of each row, from counted votes."""
+        """The mean grade of each example, from the members' votes."""
         raise NotImplementedError
 
     @property
@@ -102,134 +99,122 @@ class Ensemble(SupportedRanker):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = (
-            isinstance(self.estimator, RuleRanker) and get_tags(self.estimator).input_tags.pairwise
+            isinstance(self.estimator, ThresholdRanker)
+            and get_tags(self.estimator).input_tags.pairwise
         )
         return tags
 
-    def _map(self) -> Polynomial | None:
-        return None if self.estimator is None else self.estimator._map_for(self.n_features_in_)
+    def _map(self, n_features: int) -> Polynomial | None:
+        return None if self.estimator is None else self.estimator._map(n_features)
 
-    def _gram(self) -> Gram | None:
-        return None if self.estimator is None else self.estimator._gram_for(self.n_features_in_)
+    def _gram(self, n_features: int) -> Gram | None:
+        return None if self.estimator is None else self.estimator._gram(n_features)
 
     @property
     def _is_plain(self) -> bool:
         return self.estimator is None or self.estimator._is_plain_prank()
 
-    @property
-    def _draws(self) -> tuple[int, Any]:
-        return self.seed_, cutoffs(self.sampling, self.tau)
+    def _draws(self, first: int) -> Draws:
+        return Draws(self.seed_, first, cutoffs(self.sampling, self.tau))
 
     def _scorer(self) -> Scorer:
-        gram = self._gram()
+        gram = self._gram(self.n_features_in_)
         if gram is None:
-            features: RowMap | None = self._map()
-            answer = self._answer(self.coef_, self.members_coef_)
+            features: RowMap | None = self._map(self.n_features_in_)
+            scorer = self._combined(self.coef_, self.members_coef_)
         else:
             features = gram.values_with(self.support_vectors_)
-            answer = self._dual_answer(features)
-        return answer if features is None else Mapped(features, answer)
-
-    def _dual_answer(self, features: RowMap | None) -> Scorer:
-        mean, members = self.dual_coef_, np.ascontiguousarray(self.members_dual_coef_.T)
-        if features is None:  # X holds the kernels of all rows; the support is among its columns
-            spread = np.zeros((self.n_features_in_, 1 + self.n_estimators))
-            np.add.at(spread, self.support_, np.column_stack([mean, members.T]))
-            mean, members = spread[:, 0].copy(), np.ascontiguousarray(spread[:, 1:].T)
-        return self._answer(mean, members)
+            duals = np.column_stack([self.dual_coef_, self.members_dual_coef_])
+            if features is None:  # precomputed: the support rows are columns of X
+                support, duals = duals, np.zeros((self.n_features_in_, duals.shape[1]))
+                np.add.at(duals, self.support_, support)
+            scorer = self._combined(duals[:, 0].copy(), np.ascontiguousarray(duals[:, 1:].T))
+        return scorer if features is None else Mapped(features, scorer)
 
     def _begin(self, n_features: int) -> None:
-        for name in (*WEIGHTS, *self._support_names, "dual_coef_"):
-            self.__dict__.pop(name, None)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.n_correct_ = np.zeros(self.n_estimators, np.int64)
         self.n_survived_ = np.ones(self.n_estimators, np.int64)
         self.members_thresholds_ = np.zeros((self.n_estimators, len(self.classes_) - 1))
-        if self._gram() is not None:
-            self._begin_support(n_features, self.n_estimators)
+        if self._gram(n_features) is not None:
+            dual = np.zeros((0, self.n_estimators))
+            self._set_support(np.zeros((0, n_features)), np.zeros(0, np.int64), dual)
         else:
-            self._begin_weights(n_features)
+            features = self._map(n_features)
+            width = n_features if features is None else features.n_outputs
+            self.members_coef_ = np.zeros((self.n_estimators, width))
+            if self._is_plain:
+                self.coef_sum_ = np.zeros(width)
+            else:
+                member = self._template()
+                self.members_state_ = np.tile(Clones(member).pack(member), (self.n_estimators, 1))
         self._take_mean()
 
-    def _begin_weights(self, n_features: int) -> None:
-        features = self._map()
-        width = n_features if features is None else features.n_outputs
-        self.members_coef_ = np.zeros((self.n_estimators, width))
-        if self._is_plain:
-            self.coef_sum_ = np.zeros(width)
-        else:
-            begun = self._begun()
-            self.members_state_ = np.tile(Clones(begun).pack(begun), (self.n_estimators, 1))
+    def _support(self) -> list[Any]:
+        return self._writable("support_vectors_", "support_", "members_dual_coef_")
 
-    def _show_all(self, X: Any, grade: IntArray, order: IntArray, asked: bool, first: int) -> Any:
-        answer = super()._show_all(X, grade, order, asked, first)
+    def _set_support(self, rows: FloatArray, numbers: IntArray, dual: FloatArray) -> None:
+        self.support_vectors_, self.support_, self.members_dual_coef_ = rows, numbers, dual
+
+    def _learn_rows(
+        self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
+    ) -> Any:
+        answers = super()._learn_rows(X, grade, order, first, predict)
         self._take_mean()
-        return answer
+        return answers
 
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
-        show = self._show_pranks if self._is_plain else self._show_clones
-        size = STRETCH if self._is_plain or not asked else 1
-        mistakes, answers = 0, [np.zeros(0, self._answer_type)]
-        for start in range(0, len(order), size):
-            stretch = order[start : start + size]
-            answer, wrong = show(rows, grade, stretch, self.n_seen_ + start, asked)
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
+        learn = self._learn_pranks if self._is_plain else self._learn_clones
+        size = BLOCK if self._is_plain or not predict else 1
+        mistakes, answers = 0, []
+        for start in range(0, len(examples.order), size):
+            block = examples._replace(order=examples.order[start : start + size])
+            answer, wrong = learn(block, self._draws(self.n_seen_ + start), predict)
             answers.append(answer)
             mistakes += wrong
         return np.concatenate(answers), mistakes, 0
 
-    def _show_pranks(
-        self, rows: Rows, grade: IntArray, order: IntArray, first: int, asked: bool
-    ) -> tuple[Any, int]:
-        *arrays, total = self._writable(
-            "members_coef_", "members_thresholds_", *COUNTS, "coef_sum_"
+    def _learn_pranks(self, examples: Examples, draws: Draws, predict: bool) -> tuple[Any, int]:
+        *arrays, coef_sum = self._writable(
+            "members_coef_", "members_thresholds_", "n_correct_", "n_survived_", "coef_sum_"
         )
-        thresholds = self.members_thresholds_.sum(axis=0)  # whole numbers: exact
-        voting = asked and self._voting
-        moves = Members(*arrays).show(rows, grade, order, first, self._draws, voting)
-        predicted = np.empty(len(order) if asked and not self._voting else 0, np.int64)
-        kernels().oap_sum_pass(
-            *rows, order, moves.weights, moves.thresholds, total, thresholds, predicted
-        )
-        return self._tally(moves.votes) if self._voting else predicted, moves.mistakes
+        thresholds_sum = self.members_thresholds_.sum(axis=0)  # whole numbers: exact
+        moves, mistakes = Members(*arrays).learn(examples, draws, predict and self._voting)
+        predicted = np.empty(len(examples.order) * (predict and not self._voting), np.int64)
+        kernels("ensembles").oap_sum_pass(examples, moves, coef_sum, thresholds_sum, predicted)
+        return self._tally(moves.votes) if self._voting else predicted, mistakes
 
-    def _walk(self, stretch: dual.Stretch, grade: IntArray, asked: bool) -> tuple[Any, int, int]:
-        """Show the rows of a stretch to kernel PRanks."""
+    def _block_pass(self, block: SupportBlock, grade: IntArray) -> tuple[Any, int, int]:
         assert isinstance(self.estimator, KernelPRank)
-        members = self._writable("members_thresholds_", *COUNTS)
-        (seed, cuts), first = self._draws, self.n_seen_
+        members = tuple(self._writable("members_thresholds_", "n_correct_", "n_survived_"))
+        draws = self._draws(self.n_seen_)
         predicted = np.zeros(len(grade), np.int64)
         votes = np.zeros((len(grade), 3, len(self.classes_)), np.int64)
 
-        def show(*state: Any) -> Any:
-            return dual.kernels().walk_members(
-                *state, grade, *members, seed, first, cuts, predicted, votes
+        def learn(*state: Any) -> Any:
+            return kernels("kernel_prank").kernel_members_pass(
+                *state, grade, members, draws, predicted, votes
             )
 
-        found = stretch.walk(show, *self.estimator._limits())
-        return self._tally(votes) if self._voting else predicted, *found
+        counts = block.learn(learn, *self.estimator._limits())
+        return self._tally(votes) if self._voting else predicted, *counts
 
-    def _show_clones(
-        self, rows: Rows, grade: IntArray, order: IntArray, first: int, asked: bool
-    ) -> tuple[Any, int]:
-        answer = self._ask(rows, int(order[0])) if asked else np.zeros(0, self._answer_type)
-        states, *counts = self._writable("members_state_", *COUNTS)
-        clones = Clones(self._begun())
-        wrong = clones.show(states, counts, rows, grade, order, first, self._draws)
-        for index, state in enumerate(states):
-            coef, thresholds = clones.unpack(state)._rule()
-            self.members_coef_[index], self.members_thresholds_[index] = coef, thresholds
+    def _learn_clones(self, examples: Examples, draws: Draws, predict: bool) -> tuple[Any, int]:
+        answer = np.zeros(0, np.int64)
+        if predict:
+            self._take_mean()
+            row = examples.first_row(self.members_coef_.shape[1])
+            answer = self._answer(self._combined(self.coef_, self.members_coef_), row)
+        states, *counts = self._writable("members_state_", "n_correct_", "n_survived_")
+        clones = Clones(self._template())
+        wrong = clones.learn(states, counts, examples, draws)
+        for m, state in enumerate(states):
+            model = clones.unpack(state)._linear_model()
+            self.members_coef_[m], self.members_thresholds_[m] = model
         return answer, wrong
 
-    def _ask(self, rows: Rows, row: int) -> Any:
-        """The ensemble's answer about one (mapped) row."""
-        self._take_mean()
-        one = dense_row(rows, row, self.members_coef_.shape[1])
-        return self._answer_of(self._answer(self.coef_, self.members_coef_), one)
-
-    def _begun(self) -> RuleRanker:
-        """A member to which nothing has been shown yet."""
+    def _template(self) -> ThresholdRanker:
+        """A member that has not learned yet."""
         member = clone(self.estimator)
         member.n_features_in_, member.n_queries_in_ = self.n_features_in_, 1
         member.classes_ = self.classes_
@@ -251,14 +236,14 @@ class Ensemble(SupportedRanker):
 class OAPBPM(Ensemble):
     """Online aggregate PRank, Bayes point machine: the average of many PRanks.
 
-    Each of ``n_estimators`` PRanks sees each row with probability ``tau``; the model is the average
-    of their weights and of their thresholds, an online estimate of the center of all rules that fit
-    the stream (the Bayes point). Thresholds stay ordered, since each member's do.
+    Each of ``n_estimators`` PRanks learns from each row with probability ``tau``; the model is the
+    average of their weights and of their thresholds, an online estimate of the center of all models
+    that fit the stream (the Bayes point). Thresholds stay ordered, since each member's do.
 
     With ``estimator=KernelPRank(...)`` the members are sums of kernels over one support, the rows
     that at least one of them got wrong, and their coefficients are averaged. A kernel is computed
-    once for all members. The ``budget`` of the base bounds that common support; a row is dropped
-    (or projected) for all members together.
+    once for all members. The ``budget`` of the estimator bounds that common support; a row is
+    dropped (or projected) for all members together.
 
     Parameters
     ----------
@@ -268,35 +253,38 @@ class OAPBPM(Ensemble):
         and ``random_state`` play no part.
     n_estimators : int, default 100
     tau : float in (0, 1], default 0.3
-        The chance that a member sees a row. Smaller is more diverse, and slower to converge.
+        The probability that a member learns from a row. Smaller values make members more diverse
+        and slower to converge.
     sampling : "bernoulli" or "poisson", default "bernoulli"
-        "poisson" shows a member each row Poisson(1) times (Oza's online bagging); tau plays no
-        part then.
+        With "poisson" a member learns from each row Poisson(1) times (Oza's online bagging), and
+        ``tau`` is not used.
     random_state : int, RandomState or None
-        Seeds the draws. A draw depends on (seed, member, place in the stream) only, so neither
-        threads nor the cutting of the stream matter.
+        Seeds the draws. A draw depends on (seed, member, position in the stream) only, so neither
+        threads nor the splitting of the stream into calls matter.
 
     Attributes
     ----------
     coef_ : (n_features,) array
-        The mean of the members' weights (of the mapped features, where base maps them).
+        The mean of the members' weights (of the mapped features, if the estimator maps them).
     thresholds_ : (n_grades - 1,) array, ascending
         The mean of the members' thresholds.
-    members_coef_, members_thresholds_ : (n_estimators, ...) arrays
-    support_, support_vectors_ : where base has a support, in place of ``coef_``
-        The numbers in the stream of the members' common support rows, and the rows.
+    members_coef_ : (n_estimators, n_features) array
+    members_thresholds_ : (n_estimators, n_grades - 1) array
+    support_, support_vectors_ : (n_support,) and (n_support, n_features) arrays
+        The members' common support rows, by their number in the stream and in full, if the
+        estimator has a support instead of ``coef_``.
     dual_coef_, members_dual_coef_ : (n_support,) and (n_support, n_estimators) arrays
         The mean of the members' coefficients, and each member's.
     n_correct_ : (n_estimators,) int array
-        How often each member was right about a row that it was shown.
+        How often each member was right about a row that it drew.
     n_survived_ : (n_estimators,) int array
         How often since its last wrong answer, counting that row too.
     members_state_ : (n_estimators, n_state) array
-        For a base other than PRank and KernelPRank: all that its members know.
+        For estimators other than PRank and KernelPRank: all that the members have learned.
     coef_sum_ : (n_features,) array
-        For the plain PRank: the members' weights, summed.
+        For plain PRanks: the sum of the members' weights.
     classes_, n_mistakes_, n_seen_
-        The grades; mistakes summed over members; rows shown to the ensemble.
+        The grades; mistakes summed over members; rows of the stream.
     seed_ : int
 
     References
@@ -324,50 +312,41 @@ class OAPBPM(Ensemble):
     """
 
     _voting: ClassVar = False
-    _answer_type: ClassVar = np.int64
 
-    def _answer(self, mean: FloatArray, members: FloatArray) -> Scorer:
-        return Ordinal(Linear(mean), self.thresholds_, self.classes_)
+    def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
+        return Ordinal(Linear(coef), self.thresholds_, self.classes_)
 
-    def _answer_of(self, answer: Any, row: FloatArray) -> Any:
-        return np.searchsorted(self.classes_, answer.predict(row))
+    def _answer(self, scorer: Any, row: FloatArray) -> Any:
+        return np.searchsorted(self.classes_, scorer.predict(row))
 
 
 class _VotingEnsemble(Ensemble):
     _voting: ClassVar = True
-    _answer_type: ClassVar = np.float64
-
-    def predict_expected(self, X: Any) -> FloatArray:
-        """The members' mean grade, not rounded, in units of ``y``."""
-        rows = self._checked_rows(X)
-        scorer: Any = self._scorer()
-        expected: FloatArray = scorer.expected(rows)
-        return expected
-
-    def _answer(self, mean: FloatArray, members: FloatArray) -> Scorer:
-        return Votes(members, self.members_thresholds_, self._member_votes(), self.classes_)
 
     @abstractmethod
     def _member_votes(self) -> FloatArray:
-        """How much each member's word counts."""
+        """The weight of each member's vote."""
 
-    def _answer_of(self, answer: Any, row: FloatArray) -> Any:
-        return answer.expected(row)
+    def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
+        return Votes(members_coef, self.members_thresholds_, self._member_votes(), self.classes_)
 
-    def _expected_of(self, answer: Any) -> FloatArray:
-        return np.asarray(answer, dtype=np.float64)
+    def _answer(self, scorer: Any, row: FloatArray) -> Any:
+        return scorer.expected(row)
 
-    def _grades_of(self, answer: Any) -> FloatArray:
-        return nearest(self.classes_, answer)
+    def _expected_of(self, answers: Any) -> FloatArray:
+        return np.asarray(answers, dtype=np.float64)
+
+    def _grades_of(self, answers: Any) -> FloatArray:
+        return nearest(self.classes_, answers)
 
 
 class OAPBagging(_VotingEnsemble):
     """Online bagging of PRanks: the mean of the members' grades.
 
-    As OAPBPM, but the members' predicted grades are averaged instead of their rules. ``predict``
-    rounds that mean to the nearest grade, ``predict_expected`` gives it as it is (the paper scores
-    it unrounded), ``decision_function`` orders by it, and rows with the same mean by the members'
-    mean score.
+    Like OAPBPM, but the members' predicted grades are averaged instead of their weights.
+    ``predict`` rounds that mean to the nearest grade, ``predict_expected`` returns it unrounded (as
+    the paper scores it), ``decision_function`` orders by it, and rows with the same mean by the
+    members' mean score.
 
     Parameters
     ----------
@@ -394,18 +373,16 @@ class OAPBagging(_VotingEnsemble):
 
 
 class OAPVoting(_VotingEnsemble):
-    """Online voting of PRanks: the mean of the members' grades, by what their rules have proved.
-
-    As OAPBagging, with each member's vote weighted.
+    """Online voting of PRanks: the mean of the members' grades, weighted by their record.
 
     Parameters
     ----------
     count : "survived" or "right", default "survived"
-        "survived" weighs a member by the rows that its present rule has ranked rightly since it
-        was made, counting the row that it was made for: rules that have just failed have little
-        say. It is the voted perceptron's count, and the one under which the paper's figures come
-        out (``experiments/oap_bpm``). "right" weighs it by all rows that it ever ranked rightly
-        (all count the same until one of them has been right), which differs little from bagging.
+        "survived" weighs a member by the rows that it has ranked rightly since its last change,
+        counting the row that changed it: members that have just failed have little say. It is the
+        voted perceptron's count, and the one that reproduces the paper's figures
+        (``experiments/oap_bpm``). "right" weighs it by all rows that it ever ranked rightly (all
+        members weigh the same until one has been right), which differs little from bagging.
     estimator, n_estimators, tau, sampling, random_state : see OAPBPM
 
     Attributes
@@ -426,7 +403,7 @@ class OAPVoting(_VotingEnsemble):
     def __init__(
         self,
         *,
-        estimator: RuleRanker | None = None,
+        estimator: ThresholdRanker | None = None,
         n_estimators: int = 100,
         tau: float = 0.3,
         sampling: str = "bernoulli",

@@ -1,4 +1,4 @@
-"""PRank with kernels: a sum over the rows it got wrong, all of them or a bounded number."""
+"""PRank with kernels: a sum over the rows that it got wrong, all or a bounded number of them."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram
-from rankwright.rankers.online import base as online
-from rankwright.rankers.online.base import STREAM, Rows, RuleRanker
-from rankwright.rankers.online.prank import NO_DRIFT, PASS_CONSTRAINTS
+from rankwright.rankers.online.base import (
+    PASS_CONSTRAINTS,
+    STREAM,
+    Examples,
+    ThresholdRanker,
+    kernels,
+)
+from rankwright.rankers.online.prank import NO_AVERAGE
 from rankwright.rankers.online.support_vectors import (
     BUDGET_RULES,
-    Rule,
-    Stretch,
-    SupportedRanker,
-    kernels,
+    BudgetRule,
+    SupportBlock,
+    SupportRanker,
 )
 from rankwright.rankers.schema import flag, floats, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.ordinal import Ordinal
 from rankwright.scoring.transforms import Polynomial
 
-MOST_EXPLICIT = 1000  # mapped features up to which the map is faster than a growing support
+MOST_EXPLICIT = 1000  # mapped features up to which weights are faster than a growing support
 
 
-class KernelPRank(SupportedRanker, RuleRanker):
+class KernelPRank(SupportRanker, ThresholdRanker):
     r"""PRank in the feature space of a kernel.
 
     The score is :math:`f(x) = \sum_s \alpha_s K(x_s, x)` over the rows :math:`x_s` that were ranked
-    wrongly when they were shown, :math:`\alpha_s` being PRank's :math:`\sum_r a_r` at that round;
-    thresholds move as in PRank.
+    wrongly, with :math:`\alpha_s` PRank's :math:`\sum_r a_r` for that row; thresholds move as in
+    PRank.
 
     The support grows with the mistakes. ``budget`` bounds it, so that memory and time per row stay
-    constant on an endless stream. Where the kernel is a polynomial of few features and there is no
+    constant on an endless stream. If the kernel is a polynomial of few features and there is no
     budget, the same ranker is kept as weights of the explicitly mapped features, which is exact,
-    faster, and constant in memory as well: ``explicit_`` tells.
+    faster, and constant in memory as well (``explicit_`` is then True).
 
     Parameters
     ----------
     kernel : "linear", "poly", "rbf", "precomputed" or a function, default "rbf"
-        A function takes two tables of rows and gives the kernel of every pair. With "precomputed"
+        A function takes two tables of rows and returns the kernel of every pair. With "precomputed"
         X[i, j] is the kernel of row i and row j of the training stream (X is square in ``fit``;
         ``partial_fit`` takes the next rows of the same square).
     gamma : float > 0 or "auto", default "auto"
@@ -51,10 +55,10 @@ class KernelPRank(SupportedRanker, RuleRanker):
     budget : int or None, default None
         The largest support.
     budget_rule : "project", "smallest" or "oldest", default "project"
-        When the support outgrows the budget: "oldest" drops the oldest row, "smallest" the one of
-        least weight, "project" the one that the others can best replace, and gives them its part
+        What to drop beyond the budget: "oldest" drops the oldest row, "smallest" the one of least
+        weight, "project" the one that the others can best replace, and projects it onto them
         (O(budget^3) per mistake).
-    max_iter, shuffle, random_state : see PRank
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
@@ -65,7 +69,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
         The numbers of the support rows in the stream.
     support_vectors_ : (n_support, n_features) array
     dual_coef_ : (n_support,) array
-    thresholds_, classes_, n_mistakes_, n_seen_ : see PRank
+    thresholds_, classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
     --------
@@ -97,8 +101,6 @@ class KernelPRank(SupportedRanker, RuleRanker):
         "dual_coef_": floats("n_support", optional=True),
     }
 
-    _duals: ClassVar = "dual_coef_"
-
     explicit_: bool
     dual_coef_: FloatArray
 
@@ -114,6 +116,7 @@ class KernelPRank(SupportedRanker, RuleRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -124,10 +127,11 @@ class KernelPRank(SupportedRanker, RuleRanker):
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     @property
     def _chunks_exact(self) -> bool:  # type: ignore[override]
-        return not callable(self.kernel)  # a function may round otherwise for other tables
+        return not callable(self.kernel)  # a function may round differently for other tables
 
     def _is_explicit(self, n_features: int) -> bool:
         return self.budget is None and (
@@ -142,12 +146,12 @@ class KernelPRank(SupportedRanker, RuleRanker):
     def _is_plain_prank(self) -> bool:
         return True
 
-    def _map_for(self, n_features: int) -> Polynomial | None:
+    def _map(self, n_features: int) -> Polynomial | None:
         if self.kernel != "poly" or not self._is_explicit(n_features):
             return None
         return Polynomial(n_features, int(self.degree), self._gamma(n_features), float(self.coef0))
 
-    def _gram_for(self, n_features: int) -> Gram | None:
+    def _gram(self, n_features: int) -> Gram | None:
         if self._is_explicit(n_features):
             return None
         gamma = self._gamma(n_features)
@@ -156,54 +160,53 @@ class KernelPRank(SupportedRanker, RuleRanker):
     def _gamma(self, n_features: int) -> float:
         return 1.0 / n_features if self.gamma == "auto" else float(self.gamma)
 
-    def _gram(self) -> Gram | None:
-        return self._gram_for(self.n_features_in_)
-
-    def _limits(self) -> tuple[int, Rule]:
-        """The largest support, and what gives way beyond it."""
-        return self.budget or np.iinfo(np.int64).max, BUDGET_RULES[self.budget_rule]
+    def _limits(self) -> tuple[int | None, BudgetRule]:
+        return self.budget, BUDGET_RULES[self.budget_rule]
 
     def _begin(self, n_features: int) -> None:
-        for name in (*self._support_names, "coef_"):
-            self.__dict__.pop(name, None)
         self.explicit_ = self._is_explicit(n_features)
         self.thresholds_ = np.zeros(len(self.classes_) - 1)
         if self.explicit_:
-            features = self._map_for(n_features)
+            features = self._map(n_features)
             self.coef_ = np.zeros(n_features if features is None else features.n_outputs)
         else:
-            self._begin_support(n_features)
+            self._set_support(np.zeros((0, n_features)), np.zeros(0, np.int64), np.zeros(0))
 
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
-        rule = self._writable("coef_", "thresholds_")
-        predicted = np.empty(len(order), np.int64)
-        state = (*rule, *NO_DRIFT, self.n_seen_, asked, predicted)
-        return predicted, *online.kernels().prank_pass(*rows, grade, order, *state)
+    def _support(self) -> list[Any]:
+        return self._writable("support_vectors_", "support_", "dual_coef_")
 
-    def _walk(self, stretch: Stretch, grade: IntArray, asked: bool) -> tuple[Any, int, int]:
+    def _set_support(self, rows: FloatArray, numbers: IntArray, dual: FloatArray) -> None:
+        self.support_vectors_, self.support_, self.dual_coef_ = rows, numbers, dual
+
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
+        model = self._writable("coef_", "thresholds_")
+        predicted = np.empty(len(examples.order), np.int64)
+        counts = kernels("prank").prank_pass(
+            examples, *model, *NO_AVERAGE, self.n_seen_, predict, predicted
+        )
+        return predicted, *counts
+
+    def _block_pass(self, block: SupportBlock, grade: IntArray) -> tuple[Any, int, int]:
         (thresholds,) = self._writable("thresholds_")
         predicted = np.zeros(len(grade), np.int64)
 
-        def show(*state: Any) -> Any:
-            return kernels().walk_block(*state, grade, thresholds, predicted)
+        def learn(*state: Any) -> Any:
+            return kernels("kernel_prank").kernel_prank_pass(*state, grade, thresholds, predicted)
 
-        return predicted, *stretch.walk(show, *self._limits())
+        return predicted, *block.learn(learn, *self._limits())
 
     def _end_pass(self) -> None:
-        """After a pass, let a row that is in the support several times be there once."""
+        """Merge the entries of a row that is in the support several times."""
         if self.explicit_:
             return
-        numbers, at, where = np.unique(self.support_, return_index=True, return_inverse=True)
+        numbers, first, where = np.unique(self.support_, return_index=True, return_inverse=True)
         if len(numbers) < len(self.support_):
             dual = np.bincount(where, self.dual_coef_, len(numbers)).astype(np.float64)
-            age = np.argsort(at)
-            self.support_vectors_ = self.support_vectors_[at[age]]
-            self.support_, self.dual_coef_ = numbers[age], dual[age]
+            age = np.argsort(first)
+            self._set_support(self.support_vectors_[first[age]], numbers[age], dual[age])
 
     def _scorer(self) -> Scorer:
-        gram = self._gram()
+        gram = self._gram(self.n_features_in_)
         if gram is None:
             return super()._scorer()
         expansion = gram.expansion(

@@ -1,35 +1,34 @@
-"""Members of any kind, as copies of one ranker whose knowledge is a row of numbers."""
+"""Members of an ensemble: tables of PRanks, or copies of any ranker as rows of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cache
+from functools import reduce
 from math import exp, factorial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.parallel import map_blocks, n_threads, ranges
-from rankwright.rankers.online.base import Rows, RuleRanker
+from rankwright.rankers.online.base import Examples, ThresholdRanker, kernels
 
-STRETCH = 8192  # rows between two meetings of the threads
 MOST_LANES = 32  # dense features up to which serving all members at once is faster
 
 
-@cache
-def kernels() -> Any:
-    """The compiled passes, loaded when the first row is shown."""
-    from rankwright.rankers.online._kernels import ensembles as _kernels
+class Draws(NamedTuple):
+    """Who learns from what: 53 random bits of (seed, member, example) below the q-th cutoff mean
+    that the member draws the example q times or more; ``first`` examples came before."""
 
-    return _kernels
+    seed: int
+    first: int
+    cutoffs: NDArray[np.uint64]
 
 
 def cutoffs(sampling: str, tau: float) -> NDArray[np.uint64]:
-    """53 random bits below the q-th of these: the member sees the example q times or more.
+    """The cutoffs of ``Draws``, descending.
 
     >>> (cutoffs("bernoulli", 0.25) / 2.0**53).tolist()
     [0.25]
@@ -44,51 +43,31 @@ def cutoffs(sampling: str, tau: float) -> NDArray[np.uint64]:
     return np.array([round(share * 2**53) for share in shares], dtype=np.uint64)
 
 
-@dataclass(frozen=True)
-class Moves:
-    """What a stretch left behind, in whole numbers.
+class Moves(NamedTuple):
+    """How far the members moved, in whole numbers.
 
     Attributes
     ----------
-    weights : (n_visits,) how often each row was added to the members' weights, in all
-    thresholds : (n_visits, n_grades - 1) by how much their thresholds went down, in all
-    votes : (n_visits, 3, n_grades), or none: members that predicted each grade before the visit,
-        counted once, by their right answers so far, and by what their rules have survived
-    mistakes : wrong answers about rows shown
+    weights : (n_examples,) how often each row was added to the members' weights, in all
+    thresholds : (n_examples, n_grades - 1) by how much their thresholds went down, in all
+    votes : (n_examples, 3, n_grades), or no rows: members that predicted each grade before the
+        example; each counts one, its right answers so far, and the examples it has survived
     """
 
     weights: IntArray
     thresholds: IntArray
     votes: IntArray
-    mistakes: int = 0
-
-    @classmethod
-    def none(cls, n_visits: int, n_grades: int, voting: bool) -> Moves:
-        return cls(
-            np.zeros(n_visits, np.int64),
-            np.zeros((n_visits, n_grades - 1), np.int64),
-            np.zeros((n_visits if voting else 0, 3, n_grades), np.int64),
-        )
-
-    def __add__(self, other: Moves) -> Moves:
-        return Moves(
-            self.weights + other.weights,
-            self.thresholds + other.thresholds,
-            self.votes + other.votes,
-            self.mistakes + other.mistakes,
-        )
 
 
-@dataclass(frozen=True)
-class Members:
-    """The rules of all PRanks of an ensemble; arrays are changed in place.
+class Members(NamedTuple):
+    """All PRanks of an ensemble; the arrays are changed in place.
 
     Attributes
     ----------
     coef : (n_estimators, n_features)
     thresholds : (n_estimators, n_grades - 1)
-    n_correct : (n_estimators,) how often each was right about a row it was shown
-    n_survived : (n_estimators,) the same since its last change, and one
+    n_correct : (n_estimators,) right answers about examples that the member drew
+    n_survived : (n_estimators,) the same since its last change, plus one
     """
 
     coef: FloatArray
@@ -96,90 +75,83 @@ class Members:
     n_correct: IntArray
     n_survived: IntArray
 
-    def show(
-        self, rows: Rows, grade: IntArray, order: IntArray, first: int, draws: Any, voting: bool
-    ) -> Moves:
-        """Show each member the rows that it draws; ``draws`` is (seed, cutoffs)."""
-        seed, cuts = draws
-        n_grades = self.thresholds.shape[1] + 1
-        lanes = rows[0] is None or self.coef.shape[1] <= MOST_LANES
+    def learn(self, examples: Examples, draws: Draws, voting: bool) -> tuple[Moves, int]:
+        """Every member learns from the examples that it draws; all moves, wrong answers."""
+        n, n_thresholds = len(examples.order), self.thresholds.shape[1]
+        lanes = examples.X is None or self.coef.shape[1] <= MOST_LANES
+        learn = kernels("ensembles").oap_lanes if lanes else kernels("ensembles").oap_rows
 
-        def run(block: tuple[int, int]) -> Moves:
-            moves = Moves.none(len(order), n_grades, voting)
-            members = (self.coef, self.thresholds, self.n_correct, self.n_survived)
-            state = (*members, *block, seed, first, cuts)
-            left = (moves.weights, moves.thresholds, moves.votes)
-            if lanes:
-                mistakes = kernels().oap_lanes(*rows, grade, order, *state, *left)
-            else:
-                mistakes = kernels().oap_rows(rows[0], grade, order, *state, *left)
-            return replace(moves, mistakes=int(mistakes))
+        def run(block: tuple[int, int]) -> tuple[Moves, int]:
+            moves = Moves(
+                np.zeros(n, np.int64),
+                np.zeros((n, n_thresholds), np.int64),
+                np.zeros((n if voting else 0, 3, n_thresholds + 1), np.int64),
+            )
+            return moves, int(learn(examples, self, *block, draws, moves))
 
-        # One row is not worth a thread.
-        blocks = ranges(len(self.coef), n_threads() if len(order) > 64 else 1)
-        total, *others = map_blocks(run, blocks)
-        for other in others:
-            total = total + other
-        return total
+        moves, mistakes = zip(*map_blocks(run, _blocks(len(self.coef), n)), strict=True)
+        total = (reduce(np.add, arrays) for arrays in zip(*moves, strict=True))
+        return Moves(*total), sum(mistakes)
+
+
+def _blocks(n_members: int, n_examples: int) -> list[tuple[int, int]]:
+    """One block of members for each thread; a few examples are not worth a second thread."""
+    return ranges(n_members, n_threads() if n_examples > 64 else 1)
 
 
 class Clones:
-    """Copies of a ranker that has just begun; ``states`` holds what each has learned since."""
+    """Copies of a ranker that has not learned yet; a state holds what one has learned since."""
 
-    def __init__(self, begun: RuleRanker) -> None:
-        self._begun = begun
-        own = sorted(set(begun._learned) - {"classes_"})
-        self._names = [name for name in own if vars(begun).get(name) is not None]
+    def __init__(self, template: ThresholdRanker) -> None:
+        self._template = template
+        own = sorted(set(template._learned) - {"classes_"})
+        self._names = [name for name in own if vars(template).get(name) is not None]
 
-    def pack(self, member: RuleRanker) -> FloatArray:
+    def pack(self, member: ThresholdRanker) -> FloatArray:
         """All that a member has learned, as one row of numbers."""
         values = [np.ravel(vars(member)[name]).astype(np.float64) for name in self._names]
         return np.concatenate(values)
 
-    def unpack(self, state: FloatArray) -> RuleRanker:
-        """The member with this knowledge."""
-        member, at = copy(self._begun), 0
+    def unpack(self, state: FloatArray) -> ThresholdRanker:
+        """The member in this state."""
+        member, at = copy(self._template), 0
         for name in self._names:
-            like = np.asarray(vars(self._begun)[name])
-            part = state[at : at + like.size].reshape(like.shape).astype(like.dtype)
-            setattr(member, name, part if like.ndim else part.item())
+            like = np.asarray(vars(self._template)[name])
+            values = state[at : at + like.size].reshape(like.shape).astype(like.dtype)
+            vars(member)[name] = values if like.ndim else values.item()
             at += like.size
         return member
 
-    def show(
-        self,
-        states: FloatArray,
-        counts: Sequence[IntArray],
-        rows: Rows,
-        grade: IntArray,
-        order: IntArray,
-        first: int,
-        draws: Any,
+    def learn(
+        self, states: FloatArray, counts: Sequence[IntArray], examples: Examples, draws: Draws
     ) -> int:
-        """Show each member the rows that it draws; the number of wrong answers.
+        """Every member learns from the examples that it draws; the number of wrong answers.
 
-        ``counts`` are the members' right answers, and those since the last wrong one, and one.
+        states : (n_estimators, n_state), changed in place
+        counts : ``n_correct`` and ``n_survived`` of ``Members``, changed in place
         """
-        (seed, cuts), (correct, survived) = draws, counts
+        n_correct, n_survived = counts
+        n = len(examples.order)
 
         def run(block: tuple[int, int]) -> int:
             wrong = 0
-            for index in range(*block):
-                times = kernels().showings_of_member(seed, index, first, len(order), cuts)
+            for m in range(*block):
+                times = kernels("ensembles").draw_counts(
+                    draws.seed, m, draws.first, n, draws.cutoffs
+                )
                 if not times.any():
                     continue
-                member, shown = self.unpack(states[index]), np.repeat(order, times)
+                member, drawn = self.unpack(states[m]), np.repeat(examples.order, times)
                 before = member.n_mistakes_
-                answers = member._show_some(rows, grade, shown, asked=False)
-                states[index] = self.pack(member)
+                answers = member._learn_examples(examples._replace(order=drawn), predict=False)
+                states[m] = self.pack(member)
                 mistakes = member.n_mistakes_ - before
-                correct[index] += len(shown) - mistakes
-                missed = np.flatnonzero(answers != grade[shown])
-                survived[index] = (
-                    len(shown) - missed[-1] if len(missed) else survived[index] + len(shown)
-                )
                 wrong += mistakes
+                n_correct[m] += len(drawn) - mistakes
+                missed = np.flatnonzero(answers != examples.grade[drawn])
+                n_survived[m] = (
+                    len(drawn) - missed[-1] if len(missed) else n_survived[m] + len(drawn)
+                )
             return wrong
 
-        blocks = ranges(len(states), n_threads() if len(order) > 64 else 1)
-        return sum(map_blocks(run, blocks))
+        return sum(map_blocks(run, _blocks(len(states), n)))

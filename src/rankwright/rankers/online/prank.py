@@ -6,20 +6,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
 from rankwright.rankers import schema
-from rankwright.rankers.online.base import STREAM, Rows, RuleRanker, kernels
+from rankwright.rankers.online.base import (
+    PASS_CONSTRAINTS,
+    STREAM,
+    Examples,
+    ThresholdRanker,
+    kernels,
+)
 from rankwright.rankers.schema import floats, real
 
-PASS_CONSTRAINTS = {
-    "max_iter": schema.at_least(1),
-    "shuffle": schema.boolean(),
-    "random_state": schema.random_state(),
-}
-NO_DRIFT = [np.zeros(0), np.zeros(0)]
+NO_AVERAGE = [np.zeros(0), np.zeros(0)]
 
 
-class PRank(RuleRanker):
+class PRank(ThresholdRanker):
     r"""Perceptron ranking: weights w and thresholds c that move one unit at a time.
 
     The grade of a row x is the first whose threshold lies above :math:`w \cdot x`. When that is
@@ -30,13 +31,14 @@ class PRank(RuleRanker):
               w \leftarrow w + \Big(\sum_r a_r\Big) x, \quad c \leftarrow c - a,
 
     with :math:`l_r = +1` if the true grade lies above threshold r and -1 otherwise. Thresholds stay
-    ordered. If some unit-length rule separates the rows with margin :math:`\gamma`, the total rank
-    loss over any stream is at most :math:`(k - 1)(R^2 + 1) / \gamma^2`, R the longest row.
+    ordered. If a model of unit length separates the rows with margin :math:`\gamma`, the total rank
+    loss over any stream is at most :math:`(k - 1)(R^2 + 1) / \gamma^2`, R the length of the longest
+    row.
 
     ``update="romma"`` seeks a large margin (Li and Long's relaxed online maximum margin, here
     derived for thresholds). With v = (w, -c), a mistake whose wrong thresholds are the set E gives
     the mean constraint :math:`v \cdot z \ge 1` with
-    :math:`z = l\,(x, \tfrac{1}{|E|} \sum_{r \in E} e_r)`; the next rule is the shortest that
+    :math:`z = l\,(x, \tfrac{1}{|E|} \sum_{r \in E} e_r)`; the next model is the shortest that
     meets it and keeps :math:`v' \cdot v \ge \|v\|^2`:
 
     .. math:: v' = \frac{\|z\|^2 \|v\|^2 - v \cdot z}{D}\, v
@@ -44,23 +46,26 @@ class PRank(RuleRanker):
               D = \|z\|^2 \|v\|^2 - (v \cdot z)^2 .
 
     This can break the order of the thresholds; they are then sorted, which leaves :math:`\|v\|` as
-    it is. Every rule u that separates all rows by a margin of 1 satisfies
-    :math:`u \cdot v \ge \|v\|^2` after every round (sorting can only increase the left side), and
+    it is. Every model u that separates all rows by a margin of 1 satisfies
+    :math:`u \cdot v \ge \|v\|^2` after every row (sorting can only increase the left side), and
     each mistake adds at least :math:`1 / (R^2 + 1)` to :math:`\|v\|^2`: so there are at most
-    :math:`(R^2 + 1) / \gamma^2` mistakes. A row that contradicts the rule outright is passed over.
+    :math:`(R^2 + 1) / \gamma^2` mistakes. A row that contradicts the model outright is skipped.
 
     Parameters
     ----------
     average : bool, default False
-        Predict with the mean of the rule over all rounds: far steadier than the last rule. (With
-        ``update="romma"`` each rule counts with length 1.)
+        Predict with the mean of the model over all rows: far steadier than the last model. (With
+        ``update="romma"`` each model counts with length 1.)
     update : "perceptron" or "romma", default "perceptron"
     max_iter : int, default 1
-        How often ``fit`` shows all rows.
+        Passes of ``fit`` over the rows.
     shuffle : bool, default False
-        Whether ``fit`` shows them in random order; otherwise in the order given.
+        Whether each pass takes the rows in random order; otherwise in the order given.
     random_state : int, RandomState or None
         Seeds the shuffling.
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the best pass of ``fit`` on validation queries. An int is the number of passes without
+        improvement after which to stop.
 
     Attributes
     ----------
@@ -69,11 +74,15 @@ class PRank(RuleRanker):
     classes_ : (n_grades,) array
         The grades, ascending.
     n_mistakes_, n_seen_ : int
-        Rounds with a wrong grade, and all rounds.
-    last_coef_, last_thresholds_ : with ``average``, the rule of the last round
-    drift_coef_, drift_thresholds_ : with ``average``, the running sums behind it
+        Wrong grades so far, and rows so far.
+    validation_ : (n_passes,) array or None
+        After ``fit``: the measure on the validation queries after each pass.
+    best_iteration_ : int
+        After ``fit``: the pass that was kept.
+    last_coef_, last_thresholds_ : with ``average``, the model after the last row
+    drift_coef_, drift_thresholds_ : with ``average``, the running sums behind the mean
     margin_ : float
-        With "romma": what a margin of 1 is in the units of ``coef_``. Rules grow without end on
+        With "romma": what a margin of 1 is in the units of ``coef_``. Models grow without end on
         noisy rows and are scaled down, with the margin, from time to time.
 
     References
@@ -90,7 +99,7 @@ class PRank(RuleRanker):
     >>> model.coef_, model.thresholds_
     (array([ 1., -1.]), array([0., 1.]))
 
-    One row at a time, with all grades declared beforehand:
+    One row at a time, with all grades declared in advance:
 
     >>> stream = PRank().partial_fit([[0.0, 1.0]], [1], classes=[1, 2, 3])
     >>> stream.partial_fit([[3.0, 1.0]], [3]).n_seen_
@@ -121,53 +130,58 @@ class PRank(RuleRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.average = average
         self.update = update
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
-        for name in set(self._learned) - set(STREAM):  # what another setting left behind
-            self.__dict__.pop(name, None)
-        prefixes = ["", "last_", "drift_"] if self.average else [""]
-        for prefix in prefixes:
-            self.__dict__[f"{prefix}coef_"] = np.zeros(n_features)
-            self.__dict__[f"{prefix}thresholds_"] = np.zeros(len(self.classes_) - 1)
+        n_thresholds = len(self.classes_) - 1
+        self.coef_, self.thresholds_ = np.zeros(n_features), np.zeros(n_thresholds)
+        if self.average:
+            self.last_coef_, self.last_thresholds_ = np.zeros(n_features), np.zeros(n_thresholds)
+            self.drift_coef_, self.drift_thresholds_ = np.zeros(n_features), np.zeros(n_thresholds)
         if self.update == "romma":
             self.margin_ = 1.0
 
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
-        last = "last_" if self.average else ""
-        rule = self._writable(f"{last}coef_", f"{last}thresholds_")
-        drift = self._writable("drift_coef_", "drift_thresholds_") if self.average else NO_DRIFT
-        predicted = np.empty(len(order), np.int64)
-        arguments = (*rows, grade, order, *rule, *drift, self.n_seen_, asked, predicted)
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
+        if self.average:
+            last = self._writable("last_coef_", "last_thresholds_")
+            drift = self._writable("drift_coef_", "drift_thresholds_")
+        else:
+            last, drift = self._writable("coef_", "thresholds_"), NO_AVERAGE
+        n_examples = len(examples.order)
+        predicted = np.empty(n_examples, np.int64)
         if self.update == "romma":
             margin = np.array([self.margin_])
-            found = kernels().romma_pass(*arguments, margin)
+            counts = kernels("prank").romma_pass(
+                examples, *last, *drift, margin, predict, predicted
+            )
             self.margin_ = float(margin[0])
         else:
-            found = kernels().prank_pass(*arguments)
+            counts = kernels("prank").prank_pass(
+                examples, *last, *drift, self.n_seen_, predict, predicted
+            )
         if self.average:
-            self._take_mean(rule, drift, self.n_seen_ + len(order))
-        return predicted, *found
+            self._take_mean(last, drift, self.n_seen_ + n_examples)
+        return predicted, *counts
 
-    def _take_mean(self, rule: list[Any], drift: list[Any], rounds: int) -> None:
+    def _take_mean(self, last: list[Any], drift: list[Any], n_seen: int) -> None:
         if self.update == "romma":
-            coef, thresholds = (sums / rounds for sums in drift)
+            coef, thresholds = (total / n_seen for total in drift)
         else:
-            coef, thresholds = (now - sums / rounds for now, sums in zip(rule, drift, strict=True))
+            coef, thresholds = (now - sums / n_seen for now, sums in zip(last, drift, strict=True))
         # Rounding must not undo the order of equal thresholds.
         self.coef_, self.thresholds_ = coef, np.maximum.accumulate(thresholds)
 
-    def _rule(self) -> tuple[FloatArray, FloatArray]:
+    def _linear_model(self) -> tuple[FloatArray, FloatArray]:
         if self.update != "romma":
             return self.coef_, self.thresholds_
-        # The length of such a rule tells how noisy its rows were, not how much it should count.
+        # The length of such a model tells how noisy its rows were, not how much it should count.
         length = np.sqrt(self.coef_ @ self.coef_ + self.thresholds_ @ self.thresholds_) or 1.0
         return self.coef_ / length, self.thresholds_ / length
 

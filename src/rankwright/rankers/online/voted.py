@@ -1,4 +1,4 @@
-"""Voted PRank: every rule that one PRank went through has a vote."""
+"""Voted PRank: every model that one PRank went through has a vote."""
 
 from __future__ import annotations
 
@@ -6,47 +6,53 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
 from rankwright.rankers import schema
-from rankwright.rankers.online.base import STREAM, OnlineRanker, Rows, dense_row, kernels, with_room
-from rankwright.rankers.online.prank import PASS_CONSTRAINTS
+from rankwright.rankers.online.base import (
+    PASS_CONSTRAINTS,
+    STREAM,
+    Examples,
+    OnlineRanker,
+    kernels,
+    with_room,
+)
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.ordinal import Votes, nearest
 
-GROWTH = 1024  # rows shown between two looks at the room that is left
-TABLE = ("rules_coef_", "rules_thresholds_", "rules_votes_")
+BLOCK = 1024  # examples between two enlargements of the tables
 
 
 class VotedPRank(OnlineRanker):
-    """PRank whose successive rules vote, each with the rounds that it survived.
+    """PRank whose successive models vote, each with the number of rows that it survived.
 
-    Steadier than the last rule, at the price of keeping them all: prediction costs one product per
-    rule. ``max_rules`` bounds that, and the memory, on an endless stream: when all places are taken
-    the rule with the fewest votes goes (the oldest among equals). ``predict`` rounds the mean grade
-    to the nearest grade, ``predict_expected`` gives it as it is (the papers score it unrounded),
-    ``decision_function`` orders by it, then by the rules' mean score.
+    Steadier than the last model, at the price of keeping them all: prediction costs one product per
+    model. ``max_rules`` bounds that, and the memory, on an endless stream: beyond it the model with
+    the fewest votes is dropped (the oldest among equals). ``predict`` rounds the mean grade to the
+    nearest grade, ``predict_expected`` returns the mean itself (the papers score it unrounded),
+    ``decision_function`` orders by the mean, then by the models' mean score.
 
     Parameters
     ----------
     max_rules : int or None, default None
-        How many past rules are kept; None keeps all that have a vote.
+        How many past models are kept; None keeps all that have a vote.
     count : "survived" or "right", default "survived"
-        "survived" counts the rounds at which a rule was right and the one that it was made for
-        (Freund and Schapire's count, under which the OAP-BPM paper's figures come out). "right"
-        leaves the latter out, so rules that failed at once have no say and are not kept.
-    max_iter, shuffle, random_state : see PRank
+        "survived" counts the rows that a model got right and the one that it was made for (Freund
+        and Schapire's count, which reproduces the figures of the OAP-BPM paper). "right" leaves out
+        the latter, so models that failed at once have no vote and are not kept.
+    max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
-    coef_, thresholds_ : the present rule
-    rules_coef_, rules_thresholds_ : (n_rules, ...) arrays
-        The past rules, oldest first.
+    coef_, thresholds_ : (n_features,) and (n_grades - 1,) arrays
+        The present model.
+    rules_coef_, rules_thresholds_ : (n_rules, n_features) and (n_rules, n_grades - 1) arrays
+        The past models, oldest first.
     rules_votes_ : (n_rules,) int array
     n_votes_ : int
-        The rounds at which the present rule was right so far.
+        The rows that the present model got right so far.
     n_dropped_ : int
-        Past rules that had to go.
-    classes_, n_mistakes_, n_seen_ : see PRank
+        Past models that were dropped.
+    classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     References
     ----------
@@ -86,12 +92,14 @@ class VotedPRank(OnlineRanker):
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
+        early_stopping: Any = None,
     ) -> None:
         self.max_rules = max_rules
         self.count = count
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
+        self.early_stopping = early_stopping
 
     def _begin(self, n_features: int) -> None:
         n_thresholds = len(self.classes_) - 1
@@ -101,45 +109,38 @@ class VotedPRank(OnlineRanker):
         self.rules_votes_ = np.zeros(0, np.int64)
         self.n_votes_ = self.n_dropped_ = 0
 
-    def predict_expected(self, X: Any) -> FloatArray:
-        """The rules' mean grade, not rounded, in units of ``y``."""
-        return self._scorer().expected(self._checked_rows(X))
-
-    def _show(
-        self, rows: Rows, grade: IntArray, order: IntArray, asked: bool
-    ) -> tuple[Any, int, int]:
-        rule = self._writable("coef_", "thresholds_")
+    def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         answers, mistakes, skipped = [np.zeros(0)], 0, 0
-        size = 1 if asked else GROWTH
-        for start in range(0, len(order), size):
-            some = order[start : start + size]
-            if asked:
-                row = dense_row(rows, int(some[0]), len(self.coef_))
-                answers.append(self._scorer().expected(row))
-            wrong, lost = self._show_stretch(rows, grade, some, rule)
+        size = 1 if predict else BLOCK
+        for start in range(0, len(examples.order), size):
+            block = examples._replace(order=examples.order[start : start + size])
+            if predict:
+                answers.append(self._scorer().expected(block.first_row(len(self.coef_))))
+            wrong, lost = self._block_pass(block)
             mistakes, skipped = mistakes + wrong, skipped + lost
         return np.concatenate(answers), mistakes, skipped
 
-    def _show_stretch(
-        self, rows: Rows, grade: IntArray, order: IntArray, rule: list[Any]
-    ) -> tuple[int, int]:
-        state = np.array([len(self.rules_votes_), self.n_votes_, self.n_dropped_])
-        bounded = self.max_rules is not None
-        wanted = self.max_rules or len(self.rules_votes_) + len(order)
-        table = [with_room(self.__dict__[name], wanted, exact=bounded) for name in TABLE]
-        predicted = np.empty(len(order), np.int64)
+    def _block_pass(self, block: Examples) -> tuple[int, int]:
+        model = self._writable("coef_", "thresholds_")
+        n_rules = self.max_rules or len(self.rules_votes_) + len(block.order)
+        past = (
+            with_room(self.rules_coef_, n_rules)[: self.max_rules],
+            with_room(self.rules_thresholds_, n_rules)[: self.max_rules],
+            with_room(self.rules_votes_, n_rules)[: self.max_rules],
+        )
+        kept = min(len(self.rules_votes_), len(past[0]))
+        counts = np.array([kept, self.n_votes_, self.n_dropped_])
         extra = int(self.count == "survived")
-        found = kernels().voted_pass(*rows, grade, order, *rule, *table, state, extra, predicted)
-        kept, self.n_votes_, self.n_dropped_ = (int(value) for value in state)
-        for name, array in zip(TABLE, table, strict=True):
-            self.__dict__[name] = array[:kept]
-        return int(found[0]), int(found[1])
+        wrong, lost = kernels("prank").voted_pass(block, *model, past, counts, extra)
+        kept, self.n_votes_, self.n_dropped_ = counts.tolist()
+        self.rules_coef_, self.rules_thresholds_, self.rules_votes_ = (t[:kept] for t in past)
+        return int(wrong), int(lost)
 
     def _scorer(self) -> Votes:
         present = self.n_votes_ + (self.count == "survived")
         votes = np.append(self.rules_votes_, present).astype(np.float64)
         if not votes.any():
-            votes[-1] = 1.0  # nothing was right yet: ask the present rule
+            votes[-1] = 1.0  # nothing was right yet: only the present model votes
         return Votes(
             np.vstack([self.rules_coef_, self.coef_]),
             np.vstack([self.rules_thresholds_, self.thresholds_]),
@@ -147,8 +148,8 @@ class VotedPRank(OnlineRanker):
             self.classes_,
         )
 
-    def _expected_of(self, answer: Any) -> FloatArray:
-        return np.asarray(answer, dtype=np.float64)
+    def _expected_of(self, answers: Any) -> FloatArray:
+        return np.asarray(answers, dtype=np.float64)
 
-    def _grades_of(self, answer: Any) -> FloatArray:
-        return nearest(self.classes_, answer)
+    def _grades_of(self, answers: Any) -> FloatArray:
+        return nearest(self.classes_, answers)

@@ -1,6 +1,6 @@
-"""Passes of a normal belief about (weights, thresholds) over rows, compiled.
+"""Passes of a normal posterior of (weights, thresholds) over examples, compiled.
 
-Rows and answers are those of the other online passes: see ``rankers.online._kernels``.
+Arguments and results are those of the other passes: see ``_kernels.prank``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ def tail_ratio(t):
     """The normal density over the normal distribution function, at t."""
     if t > -6.0:
         return 0.3989422804014327 * math.exp(-0.5 * t * t) / (0.5 * math.erfc(-t * math.sqrt(0.5)))
-    a = 1.0 / (t * t)  # both vanish: the quotient of their asymptotic series
+    a = 1.0 / (t * t)  # both underflow: the quotient of their asymptotic series
     return -t / (1.0 - a * (1.0 - 3.0 * a * (1.0 - 5.0 * a * (1.0 - 7.0 * a))))
 
 
 @njit(cache=True, nogil=True)
-def belief_change(mean, variance, side):
-    """How one threshold's answer moves a normal belief about score - threshold.
+def posterior_change(mean, variance, side):
+    """How the answer of one threshold changes a normal posterior of score - threshold.
 
-    The answer is the sign of (score - threshold + standard normal noise). Matching mean and
-    variance of the belief after it: mean += first * covariance, covariance -= second * (outer
-    product of itself).
+    The answer ``side`` is the sign of (score - threshold + standard normal noise). Returns (first,
+    second) that match mean and variance after it: mean += first * covariance, covariance -= second
+    * (outer product of itself).
     """
     spread = math.sqrt(1.0 + variance)
     t = side * mean / spread
@@ -37,67 +37,57 @@ def belief_change(mean, variance, side):
 
 
 @njit(cache=True, nogil=True)
-def cuts_below(cuts, score):
-    """How many thresholds, in any order, lie at or below the score: the predicted grade."""
-    place = 0
-    for r in range(cuts.shape[0]):
-        place += cuts[r] <= score
-    return place
+def count_below(thresholds, score):
+    """The predicted grade: how many thresholds, in any order, lie at or below the score."""
+    grade = 0
+    for r in range(thresholds.shape[0]):
+        grade += thresholds[r] <= score
+    return grade
 
 
 @njit(cache=True, nogil=True)
-def first_scale(X, data, indices, indptr, row):
-    """1 / squared length of the row, which fits the prior to number and scale of the features."""
+def prior_scale(X, data, indices, indptr, row):
+    """1 / squared length of the row: fits the prior to the number and the scale of the features."""
     square = row_norm(X, data, indices, indptr, row)
     return 1.0 / square if 1e-300 < square < 1e300 else 0.0
 
 
 @njit(cache=True, nogil=True)
-def begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior):
-    """At the first row other than zero, give the weights their prior variances."""
-    if scale[0] == 0.0:
-        scale[0] = first_scale(X, data, indices, indptr, row)
-        for f in range(n_features):
-            variances[f] = prior * scale[0]
+def full_pass(examples, mean, covariance, n_features, scale, prior, predicted):
+    """Update the posterior with every example; full covariance.
 
-
-@njit(cache=True, nogil=True)
-def belief_pass(
-    X, data, indices, indptr, grade, order, mean, covariance, n_features, scale, prior, predicted
-):
-    """Update a normal belief about (weights, thresholds) with each row; full covariance.
-
-    mean        (n_features + n_thresholds,)   changed in place
-    covariance  square table of the same       changed in place
-    scale       (1,) the scale of the prior, 0 until a row other than zero has come
+    mean        (n_features + n_thresholds,) float64       changed in place
+    covariance  square table of the same size              changed in place
+    scale       (1,) scale of the prior, 0 until the first row other than zero   changed in place
+    predicted   (n_examples,) int64, out: the grade predicted before learning
 
     The answers of all thresholds to one row share the product of the covariance and the row;
     their changes of the covariance are applied together at the end.
     """
+    X, data, indices, indptr, grade, order = examples
     size = mean.shape[0]
-    n_cuts = size - n_features
+    n_thresholds = size - n_features
     weights = mean[:n_features]
     along = np.empty(size)  # covariance @ (row, 0)
-    gains = np.empty((n_cuts, size))  # covariance @ (row, -e_r), as of threshold r's turn
-    factors = np.empty(n_cuts)
-    variances = np.empty(n_features)
+    gains = np.empty((n_thresholds, size))  # covariance @ (row, -e_r) before threshold r's answer
+    factors = np.empty(n_thresholds)
     mistakes, skipped = 0, 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
+    for t in range(order.shape[0]):
+        row = order[t]
         if scale[0] == 0.0:
-            begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior)
+            scale[0] = prior_scale(X, data, indices, indptr, row)
             for f in range(n_features):
-                covariance[f, f] = variances[f] if scale[0] > 0.0 else 0.0
+                covariance[f, f] = prior * scale[0]
         score = row_dot(X, data, indices, indptr, row, weights)
-        predicted[visit] = cuts_below(mean[n_features:], score)
-        mistakes += predicted[visit] != grade[row]
+        predicted[t] = count_below(mean[n_features:], score)
+        mistakes += predicted[t] != grade[row]
         for a in range(size):
             along[a] = row_dot(X, data, indices, indptr, row, covariance[a, :n_features])
         spread = row_dot(X, data, indices, indptr, row, along[:n_features])
         if not (math.isfinite(score) and math.isfinite(spread)):
             skipped += 1
             continue
-        for r in range(n_cuts):
+        for r in range(n_thresholds):
             at = n_features + r
             gain = gains[r]
             for a in range(size):
@@ -108,7 +98,7 @@ def belief_pass(
                     gain[a] += back * gains[s, a]
             variance = max(spread - along[at] - gain[at], 0.0)
             side = 1.0 if grade[row] > r else -1.0
-            step, factors[r] = belief_change(score - mean[at], variance, side)
+            step, factors[r] = posterior_change(score - mean[at], variance, side)
             for a in range(size):
                 mean[a] += step * gain[a]
             inner = row_dot(X, data, indices, indptr, row, gain[:n_features])
@@ -116,7 +106,7 @@ def belief_pass(
             spread -= factors[r] * inner * inner
             for a in range(size):
                 along[a] -= factors[r] * inner * gain[a]
-        for r in range(n_cuts):
+        for r in range(n_thresholds):
             for a in range(size):
                 back = factors[r] * gains[r, a]
                 for b in range(size):
@@ -138,8 +128,9 @@ def row_spread(X, data, indices, indptr, row, variances):
 
 
 @njit(cache=True, nogil=True)
-def row_learn(X, data, indices, indptr, row, mean, variances, step, factor):
-    """Move the mean along the row and shrink the variances of its features."""
+def row_learn(X, data, indices, indptr, row, mean, variances, change):
+    """Move the mean along the row and shrink the variances of its features, in place."""
+    step, factor = change
     if X is not None:
         for f in range(X.shape[1]):
             gain = variances[f] * X[row, f]
@@ -154,20 +145,21 @@ def row_learn(X, data, indices, indptr, row, mean, variances, step, factor):
 
 
 @njit(cache=True, nogil=True)
-def diagonal_belief_pass(
-    X, data, indices, indptr, grade, order, mean, variances, n_features, scale, prior, predicted
-):
-    """The same with a variance for each weight and threshold and no covariances."""
-    n_cuts = mean.shape[0] - n_features
+def diagonal_pass(examples, mean, variances, n_features, scale, prior, predicted):
+    """The same with one variance for each weight and threshold and no covariances."""
+    X, data, indices, indptr, grade, order = examples
+    n_thresholds = mean.shape[0] - n_features
     weights = mean[:n_features]
     mistakes, skipped = 0, 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
-        begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior)
+    for t in range(order.shape[0]):
+        row = order[t]
+        if scale[0] == 0.0:
+            scale[0] = prior_scale(X, data, indices, indptr, row)
+            variances[:n_features] = prior * scale[0]
         score = row_dot(X, data, indices, indptr, row, weights)
-        predicted[visit] = cuts_below(mean[n_features:], score)
-        mistakes += predicted[visit] != grade[row]
-        for r in range(n_cuts):
+        predicted[t] = count_below(mean[n_features:], score)
+        mistakes += predicted[t] != grade[row]
+        for r in range(n_thresholds):
             at = n_features + r
             if r > 0:
                 score = row_dot(X, data, indices, indptr, row, weights)
@@ -176,18 +168,17 @@ def diagonal_belief_pass(
                 skipped += r == 0
                 break
             side = 1.0 if grade[row] > r else -1.0
-            step, factor = belief_change(score - mean[at], spread + variances[at], side)
-            row_learn(X, data, indices, indptr, row, weights, variances, step, factor)
-            mean[at] -= step * variances[at]
-            variances[at] -= factor * variances[at] * variances[at]
+            change = posterior_change(score - mean[at], spread + variances[at], side)
+            row_learn(X, data, indices, indptr, row, weights, variances, change)
+            mean[at] -= change[0] * variances[at]
+            variances[at] -= change[1] * variances[at] * variances[at]
     return mistakes, skipped
 
 
 @njit(cache=True, nogil=True)
 def scaled_row(X, data, indices, indptr, row, roots, out):
-    """out = roots * row, where the row has values (zeros elsewhere)."""
-    for f in range(out.shape[0]):
-        out[f] = 0.0
+    """out = roots * row, zero beyond the row's values."""
+    out[:] = 0.0
     if X is not None:
         for f in range(X.shape[1]):
             out[f] = roots[f] * X[row, f]
@@ -198,7 +189,7 @@ def scaled_row(X, data, indices, indptr, row, roots, out):
 
 @njit(cache=True, nogil=True)
 def compress(factors, variances, rank):
-    """Keep the ``rank`` strongest directions; the rest goes into the variances.
+    """Keep the ``rank`` strongest directions; the rest goes into the variances (in place).
 
     The covariance is D (I - F'F) D with D the roots of ``variances`` and F ``factors``. What the
     dropped directions had taken from each parameter's own variance is kept exactly, by making D
@@ -229,30 +220,32 @@ def compress(factors, variances, rank):
 
 
 @njit(cache=True, nogil=True)
-def low_rank_belief_pass(
-    X, data, indices, indptr, grade, order, mean, variances, n_features, scale, prior, predicted,
-    factors, count, rank,
-):  # fmt: skip
-    """The same with variances and a few directions in which more is known.
+def low_rank_pass(examples, mean, covariance, n_features, scale, prior, predicted):
+    """The same with variances and a few directions about which more is known.
 
-    factors  (capacity, n_parameters); the first count[0] rows are in use   changed in place
-    rank     how many directions are kept when the capacity is reached
+    covariance  (variances, factors, count), all changed in place. ``factors`` has 2 rank + 1 rows,
+                of which the first count[0] are used; ``rank`` are kept when all are.
     """
+    X, data, indices, indptr, grade, order = examples
+    variances, factors, count = covariance
+    rank = factors.shape[0] // 2
     size = mean.shape[0]
-    n_cuts = size - n_features
+    n_thresholds = size - n_features
     weights = mean[:n_features]
     roots, along, gain = np.empty(size), np.empty(size), np.empty(size)
     mistakes, skipped = 0, 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
-        begin_prior(X, data, indices, indptr, row, variances, n_features, scale, prior)
+    for t in range(order.shape[0]):
+        row = order[t]
+        if scale[0] == 0.0:
+            scale[0] = prior_scale(X, data, indices, indptr, row)
+            variances[:n_features] = prior * scale[0]
         score = row_dot(X, data, indices, indptr, row, weights)
-        predicted[visit] = cuts_below(mean[n_features:], score)
-        mistakes += predicted[visit] != grade[row]
+        predicted[t] = count_below(mean[n_features:], score)
+        mistakes += predicted[t] != grade[row]
         if not math.isfinite(score):
             skipped += 1
             continue
-        for r in range(n_cuts):
+        for r in range(n_thresholds):
             at = n_features + r
             for f in range(size):
                 roots[f] = math.sqrt(variances[f])
@@ -270,7 +263,7 @@ def low_rank_belief_pass(
             if r > 0:
                 score = row_dot(X, data, indices, indptr, row, weights)
             side = 1.0 if grade[row] > r else -1.0
-            step, factor = belief_change(score - mean[at], variance, side)
+            step, factor = posterior_change(score - mean[at], variance, side)
             take = math.sqrt(factor)
             for f in range(size):
                 mean[f] += step * roots[f] * gain[f]

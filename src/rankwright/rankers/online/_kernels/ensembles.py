@@ -1,10 +1,16 @@
-"""Passes of an ensemble of PRanks over rows, compiled.
+"""Passes of an ensemble of PRanks over examples, compiled.
 
-Two layouts. ``rows`` keeps each member's weights together and makes one product per member that
-sees the row; ``lanes`` keeps each feature's weights of all members together and serves all members
-at once, which pays for few features and for sparse rows. Members never talk to each other: a block
-of members runs through many rows by itself and leaves only whole numbers behind (how far its
-members moved, together), so the result is the same for any number of threads.
+Two layouts. ``rows`` keeps each member's weights together and computes one product per member that
+draws the row; ``lanes`` keeps each feature's weights of all members together and serves all members
+at once, which pays off for few features and for sparse rows. Members are independent: a block of
+members makes its pass by itself and returns only whole numbers (how far its members moved,
+together), so the result is the same for any number of threads.
+
+members  ``Members``: (coef, thresholds, correct, survived)      changed in place
+draws    ``Draws``: (seed, examples before this pass, cutoffs)
+moves    ``Moves``: (weights, thresholds, votes)                 changed in place
+
+of ``rankers.online.members``; ``examples`` is that of ``_kernels.prank``.
 """
 
 from __future__ import annotations
@@ -15,7 +21,8 @@ from numba import njit
 from rankwright.rankers.online._kernels.prank import SUMS, row_add, row_dot, thresholds_passed
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-BLOCK = 64  # rows that stay in cache while the members take turns
+BLOCK = 64  # rows that stay in cache while the members learn from them one by one
+NEVER = np.uint64(0xFFFFFFFFFFFFFFFF)  # above every cutoff
 
 
 @njit(cache=True, nogil=True)
@@ -38,167 +45,150 @@ def draw(key, example):
 
 
 @njit(cache=True, nogil=True)
-def showings(key, example, cutoffs):
-    """How often a member sees an example: the number of cutoffs (descending) above the draw."""
+def draw_count(key, example, cutoffs):
+    """How often a member draws an example: the number of cutoffs (descending) above the draw."""
     bits = draw(key, example)
-    times = 0
-    while times < cutoffs.shape[0] and bits < cutoffs[times]:
-        times += 1
-    return times
+    count = 0
+    while count < cutoffs.shape[0] and bits < cutoffs[count]:
+        count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)
-def showings_of_member(seed, member, first, n, cutoffs):
-    """The showings of n examples in a row, (n,) int64."""
-    times = np.empty(n, np.int64)
+def draw_counts(seed, member, first, n, cutoffs):
+    """How often a member draws each of n examples in sequence, (n,) int64."""
+    counts = np.empty(n, np.int64)
     key = member_key(seed, member)
     for t in range(n):
-        times[t] = showings(key, first + t, cutoffs)
-    return times
+        counts[t] = draw_count(key, first + t, cutoffs)
+    return counts
 
 
 @njit(cache=True, nogil=True)
-def oap_rows(
-    X, grade, order, weights, thresholds, correct, survived, low, high, seed, first, cutoffs,
-    moved, moved_thresholds, votes,
-):  # fmt: skip
-    """Show members low .. high - 1 the rows they draw; dense rows, one product per showing.
+def oap_rows(examples, members, low, high, draws, moves):
+    """Members low .. high - 1 learn from the rows they draw; dense rows, one product per draw.
 
-    weights, thresholds        (n_estimators, n_features / n_grades - 1)   changed in place
-    correct                    (n_estimators,) int64: showings at which the member was right
-    survived                   (n_estimators,) int64: those since its last change, and one
-    first                      how many examples came before this pass
-    moved, moved_thresholds    (n_visits,), (n_visits, n_grades - 1) int64: steps, summed
-    votes                      (n_visits, 3, n_grades) int64, or no rows: members that predict each
-                               grade before the visit, counted once / by correct / by survived
-    Returns the number of showings at which the member was wrong.
+    Returns the number of wrong answers about rows that were drawn.
     """
-    n_visits = order.shape[0]
+    X, _, _, _, grade, order = examples
+    coef, thresholds, correct, survived = members
+    seed, first, cutoffs = draws
+    moved, moved_thresholds, votes = moves
+    voting = votes.shape[0] > 0
     mistakes = 0
-    seen = np.empty(BLOCK, np.int64)
-    for start in range(0, n_visits, BLOCK):
-        stop = min(start + BLOCK, n_visits)
-        for member in range(low, high):
-            key = member_key(seed, member)
-            n_seen = 0
-            for visit in range(start, stop):  # no branch: which rows are drawn cannot be guessed
-                seen[n_seen] = visit
-                n_seen += np.int64(draw(key, first + visit) < cutoffs[0])
-            asked = start
-            for s in range(n_seen):
-                visit = seen[s]
-                if votes.shape[0] > 0:
-                    cast_votes(
-                        X, order, weights, thresholds, member, correct, survived, asked, visit + 1,
-                        votes,
-                    )  # fmt: skip
-                    asked = visit + 1
-                row = order[visit]
-                times = 1
-                if cutoffs.shape[0] > 1:
-                    times = showings(key, first + visit, cutoffs)
+    drawn = np.empty(BLOCK, np.int64)
+    for start in range(0, order.shape[0], BLOCK):
+        stop = min(start + BLOCK, order.shape[0])
+        for m in range(low, high):
+            key = member_key(seed, m)
+            n_drawn = 0
+            for t in range(start, stop):  # no branch: draws cannot be predicted
+                drawn[n_drawn] = t
+                n_drawn += np.int64(draw(key, first + t) < cutoffs[0])
+            unvoted = start
+            for d in range(n_drawn):
+                t = drawn[d]
+                if voting:
+                    counts = (correct[m], survived[m])
+                    cast_votes(X, order, coef[m], thresholds[m], counts, unvoted, t + 1, votes)
+                    unvoted = t + 1
+                row = order[t]
+                times = draw_count(key, first + t, cutoffs) if cutoffs.shape[0] > 1 else 1
                 for _ in range(times):
-                    score = row_dot(X, None, None, None, row, weights[member])
-                    if thresholds_passed(thresholds[member], score) == grade[row]:
-                        correct[member] += 1
-                        survived[member] += 1
+                    score = row_dot(X, None, None, None, row, coef[m])
+                    if thresholds_passed(thresholds[m], score) == grade[row]:
+                        correct[m] += 1
+                        survived[m] += 1
                         continue
                     mistakes += 1
-                    survived[member] = 1
+                    survived[m] = 1
                     step = 0
                     for r in range(thresholds.shape[1]):
                         side = 1 if grade[row] > r else -1
-                        if (score - thresholds[member, r]) * side <= 0.0:
-                            thresholds[member, r] -= side
-                            moved_thresholds[visit, r] += side
+                        if (score - thresholds[m, r]) * side <= 0.0:
+                            thresholds[m, r] -= side
+                            moved_thresholds[t, r] += side
                             step += side
-                    moved[visit] += step
-                    row_add(X, None, None, None, row, weights[member], float(step))
-            if votes.shape[0] > 0:
-                cast_votes(
-                    X, order, weights, thresholds, member, correct, survived, asked, stop, votes
-                )
+                    moved[t] += step
+                    row_add(X, None, None, None, row, coef[m], float(step))
+            if voting:
+                counts = (correct[m], survived[m])
+                cast_votes(X, order, coef[m], thresholds[m], counts, unvoted, stop, votes)
     return mistakes
 
 
 @njit(cache=True, nogil=True)
-def cast_votes(X, order, weights, thresholds, member, correct, survived, start, stop, votes):
-    """What one member says of the rows from ``start`` on, before it learns from the last."""
-    for visit in range(start, stop):
-        score = row_dot(X, None, None, None, order[visit], weights[member])
-        place = thresholds_passed(thresholds[member], score)
-        votes[visit, 0, place] += 1
-        votes[visit, 1, place] += correct[member]
-        votes[visit, 2, place] += survived[member]
+def cast_votes(X, order, coef, thresholds, counts, start, stop, votes):
+    """One member's predictions for examples start .. stop - 1, added to ``votes``."""
+    for t in range(start, stop):
+        guess = thresholds_passed(thresholds, row_dot(X, None, None, None, order[t], coef))
+        votes[t, 0, guess] += 1
+        votes[t, 1, guess] += counts[0]
+        votes[t, 2, guess] += counts[1]
 
 
 @njit(cache=True, nogil=True)
-def oap_lanes(
-    X, data, indices, indptr, grade, order, weights, thresholds, correct, survived, low, high,
-    seed, first, cutoffs, moved, moved_thresholds, votes,
-):  # fmt: skip
+def oap_lanes(examples, members, low, high, draws, moves):
     """The same as ``oap_rows`` for all members of the block at once; dense or sparse rows."""
-    n_estimators, n_features = high - low, weights.shape[1]
-    n_cuts = thresholds.shape[1]
-    lanes = (n_estimators + 7) // 8 * 8  # whole vectors; the lanes beyond the members see nothing
+    X, data, indices, indptr, grade, order = examples
+    coef, thresholds, correct, survived = members
+    seed, first, cutoffs = draws
+    moved, moved_thresholds, votes = moves
+    n_members, n_features, n_thresholds = high - low, coef.shape[1], thresholds.shape[1]
+    lanes = (n_members + 7) // 8 * 8  # whole vectors; the lanes beyond the members draw nothing
     w = np.zeros((n_features, lanes))
-    c = np.zeros((n_cuts, lanes))
+    c = np.zeros((n_thresholds, lanes))
     hits = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorizes best
     lives = np.zeros(lanes)
     keys = np.zeros(lanes, np.uint64)
-    alive = np.zeros(lanes)
-    for m in range(n_estimators):
+    for m in range(n_members):
         for f in range(n_features):
-            w[f, m] = weights[low + m, f]
-        for r in range(n_cuts):
+            w[f, m] = coef[low + m, f]
+        for r in range(n_thresholds):
             c[r, m] = thresholds[low + m, r]
         hits[m], lives[m] = correct[low + m], survived[low + m]
         keys[m] = member_key(seed, low + m)
-        alive[m] = 1.0
-    score = np.empty(lanes)
-    step = np.empty(lanes)
+    score, step, wrong = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     bits = np.empty(lanes, np.uint64)
-    wrong = np.empty(lanes)
     lowest, highest = np.full(lanes, -np.inf), np.full(lanes, np.inf)
     mistakes = 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
+    for t in range(order.shape[0]):
+        row = order[t]
         y = grade[row]
-        shift = GOLDEN * np.uint64(first + visit + 1)
+        shift = GOLDEN * np.uint64(first + t + 1)
         for m in range(lanes):
             bits[m] = mix(keys[m] + shift) >> np.uint64(11)
+        for m in range(n_members, lanes):
+            bits[m] = NEVER
         if votes.shape[0] > 0:
             lane_scores(X, data, indices, indptr, row, w, score)
-            for m in range(n_estimators):
-                place = 0
-                for r in range(n_cuts):
-                    place += score[m] >= c[r, m]
-                votes[visit, 0, place] += 1
-                votes[visit, 1, place] += hits[m]
-                votes[visit, 2, place] += lives[m]
+            for m in range(n_members):
+                guess = 0
+                for r in range(n_thresholds):
+                    guess += score[m] >= c[r, m]
+                votes[t, 0, guess] += 1
+                votes[t, 1, guess] += hits[m]
+                votes[t, 2, guess] += lives[m]
         for q in range(cutoffs.shape[0]):
             lane_scores(X, data, indices, indptr, row, w, score)
-            low_cut = c[y - 1] if y > 0 else lowest  # thresholds being sorted, two of them tell
-            high_cut = c[y] if y < n_cuts else highest
-            shown, n_wrong = lane_misses(
-                score, low_cut, high_cut, bits, cutoffs[q], alive, wrong, hits, lives
-            )
-            if shown == 0.0:
+            below = c[y - 1] if y > 0 else lowest  # thresholds are sorted: two of them suffice
+            above = c[y] if y < n_thresholds else highest
+            drawn, n_wrong = lane_misses(score, below, above, bits, cutoffs[q], wrong, hits, lives)
+            if drawn == 0.0:
                 break
             if n_wrong == 0.0:
                 continue
             mistakes += np.int64(n_wrong)
-            for m in range(lanes):
-                step[m] = 0.0
-            for r in range(n_cuts):
+            step[:] = 0.0
+            for r in range(n_thresholds):
                 total = lane_moves(score, c[r], 1.0 if y > r else -1.0, wrong, step)
-                moved_thresholds[visit, r] += total
-                moved[visit] += total
+                moved_thresholds[t, r] += total
+                moved[t] += total
             lane_add(X, data, indices, indptr, row, w, step)
-    for m in range(n_estimators):
+    for m in range(n_members):
         for f in range(n_features):
-            weights[low + m, f] = w[f, m]
-        for r in range(n_cuts):
+            coef[low + m, f] = w[f, m]
+        for r in range(n_thresholds):
             thresholds[low + m, r] = c[r, m]
         correct[low + m], survived[low + m] = hits[m], lives[m]
     return mistakes
@@ -206,34 +196,37 @@ def oap_lanes(
 
 @njit(cache=True, nogil=True)
 def lane_scores(X, data, indices, indptr, row, w, score):
-    lanes = score.shape[0]
-    for m in range(lanes):
-        score[m] = 0.0
+    """score = row @ w, in place."""
+    score[:] = 0.0
     if X is not None:
         for f in range(w.shape[0]):
             value = X[row, f]
-            for m in range(lanes):
+            for m in range(score.shape[0]):
                 score[m] += value * w[f, m]
     if indices is not None:
         for e in range(indptr[row], indptr[row + 1]):
             value, f = data[e], indices[e]
-            for m in range(lanes):
+            for m in range(score.shape[0]):
                 score[m] += value * w[f, m]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def lane_misses(score, low, high, bits, cutoff, alive, wrong, hits, lives):
-    """Which members see the row and rank it wrongly: outside low <= score < high."""
-    shown, misses = 0.0, 0.0
+def lane_misses(score, below, above, bits, cutoff, wrong, hits, lives):
+    """Which members draw the row and rank it wrongly: outside of below <= score < above.
+
+    ``wrong`` is set to 1 for these, ``hits`` and ``lives`` count the others. Returns how many
+    members drew the row and how many of them were wrong.
+    """
+    drawn, misses = 0.0, 0.0
     for m in range(score.shape[0]):
-        see = alive[m] * np.float64(bits[m] < cutoff)
-        miss = see * np.float64((score[m] < low[m]) | (score[m] >= high[m]))
+        see = np.float64(bits[m] < cutoff)
+        miss = see * np.float64((score[m] < below[m]) | (score[m] >= above[m]))
         hits[m] += see - miss
-        lives[m] += see - miss * lives[m]  # a rule that was changed has survived its first row
+        lives[m] += see - miss * lives[m]  # a changed member has survived one row
         wrong[m] = miss
-        shown += see
+        drawn += see
         misses += miss
-    return shown, misses
+    return drawn, misses
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
@@ -250,34 +243,33 @@ def lane_moves(score, c, side, wrong, step):
 
 @njit(cache=True, nogil=True)
 def lane_add(X, data, indices, indptr, row, w, step):
-    lanes = step.shape[0]
+    """w += outer product of row and step, in place."""
     if X is not None:
         for f in range(w.shape[0]):
             value = X[row, f]
-            for m in range(lanes):
+            for m in range(step.shape[0]):
                 w[f, m] += value * step[m]
     if indices is not None:
         for e in range(indptr[row], indptr[row + 1]):
             value, f = data[e], indices[e]
-            for m in range(lanes):
+            for m in range(step.shape[0]):
                 w[f, m] += value * step[m]
 
 
 @njit(cache=True, nogil=True)
-def oap_sum_pass(
-    X, data, indices, indptr, order, moved, moved_thresholds, weights, thresholds, predicted
-):
-    """Replay the members' steps on the sum of their weights and thresholds.
+def oap_sum_pass(examples, moves, weights, thresholds, predicted):
+    """Replay the members' steps on the sum of their weights and thresholds, in place.
 
-    predicted  (n_visits,) int64, or no entries: the grade by the sum before each visit
+    predicted  (n_examples,) int64, or no entries, out: the grade by the sum before each example
     """
-    wanted = predicted.shape[0] > 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
-        if wanted:
+    X, data, indices, indptr, _, order = examples
+    moved, moved_thresholds, _ = moves
+    for t in range(order.shape[0]):
+        row = order[t]
+        if predicted.shape[0] > 0:
             score = row_dot(X, data, indices, indptr, row, weights)
-            predicted[visit] = thresholds_passed(thresholds, score)
+            predicted[t] = thresholds_passed(thresholds, score)
         for r in range(thresholds.shape[0]):
-            thresholds[r] -= moved_thresholds[visit, r]
-        if moved[visit] != 0:
-            row_add(X, data, indices, indptr, row, weights, float(moved[visit]))
+            thresholds[r] -= moved_thresholds[t, r]
+        if moved[t] != 0:
+            row_add(X, data, indices, indptr, row, weights, float(moved[t]))

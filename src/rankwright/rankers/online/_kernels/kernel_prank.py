@@ -1,7 +1,17 @@
-"""Kernel values and the walk of a kernel PRank through a block of rows, compiled.
+"""Kernel values, and passes of kernel PRanks over a block of examples, compiled.
 
 Every kernel value and every score is summed in an order that depends on its two rows and on the
-support alone, not on the block: results do not depend on how a stream is cut into calls.
+support alone, not on the block: results do not depend on how a stream is split into calls.
+
+``expansion`` is ``(values, columns, dual)``:
+
+values   (n_examples, n_old + n_examples): kernels of the block's rows with the old support, then
+         with each other
+columns  (capacity,) int64: the column of ``values`` of each support row   changed in place
+dual     (capacity,) or (capacity, n_estimators) float64: its coefficient   changed in place
+
+A pass stops after the example that fills ``columns``, so that the caller can drop a support row.
+It returns the next example, the size of the support, mistakes and skipped examples.
 """
 
 from __future__ import annotations
@@ -11,7 +21,7 @@ import math
 import numpy as np
 from numba import njit
 
-from rankwright.rankers.online._kernels.ensembles import member_key, showings
+from rankwright.rankers.online._kernels.ensembles import draw_count, member_key
 from rankwright.rankers.online._kernels.prank import (
     SUMS,
     inner_product,
@@ -23,7 +33,7 @@ LINEAR, POLY, RBF = 0, 1, 2
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def distance(a, b):
+def squared_distance(a, b):
     total = 0.0
     for f in range(a.shape[0]):
         total += (a[f] - b[f]) * (a[f] - b[f])
@@ -31,25 +41,25 @@ def distance(a, b):
 
 
 @njit(cache=True, nogil=True)
-def kernel_block(rows, support, kind, gamma, degree, coef0, values, first):
-    """values[i, first + s] = kernel of row i and support row s."""
+def kernel_block(rows, support, kind, gamma, degree, coef0, values):
+    """values[i, s] = kernel of row i and support row s."""
     for i in range(rows.shape[0]):
         a = rows[i]
         for s in range(support.shape[0]):
             if kind == RBF:
-                values[i, first + s] = math.exp(-gamma * distance(a, support[s]))
+                values[i, s] = math.exp(-gamma * squared_distance(a, support[s]))
             elif kind == LINEAR:
-                values[i, first + s] = inner_product(a, support[s])
+                values[i, s] = inner_product(a, support[s])
             else:
                 base = gamma * inner_product(a, support[s]) + coef0
                 power = 1.0
                 for _ in range(degree):
                     power *= base
-                values[i, first + s] = power
+                values[i, s] = power
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def expansion(values, columns, dual, size):
+def expansion_score(values, columns, dual, size):
     total = 0.0
     for s in range(size):
         total += dual[s] * values[columns[s]]
@@ -57,18 +67,18 @@ def expansion(values, columns, dual, size):
 
 
 @njit(cache=True, nogil=True)
-def walk_block(values, start, columns, dual, size, most, grade, thresholds, predicted):
-    """Show the rows of a block from ``start`` on, until the support outgrows ``most``.
+def kernel_prank_pass(expansion, start, size, grade, thresholds, predicted):
+    """PRank's update from example ``start`` of the block on.
 
-    values     (n_rows, n_old + n_rows): kernels with the old support, then with the block itself
-    columns    (capacity,) int64: the column of each support row   changed in place
-    dual       (capacity,) float64: its coefficient                changed in place
-    Returns the next row to show, the size of the support, mistakes and skips.
+    grade       (n_examples,) int64
+    thresholds  (n_grades - 1,) float64, ascending   changed in place
+    predicted   (n_examples,) int64, out: the grade predicted before learning
     """
+    values, columns, dual = expansion
     mistakes, skipped = 0, 0
     n_old = values.shape[1] - values.shape[0]
     for i in range(start, values.shape[0]):
-        score = expansion(values[i], columns, dual, size)
+        score = expansion_score(values[i], columns, dual, size)
         predicted[i] = thresholds_passed(thresholds, score)
         if not math.isfinite(score):
             skipped += 1
@@ -78,16 +88,15 @@ def walk_block(values, start, columns, dual, size, most, grade, thresholds, pred
         mistakes += 1
         columns[size], dual[size] = n_old + i, move_thresholds(thresholds, score, grade[i])
         size += 1
-        if size > most:
+        if size == columns.shape[0]:
             return i + 1, size, mistakes, skipped
     return values.shape[0], size, mistakes, skipped
 
 
 @njit(cache=True, nogil=True)
-def member_expansions(values, columns, dual, size, scores):
+def member_scores(values, columns, dual, size, scores):
     """The scores of all members; each is summed in the order of the support."""
-    for m in range(scores.shape[0]):
-        scores[m] = 0.0
+    scores[:] = 0.0
     for s in range(size):
         value = values[columns[s]]
         for m in range(scores.shape[0]):
@@ -95,35 +104,35 @@ def member_expansions(values, columns, dual, size, scores):
 
 
 @njit(cache=True, nogil=True)
-def walk_members(
-    values, start, columns, dual, size, most, grade, thresholds, correct, survived, seed, first,
-    cutoffs, predicted, votes,
-):  # fmt: skip
-    """The same for an ensemble: each member learns from the rows that it draws.
+def kernel_members_pass(expansion, start, size, grade, members, draws, predicted, votes):
+    """The same for an ensemble: every member learns from the examples that it draws.
 
-    dual               (capacity, n_estimators): a row that any member got wrong supports all
-    thresholds         (n_estimators, n_grades - 1)                  changed in place
-    correct, survived  (n_estimators,) int64, as in the other passes of an ensemble
-    first              how many examples came before this block
-    predicted          (n_rows,) int64: the grade by the mean of the members' rules
-    votes              (n_rows, 3, n_grades) int64, see ``oap_rows``
+    A row that any member got wrong becomes a support row of all.
+
+    members    (thresholds, correct, survived) of ``ensembles.Members``   changed in place
+    draws      (seed, examples before this block, cutoffs): ``ensembles.Draws``
+    predicted  (n_examples,) int64, out: the grade by the mean of the members
+    votes      (n_examples, 3, n_grades) int64, out: see ``oap_rows``
     """
+    values, columns, dual = expansion
+    thresholds, correct, survived = members
+    seed, first, cutoffs = draws
     mistakes, skipped = 0, 0
     n_old, n_estimators = values.shape[1] - values.shape[0], thresholds.shape[0]
     scores = np.empty(n_estimators)
     for i in range(start, values.shape[0]):
-        member_expansions(values[i], columns, dual, size, scores)
+        member_scores(values[i], columns, dual, size, scores)
         total = scores.sum()
         predicted[i] = 0
         for r in range(thresholds.shape[1]):
             predicted[i] += thresholds[:, r].sum() <= total
-        known = size
+        slot = size
         for m in range(n_estimators):
-            place = thresholds_passed(thresholds[m], scores[m])
-            votes[i, 0, place] += 1
-            votes[i, 1, place] += correct[m]
-            votes[i, 2, place] += survived[m]
-            for _ in range(showings(member_key(seed, m), first + i, cutoffs)):
+            guess = thresholds_passed(thresholds[m], scores[m])
+            votes[i, 0, guess] += 1
+            votes[i, 1, guess] += correct[m]
+            votes[i, 2, guess] += survived[m]
+            for _ in range(draw_count(member_key(seed, m), first + i, cutoffs)):
                 if not math.isfinite(scores[m]):
                     skipped += 1
                     continue
@@ -133,13 +142,13 @@ def walk_members(
                     continue
                 mistakes += 1
                 survived[m] = 1
-                if size == known:
+                if size == slot:
                     columns[size] = n_old + i
                     dual[size, :] = 0.0
                     size += 1
                 step = move_thresholds(thresholds[m], scores[m], grade[i])
-                dual[known, m] += step
+                dual[slot, m] += step
                 scores[m] += step * values[i, n_old + i]
-        if size > most:
+        if size == columns.shape[0]:
             return i + 1, size, mistakes, skipped
     return values.shape[0], size, mistakes, skipped

@@ -1,13 +1,15 @@
-"""Passes of the online rankers over rows, compiled.
+"""Passes of the online rankers over examples, compiled.
 
-Rows come as ``(X, data, indices, indptr)``: a dense matrix is ``(X, None, None, None)``, a CSR
-matrix ``(None, data, indices, indptr)``; numba drops the branch whose argument is None. ``order``
-lists the rows to show, so rows may be shown in any order and any number of times. Each pass does
-for one row what it does for a million, in the same order of operations: results do not depend on
-how a stream is cut into calls.
+``examples`` is ``rankers.online.base.Examples``. A dense matrix is its ``X``; a CSR matrix is
+``data``, ``indices`` and ``indptr``. The fields of the other one are None, and numba drops the
+branch whose argument is None. Each pass unpacks ``examples`` before its loop: reading a field
+inside of the loop would count a reference for every row.
 
-Every pass answers ``(mistakes, skipped)``: visits at which the predicted grade was wrong, and
-visits at which the score was not a finite number, so that nothing could be learned.
+A pass does for one example what it does for a million, in the same order of operations: results do
+not depend on how a stream is split into calls.
+
+Every pass returns ``(mistakes, skipped)``: examples with a wrong predicted grade, and examples that
+taught nothing because their score was not finite.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-# Sums may be reordered (SIMD); not a number stays not a number.
+# Sums may be reordered (SIMD); NaN stays NaN.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
 
@@ -68,18 +70,18 @@ def row_add(X, data, indices, indptr, row, weights, factor):
 
 @njit(cache=True, nogil=True)
 def thresholds_passed(thresholds, score):
-    """How many of the ascending thresholds lie at or below the score: the predicted grade."""
-    place = 0
-    while place < thresholds.shape[0] and thresholds[place] <= score:
-        place += 1
-    return place
+    """The predicted grade: how many of the ascending thresholds lie at or below the score."""
+    grade = 0
+    while grade < thresholds.shape[0] and thresholds[grade] <= score:
+        grade += 1
+    return grade
 
 
 @njit(cache=True, nogil=True)
 def move_thresholds(thresholds, score, grade):
-    """PRank's a_r: move every threshold on the wrong side of the score by one.
+    """Move every threshold on the wrong side of the score by one (PRank's a_r), in place.
 
-    Returns the sum of a_r, by which the row is then added to the weights.
+    Returns the sum of a_r, the factor of the row in the update of the weights.
     """
     total = 0
     for r in range(thresholds.shape[0]):
@@ -92,50 +94,48 @@ def move_thresholds(thresholds, score, grade):
 
 @njit(cache=True, nogil=True)
 def prank_pass(
-    X, data, indices, indptr, grade, order, weights, thresholds, drift, drift_thresholds, seen,
-    asked, predicted,
-):  # fmt: skip
-    """Show PRank the rows of ``order``, one after the other.
+    examples, weights, thresholds, drift, drift_thresholds, n_before, predict, predicted
+):
+    """PRank's update after every example with a wrong grade.
 
-    grade             (n_rows,) int64, 0 .. n_grades - 1
-    order             (n_visits,) int64, rows to show
-    weights           (n_features,) float64             changed in place
-    thresholds        (n_grades - 1,) float64, sorted   changed in place
-    drift             (n_features,) or (0,): sum over updates of (rounds before it) * change,
-                      from which the average over time is the last rule minus drift / rounds
-    drift_thresholds  the same for the thresholds
-    seen              rounds before this pass
-    predicted         (n_visits,) int64, out: the grade predicted before learning (by the average,
-                      if averages are kept)
+    weights           (n_features,) float64                  changed in place
+    thresholds        (n_grades - 1,) float64, ascending     changed in place
+    drift             (n_features,), or (0,) without averages: the sum over updates of
+                      (examples before it) * change; the average over time is the last value
+                      minus drift / examples                 changed in place
+    drift_thresholds  the same for the thresholds            changed in place
+    n_before          examples before this pass
+    predict           whether ``predicted`` must come from the averages
+    predicted         (n_examples,) int64, out: the grade predicted before learning
     """
+    X, data, indices, indptr, grade, order = examples
     mistakes, skipped = 0, 0
     averaging = drift.shape[0] > 0
     before = np.empty_like(thresholds)
-    for visit in range(order.shape[0]):
-        row = order[visit]
+    for t in range(order.shape[0]):
+        row = order[t]
         score = row_dot(X, data, indices, indptr, row, weights)
-        place = thresholds_passed(thresholds, score)
-        predicted[visit] = place
-        if averaging and asked and seen + visit > 0:
-            rounds = float(seen + visit)
-            mean = score - row_dot(X, data, indices, indptr, row, drift) / rounds
-            predicted[visit] = 0
+        guess = thresholds_passed(thresholds, score)
+        predicted[t] = guess
+        time = float(n_before + t)
+        if averaging and predict and time > 0.0:
+            mean = score - row_dot(X, data, indices, indptr, row, drift) / time
+            predicted[t] = 0
             for r in range(thresholds.shape[0]):
-                predicted[visit] += thresholds[r] - drift_thresholds[r] / rounds <= mean
+                predicted[t] += thresholds[r] - drift_thresholds[r] / time <= mean
         if not math.isfinite(score):
             skipped += 1
             continue
-        if place == grade[row]:
+        if guess == grade[row]:
             continue
         mistakes += 1
         before[:] = thresholds
         step = move_thresholds(thresholds, score, grade[row])
         row_add(X, data, indices, indptr, row, weights, float(step))
         if averaging:
-            rounds = float(seen + visit)
-            row_add(X, data, indices, indptr, row, drift, rounds * step)
+            row_add(X, data, indices, indptr, row, drift, time * step)
             for r in range(thresholds.shape[0]):
-                drift_thresholds[r] += rounds * (thresholds[r] - before[r])
+                drift_thresholds[r] += time * (thresholds[r] - before[r])
     return mistakes, skipped
 
 
@@ -150,157 +150,155 @@ def squared_length(weights, thresholds):
 
 
 @njit(cache=True, nogil=True)
-def romma_step(X, data, indices, indptr, row, score, grade, weights, thresholds, margin):
-    """The shortest rule that keeps the old one's half space and puts this row right by ``margin``.
+def romma_step(score, grade, norm, weights, thresholds, margin):
+    """The shortest model that keeps the old half space and puts the row right by ``margin``.
 
     With v = (weights, -thresholds) and z the mean over the wrong thresholds of side * (row, e_r),
-    the new rule is alpha v + beta z; thresholds are then sorted, which changes no length.
+    the new model is alpha v + beta z; its thresholds are then sorted, which changes no length.
+    Weights and thresholds are changed in place, except for the row itself (of squared length
+    ``norm``): the caller adds it to the weights with the factor that is returned.
     """
-    place = thresholds_passed(thresholds, score)
-    side = 1.0 if grade > place else -1.0
-    low, high = min(place, grade), max(place, grade)
+    guess = thresholds_passed(thresholds, score)
+    side = 1.0 if grade > guess else -1.0
+    low, high = min(guess, grade), max(guess, grade)
     count = high - low
     inner = 0.0
     for r in range(low, high):
         inner += side * (score - thresholds[r])
     inner /= count
     length = squared_length(weights, thresholds)
-    reach = row_norm(X, data, indices, indptr, row) + 1.0 / count
+    reach = norm + 1.0 / count
     if length == 0.0:
         alpha, beta = 1.0, margin / reach
     else:
         room = reach * length - inner * inner
         if not room > 1e-12 * reach * length:
-            return  # this row contradicts the rule outright: no rule satisfies both
+            return 0.0  # the row contradicts the model outright: no model satisfies both
         alpha = (reach * length - margin * inner) / room
         beta = length * (margin - inner) / room
-    for f in range(weights.shape[0]):
-        weights[f] *= alpha
-    for r in range(thresholds.shape[0]):
-        thresholds[r] *= alpha
-    row_add(X, data, indices, indptr, row, weights, beta * side)
+    weights *= alpha
+    thresholds *= alpha
     for r in range(low, high):
         thresholds[r] -= beta * side / count
     thresholds.sort()
+    return beta * side
 
 
 @njit(cache=True, nogil=True)
-def romma_pass(
-    X, data, indices, indptr, grade, order, weights, thresholds, drift, drift_thresholds, seen,
-    asked, predicted, margin,
-):  # fmt: skip
-    """Show the rows to PRank with ROMMA's update; ``margin`` is a (1,) array, see PRank.margin_.
+def romma_pass(examples, weights, thresholds, total, total_thresholds, margin, predict, predicted):
+    """PRank with ROMMA's update; ``margin`` is a (1,) array, see PRank.margin_.
 
-    ``drift`` and ``drift_thresholds`` hold sums over rounds of the rule scaled to length 1 (a rule
-    of this kind grows without end on noisy rows, its length says nothing).
+    total, total_thresholds  sums over time of the model scaled to length 1, or (0,) without
+                             averages   changed in place
+    The other arguments are those of ``prank_pass``.
     """
+    X, data, indices, indptr, grade, order = examples
     mistakes, skipped = 0, 0
-    averaging = drift.shape[0] > 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
+    averaging = total.shape[0] > 0
+    for t in range(order.shape[0]):
+        row = order[t]
         score = row_dot(X, data, indices, indptr, row, weights)
-        place = thresholds_passed(thresholds, score)
-        predicted[visit] = place
-        if averaging and asked:
-            mean = row_dot(X, data, indices, indptr, row, drift)
-            predicted[visit] = thresholds_passed(drift_thresholds, mean)
+        guess = thresholds_passed(thresholds, score)
+        predicted[t] = guess
+        if averaging and predict:
+            mean = row_dot(X, data, indices, indptr, row, total)
+            predicted[t] = thresholds_passed(total_thresholds, mean)
         if not math.isfinite(score):
             skipped += 1
-        elif place != grade[row]:
+        elif guess != grade[row]:
             mistakes += 1
-            romma_step(
-                X, data, indices, indptr, row, score, grade[row], weights, thresholds, margin[0]
-            )
-            length = squared_length(weights, thresholds)
-            if length > 1e60:  # a power of two scales without rounding
+            norm = row_norm(X, data, indices, indptr, row)
+            factor = romma_step(score, grade[row], norm, weights, thresholds, margin[0])
+            if factor != 0.0:
+                row_add(X, data, indices, indptr, row, weights, factor)
+            # On noisy rows the model grows without end. A power of two scales without rounding.
+            if squared_length(weights, thresholds) > 1e60:
                 margin[0] *= 2.0**-90
-                for f in range(weights.shape[0]):
-                    weights[f] *= 2.0**-90
-                for r in range(thresholds.shape[0]):
-                    thresholds[r] *= 2.0**-90
+                weights *= 2.0**-90
+                thresholds *= 2.0**-90
         if averaging:
             length = math.sqrt(squared_length(weights, thresholds))
             if length > 0.0:
                 for f in range(weights.shape[0]):
-                    drift[f] += weights[f] / length
+                    total[f] += weights[f] / length
                 for r in range(thresholds.shape[0]):
-                    drift_thresholds[r] += thresholds[r] / length
+                    total_thresholds[r] += thresholds[r] / length
     return mistakes, skipped
 
 
 @njit(cache=True, nogil=True)
-def voted_pass(
-    X, data, indices, indptr, grade, order, weights, thresholds, kept, kept_thresholds, votes,
-    state, extra, predicted,
-):  # fmt: skip
-    """Show PRank the rows and keep every rule that has a vote.
+def voted_pass(examples, weights, thresholds, past, counts, extra):
+    """PRank's update, keeping every past model that has a vote.
 
-    kept, kept_thresholds, votes  (capacity, ...) the rules kept so far, and their votes
-    state  (3,) int64: rules kept, rounds the present rule was right, rules dropped
-    extra  votes of a rule beyond the rounds at which it was right, 0 or 1
-    When all places are taken the rule with the fewest votes goes (the oldest of them).
+    past    (weights, thresholds, votes) of the past models, tables of ``capacity`` rows
+                                                                            changed in place
+    counts  (3,) int64: past models, examples that the present model got right, models dropped
+                                                                            changed in place
+    extra   votes of a model beyond the examples that it got right, 0 or 1
+    When the tables are full, the model with the fewest votes goes (the oldest of them).
     """
+    X, data, indices, indptr, grade, order = examples
     mistakes, skipped = 0, 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
+    for t in range(order.shape[0]):
+        row = order[t]
         score = row_dot(X, data, indices, indptr, row, weights)
-        place = thresholds_passed(thresholds, score)
-        predicted[visit] = place
         if not math.isfinite(score):
             skipped += 1
             continue
-        if place == grade[row]:
-            state[1] += 1
+        if thresholds_passed(thresholds, score) == grade[row]:
+            counts[1] += 1
             continue
         mistakes += 1
-        if state[1] + extra > 0:
-            keep_rule(weights, thresholds, kept, kept_thresholds, votes, state, extra)
-        state[1] = 0
+        if counts[1] + extra > 0:
+            keep_model(weights, thresholds, past, counts, extra)
+        counts[1] = 0
         step = move_thresholds(thresholds, score, grade[row])
         row_add(X, data, indices, indptr, row, weights, float(step))
     return mistakes, skipped
 
 
 @njit(cache=True, nogil=True)
-def keep_rule(weights, thresholds, kept, kept_thresholds, votes, state, extra):
-    slot = state[0]
+def keep_model(weights, thresholds, past, counts, extra):
+    """Append the model to the past ones; ``past`` and ``counts`` are those of ``voted_pass``."""
+    past_weights, past_thresholds, votes = past
+    slot = counts[0]
     if slot == votes.shape[0]:
-        state[2] += 1
+        counts[2] += 1
         slot = 0
         for s in range(1, votes.shape[0]):
             if votes[s] < votes[slot]:
                 slot = s
-        if votes[slot] > state[1] + extra:
+        if votes[slot] > counts[1] + extra:
             return
         for s in range(slot, votes.shape[0] - 1):  # keep the order of age
-            kept[s, :] = kept[s + 1, :]
-            kept_thresholds[s, :] = kept_thresholds[s + 1, :]
+            past_weights[s, :] = past_weights[s + 1, :]
+            past_thresholds[s, :] = past_thresholds[s + 1, :]
             votes[s] = votes[s + 1]
         slot = votes.shape[0] - 1
     else:
-        state[0] += 1
-    kept[slot, :] = weights
-    kept_thresholds[slot, :] = thresholds
-    votes[slot] = state[1] + extra
+        counts[0] += 1
+    past_weights[slot, :] = weights
+    past_thresholds[slot, :] = thresholds
+    votes[slot] = counts[1] + extra
 
 
 @njit(cache=True, nogil=True)
-def widrow_hoff_pass(
-    X, data, indices, indptr, grade, order, weights, target, middles, step, limit, predicted
-):
-    """Gradient steps on the squared error: weights -= step * (score - target) * row.
+def widrow_hoff_pass(examples, weights, targets, thresholds, step, limit, predicted):
+    """Gradient steps on the squared error: weights -= step * (score - target) * row, in place.
 
-    target   (n_grades,) float64: the value of each grade; middles: half way between neighbors
-    limit    an error beyond it is a divergence: the visit is skipped
+    targets     (n_grades,) float64: the value of each grade
+    thresholds  (n_grades - 1,) float64: half way between neighboring targets
+    limit       an error beyond it is a divergence: the example is skipped
+    predicted   (n_examples,) int64, out: the grade predicted before learning
     """
+    X, data, indices, indptr, grade, order = examples
     mistakes, skipped = 0, 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
+    for t in range(order.shape[0]):
+        row = order[t]
         score = row_dot(X, data, indices, indptr, row, weights)
-        place = thresholds_passed(middles, score)
-        predicted[visit] = place
-        mistakes += place != grade[row]
-        error = score - target[grade[row]]
+        predicted[t] = thresholds_passed(thresholds, score)
+        mistakes += predicted[t] != grade[row]
+        error = score - targets[grade[row]]
         if not abs(error) <= limit:
             skipped += 1
             continue
@@ -309,22 +307,27 @@ def widrow_hoff_pass(
 
 
 @njit(cache=True, nogil=True)
-def multiclass_pass(X, data, indices, indptr, grade, order, prototypes, predicted):
-    """On a wrong grade add the row to the right prototype and take it from the predicted one."""
+def multiclass_pass(examples, prototypes, predicted):
+    """On a wrong grade add the row to the right prototype, subtract it from the predicted one.
+
+    prototypes  (n_grades, n_features) float64   changed in place
+    predicted   (n_examples,) int64, out: the grade predicted before learning
+    """
+    X, data, indices, indptr, grade, order = examples
     mistakes, skipped = 0, 0
-    for visit in range(order.shape[0]):
-        row = order[visit]
-        best, place, finite = -np.inf, 0, True
+    for t in range(order.shape[0]):
+        row = order[t]
+        best, guess, finite = -np.inf, 0, True
         for r in range(prototypes.shape[0]):
             score = row_dot(X, data, indices, indptr, row, prototypes[r])
             finite = finite and math.isfinite(score)
             if score > best:
-                best, place = score, r
-        predicted[visit] = place
+                best, guess = score, r
+        predicted[t] = guess
         if not finite:
             skipped += 1
-        elif place != grade[row]:
+        elif guess != grade[row]:
             mistakes += 1
             row_add(X, data, indices, indptr, row, prototypes[grade[row]], 1.0)
-            row_add(X, data, indices, indptr, row, prototypes[place], -1.0)
+            row_add(X, data, indices, indptr, row, prototypes[guess], -1.0)
     return mistakes, skipped
