@@ -201,3 +201,14 @@ def test_parameters_without_meaning_are_refused(params: dict[str, Any], message:
 def test_an_unknown_measure_is_refused() -> None:
     with pytest.raises(MeasureError):
         rw.AutoRanker(measure="NDGC@10").fit(DATA.X, DATA.y, qid=DATA.qid)
+
+
+def test_a_number_of_rounds_to_wait_stops_by_the_measure_that_chooses() -> None:
+    boost = rw.RankBoost(n_estimators=80, early_stopping=3)
+    net = rw.RankNet(max_iter=3)
+    model = rw.AutoRanker([("boost", boost), ("net", net)], measure="AP", random_state=0)
+    model.fit(DATA.X, DATA.y, qid=DATA.qid)
+    boosted, trained = model.results_
+    assert boosted.model.early_stopping.measure == "AP"
+    assert boosted.n_iterations < 80
+    assert (trained.model.early_stopping, trained.n_iterations) == ("auto", None)

@@ -17,7 +17,6 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
@@ -29,9 +28,9 @@ from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scorer import predict_with
 from rankwright.parallel import map_blocks, n_threads
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.early_stopping import EarlyStopping
 from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.rankboost import RankBoost
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.gradient.ranksvm import RankSVM
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
@@ -313,7 +312,7 @@ class AutoRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             scores = evaluate(held_out, y, qid, measures, predictions=predictions)
             kept, curve = None, None
             if stops_early(candidate):
-                kept = round(np.median([_n_kept(model) for model in models]))
+                kept = round(np.median([model.best_iteration_ for model in models]))
                 curve = models[0].validation_
             attempt = Attempt(name, models[0], scores, held_out, kept, curve)
         attempt = replace(attempt, seconds=time.perf_counter() - start)
@@ -392,30 +391,17 @@ def scaled(estimator: Any, X: Any) -> Any:
 
 def fit_ranker(model: Any, rows: Rows, valid: Rows | None = None) -> Any:
     """Fit a ranker or a pipeline; a ranker with early stopping stops by the validation rows."""
+    metadata = {"qid": rows.qid}
     if valid is not None and stops_early(model):
-        return _fit_with_eval_set(model, rows, valid)
+        metadata |= {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
     with config_context(enable_metadata_routing=True):
-        return model.fit(rows.X, rows.y, qid=rows.qid)
+        return model.fit(rows.X, rows.y, **metadata)
 
 
 def stops_early(model: Any) -> bool:
-    """Whether its ``early_stopping`` is on."""
-    return model.get_params(deep=False).get("early_stopping") not in (None, False)
-
-
-def _fit_with_eval_set(model: Any, rows: Rows, valid: Rows) -> Any:
-    # Until fit takes an eval_set: both parts in one, the validation queries with negative numbers.
-    both = Items.concat([Items(*rows), Items(*valid)])
-    codes = [Queries.from_ids(some.qid, len(some.y)).codes for some in (rows, valid)]
-    qid = np.concatenate([codes[0], -1 - codes[1]])
-    stopping = clone(model.early_stopping).set_params(queries=np.unique(qid[qid < 0]).tolist())
-    given = model.early_stopping
-    model.set_params(early_stopping=stopping).fit(both.X, both.y, qid=qid)
-    return model.set_params(early_stopping=given)
-
-
-def _n_kept(model: Any) -> int:
-    return int(model.best_iteration_ if hasattr(model, "best_iteration_") else len(model.alpha_))
+    """Whether ``early_stopping`` was requested: True, a number or an EarlyStopping."""
+    value = model.get_params(deep=False).get("early_stopping")
+    return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)
 
 
 def _default_candidates(measure: Measure, judged: bool, boosting: bool) -> Candidates:
