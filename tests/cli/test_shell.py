@@ -192,7 +192,7 @@ main()
             "rankwright.selection.auto.fit_ranker",
             ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"],
         ),
-        ("train", "rankwright.cli.train.read_items", ["$F/train.txt", "-o", "out.rw"]),
+        ("train", "rankwright.cli.training.read_items", ["$F/train.txt", "-o", "out.rw"]),
         ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
         (
             "predict",

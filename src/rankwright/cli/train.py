@@ -8,14 +8,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import rankwright as rw
-from rankwright.cli.console import note, plain_values, print_json, suggest, working
+from rankwright.cli.console import note, plain_values, print_json, suggest
 from rankwright.cli.evaluate import named
-from rankwright.cli.files.items import TableOptions, describe, read_items
+from rankwright.cli.files.items import TableOptions
 from rankwright.cli.files.pipes import check_targets
-from rankwright.cli.files.systems import read_like
 from rankwright.cli.options import check_seed
 from rankwright.cli.settings import make_ranker, parse_settings
-from rankwright.cli.training import last_step, name_features, refuse_gaps, warn_of_compiling
+from rankwright.cli.training import last_step, name_features, read_training_data
 from rankwright.exceptions import ParameterError
 
 
@@ -74,17 +73,11 @@ def train(
     settings: dict[str, Any] = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    chosen = None if ranker == "auto" else make_ranker(ranker, settings)
-    if chosen is not None:
+    chosen = None
+    if ranker != "auto":
+        chosen = make_ranker(ranker, settings)
         chosen._check_parameters()
-    with working(f"reading {data}"):
-        items = read_items(data, table)
-        other = None if valid is None else read_like(items, valid, table)
-    describe(items, data)
-    if chosen is not None:
-        refuse_gaps(chosen, items, data)
-        refuse_gaps(chosen, other, valid)
-    warn_of_compiling()
+    items, other = read_training_data(data, valid, table, chosen)
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
         measure=named(measures) or "auto",

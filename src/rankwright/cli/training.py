@@ -1,4 +1,4 @@
-"""What the verbs that train have in common: checks before training, names of features after it."""
+"""What the verbs that train have in common: reading and checking the data, naming the features."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from pathlib import Path
 from typing import Any
 
 import rankwright as rw
-from rankwright.cli.console import note
-from rankwright.cli.files.items import first_gap
+from rankwright.cli.console import note, working
+from rankwright.cli.files.items import TableOptions, describe, first_gap, read_items
+from rankwright.cli.files.systems import read_like
 from rankwright.exceptions import DataError
 
 
-def refuse_gaps(ranker: Any, items: rw.Items | None, path: str | None) -> None:
-    """Raise a DataError if values are missing and the ranker cannot handle that."""
+def read_training_data(
+    data: str, valid: str | None, table: TableOptions, ranker: Any
+) -> tuple[rw.Items, rw.Items | None]:
+    """The training and the validation items; missing values that the ranker refuses are named."""
+    with working(f"reading {data}"):
+        items = read_items(data, table)
+        other = None if valid is None else read_like(items, valid, table)
+    describe(items, data)
+    for part, path in ((items, data), (other, valid)):
+        if part is not None and ranker is not None:
+            _refuse_gaps(ranker, part, str(path))
+    warn_of_compiling()
+    return items, other
+
+
+def _refuse_gaps(ranker: Any, items: rw.Items, path: str) -> None:
     from sklearn.utils import get_tags
 
-    if items is None or get_tags(ranker).input_tags.allow_nan:
-        return
-    gap = first_gap(items.X, items.feature_names)
+    allowed = get_tags(ranker).input_tags.allow_nan
+    gap = None if allowed else first_gap(items.X, items.feature_names)
     if gap is not None:
         raise DataError(
             f"{path}: {type(ranker).__name__} needs every value, and {gap}. Fill them, or use a "
