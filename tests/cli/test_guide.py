@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 PAGES = [
     *("feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
-    *("model_files.md", "rankers.md", "recommend.md"),
+    *("model_files.md", "rankers.md", "recommend.md", "tuning.md"),
 ]
 
 
@@ -99,8 +100,9 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch) -> No
     names = taken_for_granted(tmp_path)
     if page == "feedback.md":  # three documents are judged there
         names["X"] = names["X"][:3]  # type: ignore[index]
+    optional = "|python optuna" if find_spec("optuna") else ""  # skipped where it is missing
     with sklearn.config_context():
-        for _, text in blocks(page, "python"):
+        for _, text in blocks(page, f"python{optional}"):
             exec(text, names)
 
 
