@@ -32,12 +32,18 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
 def run_commands(script: str, folder: Path) -> None:
     tools = folder / ".tools"
     tools.mkdir(exist_ok=True)
-    (tools / "rankwright").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rankwright "$@"\n')
-    (tools / "rankwright").chmod(0o755)
+    for name, module in (("rankwright", "-m rankwright"), ("python", "")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        (tools / name).chmod(0o755)
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # python -m experiments
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
-        env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(paths),
+        },
         capture_output=True,
         text=True,
         timeout=600,
@@ -138,12 +144,13 @@ def test_the_make_targets_of_the_readme_exist() -> None:
     subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, check=True)
 
 
-def test_the_commands_behind_the_figures_of_the_readme_exist() -> None:
-    from rankwright.cli.experiments.records import known
+def test_the_commands_behind_the_figures_of_the_readme_exist(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from experiments.runner import experiment_names
 
     experiments = re.findall(r"python -m experiments (\S+)`", README)
     benchmarks = re.findall(r"python -m benchmarks (\S+)`", README)
-    assert set(experiments) <= set(known(ROOT / "experiments"))
+    assert set(experiments) <= set(experiment_names())
     assert experiments
     assert benchmarks
     assert all((ROOT / "benchmarks" / f"bench_{name}.py").is_file() for name in benchmarks)
