@@ -189,10 +189,10 @@ main()
     [
         (
             "train",
-            "rankwright.cli.choosing.attempt",
+            "rankwright.selection.auto.fit_ranker",
             ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"],
         ),
-        ("train", "rankwright.cli.train.read_items", ["$F/train.txt", "-o", "out.rw"]),
+        ("train", "rankwright.cli.training.read_items", ["$F/train.txt", "-o", "out.rw"]),
         ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
         (
             "predict",
@@ -255,7 +255,7 @@ def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_pat
     assert (tmp_path / "out.txt").read_text() == "old\n"
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("data", "experiment")])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "data"])
 def test_examples_in_the_help_keep_their_lines(inside, verb):
     """A command that the terminal wrapped could not be copied."""
     page = inside(verb, "--help").stdout.splitlines()

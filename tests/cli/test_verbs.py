@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ import rankwright as rw
 
 def test_train_without_options_gives_a_model_and_the_next_command(shell, tmp_path):
     done = shell("train", "$F/train.txt")
-    assert "validation on each fifth of the queries, held out in turn" in done.stdout
+    assert "validation on five folds of the queries" in done.stdout
     assert "RankBoost trees" in done.stdout
     assert "next: rankwright evaluate model.rw" in done.stdout
     assert "28 queries" in done.stderr
@@ -30,11 +29,24 @@ def test_train_takes_a_ranker_with_settings_and_a_validation_file(shell, tmp_pat
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["ranker"] == "RankBoost"
-    assert 1 <= found["parameters"]["n_estimators"] <= 40
+    assert found["parameters"]["n_estimators"] == 40
+    assert len(rw.load(tmp_path / "boost.rw").alpha_) == 40
     assert "NDCG@10" in found["validation"]["measures"]
     page = (tmp_path / "page.html").read_text()
-    assert "Learning curves" in page
+    assert "Learning curves" not in page
     assert "SHA-256" in page
+
+
+@pytest.mark.parametrize("words", [[], ["--valid", "$F/test.txt"]])
+def test_train_stops_early_when_asked_to_and_says_so(shell, tmp_path, words):
+    done = shell(
+        "train", "$F/train.txt", *words, "--ranker", "rankboost", "--set", "n_estimators=90",
+        "--set", "early_stopping=3", "-o", "boost.rw", "--report", "page.html",
+    )  # fmt: skip
+    kept = len(rw.load(tmp_path / "boost.rw").alpha_)
+    assert kept < 90
+    assert f"early stopping keeps {kept} rounds" in done.stderr
+    assert "Learning curves" in (tmp_path / "page.html").read_text()
 
 
 def test_train_from_a_table_finds_its_columns_by_name(inside, tmp_path):
@@ -136,7 +148,7 @@ def test_tune_searches_a_grid_on_folds_of_queries(shell):
     found = json.loads(done.stdout)
     assert found["best"]["params"]["alpha"] in (0.1, 1000)
     assert len(found["trials"]) == 2
-    assert "2 of 2" in done.stderr
+    assert "6 of 6" in done.stderr
     assert "regression" in shell("info", "t.rw").stdout.lower()
 
 
@@ -278,58 +290,6 @@ def test_info_describes_models_and_data(inside):
 def test_data_lists_the_known_sets(inside):
     assert "movielens-1m" in json.loads(inside("data", "list", "--json").stdout)
     assert "Known: movielens-1m" in inside("data", "show", "nothing", code=2).stderr
-
-
-def test_experiments_are_recorded_and_reported(shell, tmp_path):
-    paper = tmp_path / "experiments" / "toy"
-    paper.mkdir(parents=True)
-    (tmp_path / "experiments" / "__main__.py").write_text("")
-    (paper / "table_1.py").write_text(
-        '"""Toy, Table 1: nothing at all."""\n'
-        "def main(argv=None):\n    print('paper 0.50 ours 0.51', argv)\n"
-        "    print('| a | b |\\n| :- | -: |\\n| **x** | 1 |')\n"
-    )
-    assert "not run yet" in shell("experiment", "list").stdout
-    done = shell("experiment", "run", "toy", "--quick", "--report", "page.html", "--json")
-    assert "paper 0.50 ours 0.51 ['--quick']" in done.stdout
-    assert "has a result already" in shell("experiment", "all", "--quick").stderr
-    shell("experiment", "report")
-    text = (tmp_path / "experiments" / "RESULTS.md").read_text()
-    assert "Toy, Table 1: nothing at all." in text
-    assert "rankwright experiment run toy/table_1 --quick" in text
-    page = (tmp_path / "page.html").read_text()
-    assert "paper 0.50 ours 0.51" in page
-    assert "<tr><td><b>x</b></td><td>1</td></tr>" in page
-    record = tmp_path / "experiments" / "_results" / "records" / "toy--table_1-quick.json"
-    assert json.loads(record.read_text())["version"] == rw.__version__
-    assert "Known: toy/table_1" in shell("experiment", "run", "else", code=2).stderr
-
-
-@pytest.mark.parametrize("kept", ["toy.json", "toy/part_1.npz"])
-def test_a_record_says_when_a_run_went_on_from_kept_results(kept, shell, tmp_path):
-    folder = tmp_path / "experiments"
-    (folder / "toy").mkdir(parents=True)
-    (folder / "__main__.py").write_text("")
-    (folder / "toy" / "table_1.py").write_text(
-        "from pathlib import Path\n"
-        f"KEPT = Path(__file__).parents[1] / '_results' / {kept!r}\n"
-        "def main(argv=None):\n"
-        "    KEPT.parent.mkdir(exist_ok=True, parents=True)\n"
-        "    known = KEPT.exists() and KEPT.read_text()\n"
-        "    KEPT.write_text('[1, 2]'), KEPT.read_text(), print('kept' if known else 'new')\n"
-    )
-    record = folder / "_results" / "records" / "toy--table_1.json"
-    assert shell("experiment", "run", "toy").stdout == "new\n"
-    assert json.loads(record.read_text())["resumed"] == {}
-    assert shell("experiment", "run", "toy").stdout == "kept\n"
-    assert list(json.loads(record.read_text())["resumed"]) == [kept.partition("/")[0]]
-    assert "after results kept from" in shell("experiment", "list").stdout
-    shell("experiment", "report")
-    assert "after results kept from" in (folder / "RESULTS.md").read_text()
-
-
-def test_the_experiments_of_this_checkout_are_found(shell):
-    assert "prank/" in shell("experiment", "list", cwd=Path(__file__).parents[2]).stdout
 
 
 def test_demo_trains_every_family_and_writes_a_page(shell, tmp_path):

@@ -44,7 +44,6 @@ VERBS = {
     "tune": "Search the parameters of a ranker by cross-validation over queries.",
     "fuse": "Make one run of several (metasearch).",
     "recommend": "Recommend items to users, from ratings.",
-    "experiment": "The tables and figures of the papers.",
     "check": "Look for mistakes in data: PASS or FAIL per rule.",
     "data": "Known public data sets.",
     "info": "What is in a model or data file.",
@@ -76,7 +75,7 @@ app = App(
     default_parameter=Parameter(negative="", show_default=_shown),
 )
 for _place, (_verb, _help) in enumerate(VERBS.items()):
-    _entry = "app" if _verb in ("data", "experiment") else _verb
+    _entry = "app" if _verb == "data" else _verb
     app.command(f"rankwright.cli.{_verb}:{_entry}", name=_verb, help=_help, sort_key=_place)
 app.register_install_completion_command()
 

@@ -138,8 +138,8 @@ def _saved(path: str) -> rw.LearnedFusion:
 def _learned(
     runs: dict[str, rw.Run], qrels: str, ranker: str, settings: list[str]
 ) -> rw.LearnedFusion:
-    from rankwright.cli.preparing import warn_of_compiling
     from rankwright.cli.settings import make_ranker, parse_settings
+    from rankwright.cli.training import warn_of_compiling
 
     warn_of_compiling()
     given: dict[str, Any] = dict(parse_settings(settings))

@@ -18,10 +18,10 @@ def at_least(least: int, **numbers: int | None) -> None:
             raise ParameterError(f"--{option} {number}: it must be at least {least}.")
 
 
-def check_seed(seed: int) -> None:
+def check_seed(seed: int, option: str = "--seed") -> None:
     """Refuse what NumPy's generators cannot take."""
     if not 0 <= seed < 2**32:
-        raise ParameterError(f"--seed {seed}: it must be from 0 to {2**32 - 1}.")
+        raise ParameterError(f"{option} {seed}: it must be from 0 to {2**32 - 1}.")
 
 
 def check_run_name(name: str) -> None:

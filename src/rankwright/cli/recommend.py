@@ -12,8 +12,8 @@ from rankwright.cli.console import as_json, note, working
 from rankwright.cli.files.pipes import at_hand, check_targets, write_answer
 from rankwright.cli.files.ratings import RatingsOptions, read_ratings
 from rankwright.cli.options import at_least, check_seed
-from rankwright.cli.preparing import warn_of_compiling
 from rankwright.cli.settings import make_ranker, parse_settings, parse_value
+from rankwright.cli.training import warn_of_compiling
 from rankwright.exceptions import DataError, ParameterError
 
 

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from rankwright.cli.choosing import Attempt
 from rankwright.cli.files.systems import Judged, System, features_for
-from rankwright.cli.preparing import last_step
+from rankwright.cli.training import last_step
 from rankwright.data.items import Items
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
@@ -26,6 +25,7 @@ from rankwright.report.sections import (
     thresholds_section,
     win_loss_section,
 )
+from rankwright.selection.auto import AutoRanker
 
 
 def report_on_systems(
@@ -47,16 +47,12 @@ def report_on_systems(
 
 
 def report_on_training(
-    path: str,
-    tried: list[Attempt],
-    best: Attempt,
-    held_out: Items | None,
-    comparison: Comparison | None,
-    data: str,
-    about: Mapping[str, Any],
+    path: str, model: AutoRanker, held_out: Items | None, data: str, about: Mapping[str, Any]
 ) -> None:
     """The page of ``train --report``."""
     sections: list[Section] = []
+    tried, best = model.results_, model.results_.best
+    comparison = tried.comparison
     scores = {each.name: each.scores for each in tried if each.scores is not None}
     if comparison is not None:
         sections += table_sections(comparison, scores)
@@ -64,14 +60,14 @@ def report_on_training(
         if curves:
             sections.insert(1, learning_section(curves, str(comparison.measures[0])))
     if held_out is not None:
-        sections += _of_model(best.model, held_out, best.name)
+        sections += _of_model(model.best_estimator_, held_out, best.name)
         others = [each for each in tried if each is not best and each.held_out is not None]
         if others and best.held_out is not None:
             pair: dict[str, Any] = {others[0].name: others[0].held_out, best.name: best.held_out}
             sections.append(rankings_section(pair, held_out.y, held_out.qid, held_out.docid))
-    settings = {"ranker": repr(best.model), **about, **provenance(data)}
+    settings = {"ranker": repr(model.best_estimator_), **about, **provenance(data)}
     sections.append(settings_section(settings))
-    chosen = "was chosen on queries that it had not seen" if len(tried) > 1 else "was asked for"
+    chosen = "was chosen on held-out queries" if len(tried) > 1 else "was requested"
     lead = f"Trained on {data}; {best.name} {chosen}."
     facts = {} if comparison is None else _facts(comparison, scores)
     write_page(Page(f"Training: {best.name}", lead, tuple(sections), facts), path)

@@ -1,25 +1,41 @@
-"""``--set name=value``: parameters of a ranker from words."""
+"""Parameters of a ranker from words: ``--set name=value`` and ``--grid name=value,value``."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
 from rankwright.exceptions import ParameterError
 
+# What tune tries if --grid is not given.
+USUAL_VALUES = {
+    "RankBoost": {"n_estimators": "30,100,300", "estimator": "threshold,tree:8"},
+    "RankSVM": {"C": "0.001,0.01,0.1,1.0,10.0"},
+    "Regression": {"alpha": "0.01,0.1,1.0,10.0,100.0"},
+    "MPRank": {"C": "0.01,0.1,1.0,10.0"},
+    "RankNet": {"learning_rate": "0.01,0.03,0.1"},
+}
+GRID = "--grid C=0.1,1,10"  # the example in error messages
+
 
 def parse_value(text: str) -> Any:
-    """A number, true/false, none, a list, or else the text itself.
+    """A number, true/false, none, a list, a tree with so many leaves, or else the text itself.
 
     >>> [parse_value(word) for word in ("3", "1e-2", "true", "none", "[4, 4]", "poly")]
     [3, 0.01, True, None, [4, 4], 'poly']
+    >>> parse_value("tree:16")
+    TreeRanking(max_leaf_nodes=16)
     """
-    words = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in words:
-        return words[text.lower()]
+    constants = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    kind, _, leaves = text.partition(":")
+    if kind == "tree" and (text == kind or leaves.isdigit()):
+        from rankwright.rankers.boosting.grower import TreeRanking
+
+        return TreeRanking(max_leaf_nodes=int(leaves)) if leaves else TreeRanking()
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -41,10 +57,29 @@ def parse_settings(settings: list[str], example: str = "--set n_estimators=200")
     return pairs
 
 
-def make_ranker(name: str, settings: dict[str, Any]) -> Any:
-    """A ranker by its name (in any case), with parameters; an unknown one is refused by name.
+def parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
+    """The values to try for each parameter; the usual ones if ``--grid`` is not given."""
+    kind = type(ranker).__name__
+    texts = parse_settings(grid, GRID) if grid else USUAL_VALUES.get(kind, {})
+    known = list(ranker.get_params(deep=False))
+    if not texts:
+        raise ParameterError(
+            f"tune: say what to try for {kind}: --grid name=value,value. It has the parameters "
+            f"{', '.join(known)}."
+        )
+    space: dict[str, list[Any]] = {}
+    for name, text in texts.items():
+        _refuse_unknown(name, kind, known)
+        space[name] = [parse_value(value.strip()) for value in text.split(",") if value.strip()]
+        if not space[name]:
+            raise ParameterError(f"--grid {name}={text}: write name=value,value, such as {GRID}.")
+    return space
 
-    >>> make_ranker("rankboost", {"n_estimators": 5})
+
+def make_ranker(name: str, settings: dict[str, Any]) -> Any:
+    """A ranker by its name (in any case) with these parameters, as text or as values.
+
+    >>> make_ranker("rankboost", {"n_estimators": "5"})
     RankBoost(n_estimators=5)
     """
     import rankwright.rankers as package
@@ -61,32 +96,11 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     known = list(inspect.signature(cls).parameters)
     values = {}
     for key, value in settings.items():
-        if key not in known:
-            raise ParameterError(
-                f"{cls.__name__} has no parameter {key!r}. It has {', '.join(known)}."
-            )
-        value = parse_value(value) if isinstance(value, str) else value
-        values[key] = SPECIAL[key](value) if key in SPECIAL else value
+        _refuse_unknown(key, cls.__name__, known)
+        values[key] = parse_value(value) if isinstance(value, str) else value
     return cls(**values)
 
 
-def _weak(value: Any) -> Any:
-    """``estimator=tree`` or ``estimator=tree:16`` (leaves)."""
-    if not isinstance(value, str) or not value.startswith("tree"):
-        return value
-    from rankwright.rankers.boosting.grower import TreeRanking
-
-    _, _, leaves = value.partition(":")
-    return TreeRanking(max_leaf_nodes=int(leaves)) if leaves.isdigit() else TreeRanking()
-
-
-def _early_stopping(value: Any) -> Any:
-    """``early_stopping=20`` is the n_iter_no_change."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return value
-    from rankwright.rankers.early_stopping import EarlyStopping
-
-    return EarlyStopping(n_iter_no_change=value)
-
-
-SPECIAL: dict[str, Callable[[Any], Any]] = {"estimator": _weak, "early_stopping": _early_stopping}
+def _refuse_unknown(name: str, kind: str, known: list[str]) -> None:
+    if name not in known:
+        raise ParameterError(f"{kind} has no parameter {name!r}. It has {', '.join(known)}.")
