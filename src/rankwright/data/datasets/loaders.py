@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from rankwright.data.datasets.folder import Shelf
-from rankwright.data.io.judges import Judgments, read_judges
+from rankwright.data.io.judges import read_judges
 from rankwright.data.io.letor import read_letor
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import read_table
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.ratings import Ratings
-from rankwright.data.runs import Qrels, Run
+from rankwright.data.runs import Judgments, Qrels, Run
 from rankwright.exceptions import ParameterError
 
 

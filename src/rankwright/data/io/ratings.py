@@ -23,7 +23,13 @@ from rankwright.data.io.fields import (
     split_fields,
 )
 from rankwright.data.io.files import Text, read_text
-from rankwright.data.ratings import DUPLICATES, Ratings, first_twice, settle_duplicates, usual_place
+from rankwright.data.ratings import (
+    DUPLICATES,
+    Ratings,
+    first_twice,
+    resolve_duplicates,
+    usual_place,
+)
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
@@ -53,7 +59,7 @@ def read_csv_ratings(
     places = _places(header or len(first), chosen, text.path)
     ratings = _read_fast(text, separator, len(first), places, header is not None)
     if ratings is not None and (duplicates != "error" or first_twice(ratings) is None):
-        return settle_duplicates(ratings, duplicates)
+        return resolve_duplicates(ratings, duplicates)
     return _read_exactly(text, separator, places, header is not None, duplicates)
 
 
@@ -143,7 +149,7 @@ def settle_in_file(ratings: Ratings, fields: Fields, item_field: int, duplicates
             f"user {who} rated item {what} in line {fields.lines[earlier]} already",
             'remove one, or say which counts: duplicates="first", "last", "mean" or "keep"',
         )
-    return settle_duplicates(ratings, duplicates)
+    return resolve_duplicates(ratings, duplicates)
 
 
 def _header(first: list[str], chosen: dict[str, Column]) -> list[str] | None:
@@ -217,7 +223,7 @@ def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
     if rows is not None:
         ratings = _from_rows(rows)
         if duplicates != "error" or first_twice(ratings) is None:
-            return settle_duplicates(ratings, duplicates)
+            return resolve_duplicates(ratings, duplicates)
     return _parse_exactly(text, layout, duplicates)
 
 
