@@ -13,8 +13,8 @@ from . import selection as selection
 from . import testing as testing
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
-from .data.datasets.load import list_datasets as list_datasets
-from .data.datasets.load import load_dataset as load_dataset
+from .data.datasets.catalog import list_datasets as list_datasets
+from .data.datasets.catalog import load_dataset as load_dataset
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
 from .data.io.letor import write_letor as write_letor

@@ -1,7 +1,7 @@
 from .alignment import align as align
 from .alignment import items_from_runs as items_from_runs
-from .datasets.load import list_datasets as list_datasets
-from .datasets.load import load_dataset as load_dataset
+from .datasets.catalog import list_datasets as list_datasets
+from .datasets.catalog import load_dataset as load_dataset
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
 from .io.letor import write_letor as write_letor
