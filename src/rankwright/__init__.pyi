@@ -13,12 +13,11 @@ from . import selection as selection
 from . import testing as testing
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
-from .data.datasets.load import list_datasets as list_datasets
-from .data.datasets.load import load_dataset as load_dataset
-from .data.io.judges import Judgments as Judgments
+from .data.datasets.catalog import list_datasets as list_datasets
+from .data.datasets.catalog import load_dataset as load_dataset
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
-from .data.io.letor_write import write_letor as write_letor
+from .data.io.letor import write_letor as write_letor
 from .data.io.ratings import read_ratings as read_ratings
 from .data.io.tables import read_table as read_table
 from .data.io.trec import read_qrels as read_qrels
@@ -28,6 +27,7 @@ from .data.io.trec import write_run as write_run
 from .data.items import Items as Items
 from .data.queries import Queries as Queries
 from .data.ratings import Ratings as Ratings
+from .data.runs import Judgments as Judgments
 from .data.runs import Qrels as Qrels
 from .data.runs import Run as Run
 from .exceptions import DataError as DataError

@@ -1,11 +1,10 @@
 from .alignment import align as align
 from .alignment import items_from_runs as items_from_runs
-from .datasets.load import list_datasets as list_datasets
-from .datasets.load import load_dataset as load_dataset
-from .io.judges import Judgments as Judgments
+from .datasets.catalog import list_datasets as list_datasets
+from .datasets.catalog import load_dataset as load_dataset
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
-from .io.letor_write import write_letor as write_letor
+from .io.letor import write_letor as write_letor
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import read_table as read_table
 from .io.trec import read_qrels as read_qrels
@@ -15,6 +14,7 @@ from .io.trec import write_run as write_run
 from .items import Items as Items
 from .queries import Queries as Queries
 from .ratings import Ratings as Ratings
+from .runs import Judgments as Judgments
 from .runs import Qrels as Qrels
 from .runs import Run as Run
 from .splits import Split as Split
