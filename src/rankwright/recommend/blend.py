@@ -7,13 +7,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.feedback.grades import Grades
-from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
@@ -61,7 +60,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, ratings: Ratings) -> Self:
         # The matrices here are small: more threads inside BLAS would only wait for each other.
-        with threadpool_limits(1, "blas"):
+        with single_threaded_blas():
             return self._fit(ratings)
 
     def _fit(self, ratings: Ratings) -> Self:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.data.splits import Seed, Split, need_a_share
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.metrics.evaluation import evaluate
-from rankwright.parallel import map_blocks, n_threads
+from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.per_user import ReferenceUsers, abstains, prepared
 
@@ -149,7 +148,7 @@ def compare_rankers(
     size = max(1, -(-len(targets) // (8 * n_threads())))
     blocks = [targets[at : at + size] for at in range(0, len(targets), size)]
     # Users are the threads. Filters of warnings belong to all of them: they are set here, once.
-    with threadpool_limits(1, "blas"), warnings.catch_warnings():
+    with single_threaded_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)
         parts = map_blocks(block, blocks)
     grades = np.concatenate([test.row(int(user))[1] for user in targets])

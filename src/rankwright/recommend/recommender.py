@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
@@ -21,7 +20,7 @@ from rankwright.exceptions import (
     ParameterError,
     RankwrightWarning,
 )
-from rankwright.parallel import map_blocks, n_threads
+from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.blend import Blend, predict_rows
@@ -231,7 +230,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 "predict_ratings: these ratings have other users or items than those of fit. "
                 "Split one Ratings with take(train) and take(test), without compact()."
             )
-        with threadpool_limits(1, "blas"):  # users are the threads
+        with single_threaded_blas():  # users are the threads
             return predict_rows(
                 lambda user, wanted: self._scores(*self._known.row(user), wanted, user), asked
             )
@@ -263,7 +262,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         size = max(1, -(-len(ids) // (4 * n_threads())))
         blocks = [ids[at : at + size] for at in range(0, len(ids), size)]
         # Users are the threads: with threads inside BLAS as well, all would wait for each other.
-        with threadpool_limits(1, "blas"):
+        with single_threaded_blas():
             found = map_blocks(lambda block: [self.recommend(user, n) for user in block], blocks)
         return dict(zip(ids, [each for block in found for each in block], strict=True))
 
