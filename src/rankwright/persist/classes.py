@@ -199,9 +199,9 @@ SYSTEMS = {
     "Blend": "rankwright.recommend.blend",
     "PerUser": "rankwright.recommend.per_user",
     "ItemMeans": "rankwright.recommend.models.popularity",
-    "ItemNeighbors": "rankwright.recommend.models.item_knn",
-    "Similarity": "rankwright.recommend.models.user_similarity",
-    "Factors": "rankwright.recommend.models.factors",
+    "ItemKNN": "rankwright.recommend.models.item_knn",
+    "UserSimilarity": "rankwright.recommend.models.user_similarity",
+    "MatrixFactorization": "rankwright.recommend.models.factors",
 }
 
 # Estimators that are not rankers.
@@ -212,7 +212,7 @@ PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
     "TreeRanking": "rankwright.rankers.boosting.grower",
     "Ratings": "rankwright.data.ratings",
-    "Tastes": "rankwright.recommend.models.factors",
+    "ImplicitFeatures": "rankwright.recommend.models.factors",
 }
 
 # Parameters that steer training and say nothing about the model: loaded as None.
