@@ -14,8 +14,7 @@ from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Array, Unpacker, build_served, build_state
 from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
-from rankwright.scoring.base import Scorer, Transform
-from rankwright.scoring.kernel import row_blocks
+from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
 
 # Transforms that widen the rows make so many values at once (1 GB): no file can take all memory,
