@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
@@ -41,35 +42,34 @@ class State(ABC):
         sizes: dict[int | str, int] = {}
         for name, shape in shapes.items():
             array = getattr(self, name)
-            needed = tuple(sizes.get(axis, axis) for axis in shape)
-            matches = array.ndim == len(needed) and all(
-                isinstance(axis, str) or axis == size
-                for axis, size in zip(needed, array.shape, strict=True)
-            )
-            self._check(matches, f"{name} has shape {array.shape}; it needs {needed}")
-            sizes.update(zip(shape, array.shape, strict=True))
-        for name, value in self.values().items():
-            if (name in shapes or isinstance(value, float)) and not np.isfinite(value).all():
-                raise DataError(f"{self.kind}: {name}: {not_finite(value)}.")
+            if len(shape) != array.ndim or any(
+                sizes.setdefault(axis, size if isinstance(axis, str) else axis) != size
+                for axis, size in zip(shape, array.shape, strict=True)
+            ):
+                needed = tuple(sizes.get(axis, axis) for axis in shape)
+                self._check(False, f"{name} has shape {array.shape}; it needs {needed}")
+        for name, value in vars(self).items():
+            finite = math.isfinite(value) if isinstance(value, float) else True
+            if not finite or (name in shapes and not np.isfinite(value).all()):
+                self._check(False, f"{name}: {not_finite(value)}")
 
     def _check_range(self, name: str, low: float, high: float) -> None:
         """Check that low <= value <= high throughout."""
         value = np.asarray(getattr(self, name))
-        outside = np.flatnonzero(~((value >= low) & (value <= high)))
-        if len(outside):
-            shown = (
-                f"value {outside[0]} is {value.flat[outside[0]]:g}" if value.ndim else f"{value:g}"
-            )
+        inside = (value >= low) & (value <= high)
+        if not inside.all():
+            first = int(np.argmin(inside))
+            shown = f"value {first} is {value.flat[first]:g}" if value.ndim else f"{value:g}"
             bounds = f">= {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
-            raise DataError(f"{self.kind}: {name}: {shown}; it must be {bounds}.")
+            self._check(False, f"{name}: {shown}; it must be {bounds}")
 
     def _check_ascending(self, name: str, *, strictly: bool = False) -> None:
         value = getattr(self, name)
-        step = np.diff(value)
-        down = np.flatnonzero(~(step > 0 if strictly else step >= 0))
-        if len(down):
-            pair = f"{value[down[0]]:g} is followed by {value[down[0] + 1]:g}"
-            raise DataError(f"{self.kind}: {name}: {pair}; the values must ascend.")
+        right = value[1:] > value[:-1] if strictly else value[1:] >= value[:-1]
+        if not right.all():
+            first = int(np.argmin(right))
+            pair = f"{value[first]:g} is followed by {value[first + 1]:g}"
+            self._check(False, f"{name}: {pair}; the values must ascend")
 
 
 def not_finite(values: Any) -> str:
