@@ -1,3 +1,5 @@
+from .items import read_items as read_items
+from .items import write_items as write_items
 from .judges import Judgments as Judgments
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
