@@ -50,7 +50,7 @@ def ours(
     RankBoost(n_estimators=2, **options).fit(X[:4000], y[:4000], qid=qid[:4000])  # compile first
 
     def fit(stamp: Callable[[Any], None]) -> None:
-        model = RankBoost(n_estimators=n_estimators, callbacks=[stamp], progress=False, **options)
+        model = RankBoost(n_estimators=n_estimators, callbacks=[stamp], **options)
         model.fit(X, y, qid=qid)
 
     return _rounds(fit, clock)
@@ -124,7 +124,7 @@ def memory() -> None:
     for options in ({}, {"max_bins": None}, {"criterion": "z"}):
         gc.collect()
         tracemalloc.start()
-        RankBoost(n_estimators=3, progress=False, **options).fit(X, y, qid=qid)
+        RankBoost(n_estimators=3, **options).fit(X, y, qid=qid)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         print(f"  memory {options}: X and {peak / X.nbytes:.2f} of X (wanted <= 3)", flush=True)

@@ -14,7 +14,7 @@ SYSTEMS = [
     System("RankSVM", rw.RankSVM(), {"C": [1.0, 10.0, 100.0], "loss": ["hinge", "squared_hinge"]}),
     System(
         "RankBoost",
-        rw.RankBoost(progress=False),
+        rw.RankBoost(),
         {"n_estimators": [20, 50, 150], "cumulative": [True, "signed"]},
     ),
     System(

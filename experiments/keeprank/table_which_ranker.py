@@ -36,7 +36,7 @@ TREES = {
     ],
     "n_estimators": [50, 200],
 }
-BOOST = rw.RankBoost(progress=False)
+BOOST = rw.RankBoost()
 
 OURS = [  # eight trials each
     System("Regression", rw.Regression(), {"alpha": C8}),
@@ -74,7 +74,7 @@ OURS = [  # eight trials each
         "RankBoost", BOOST, {"n_estimators": [20, 50, 150, 400], "cumulative": [True, "signed"]}
     ),
     System("RankBoost, trees", BOOST, TREES),
-    System("RankBoost, trees, ndcg", rw.RankBoost(progress=False, weighting="ndcg"), TREES),
+    System("RankBoost, trees, ndcg", rw.RankBoost(weighting="ndcg"), TREES),
 ]
 SIZES = {"n_estimators": [50, 200], "rate": RATES}
 PEERS = {

@@ -30,14 +30,11 @@ def rankboost(**fixed: Any) -> Callable[[Any], Iterator[Scores]]:
     """RankBoost in each setting, stopped by the validation queries."""
 
     def settings(fold: Any) -> Iterator[Scores]:
-        X = np.vstack([fold.train.X, fold.vali.X])
-        y = np.concatenate([fold.train.y, fold.vali.y])
-        qid = np.concatenate([fold.train.qid, fold.vali.qid])
+        train, vali = fold.train, fold.vali
         for chosen in GRIDS[fixed["kind"]]:
-            stopping = rw.EarlyStopping(n_iter_no_change=PATIENCE, queries=np.unique(fold.vali.qid))
-            model = rw.RankBoost(n_estimators=ROUNDS, early_stopping=stopping, **chosen)
-            model.fit(X, y, qid=qid)
-            yield model.decision_function(fold.vali.X), model.decision_function(fold.test.X)
+            model = rw.RankBoost(n_estimators=ROUNDS, early_stopping=PATIENCE, **chosen)
+            model.fit(train.X, train.y, qid=train.qid, eval_set=(vali.X, vali.y), eval_qid=vali.qid)
+            yield model.decision_function(vali.X), model.decision_function(fold.test.X)
 
     return settings
 

@@ -113,7 +113,7 @@ class Folds:
 
 
 def learned(options: dict, features: str) -> rw.LearnedFusion:
-    ranker = rw.RankBoost(default=0, progress=False, **options)
+    ranker = rw.RankBoost(default=0, **options)
     return rw.LearnedFusion(ranker, features=features)
 
 

@@ -70,7 +70,7 @@ def size_of(argv: list[str], splits: int, targets: int) -> Size:
 
 def algorithms(n_features: int) -> dict[str, Any]:
     """The paper's, with those its authors propose; T = 40 + N / 10, WeakLearn.3.cum."""
-    boost = rw.RankBoost(n_estimators=40 + n_features // 10, cumulative=True, progress=False)
+    boost = rw.RankBoost(n_estimators=40 + n_features // 10, cumulative=True)
     return {
         "RankBoost": boost,
         "RankBoost + VSIM": make_pipeline(rw.VSIMFeature(), boost),

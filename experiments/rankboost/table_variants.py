@@ -28,7 +28,7 @@ FILMS = (0, 25, 50, 100, 10_000)
 def variants(n_features: int) -> dict[str, Any]:
     """RankBoost as in the figures (first), and with one option changed; VSIM (last)."""
     n_estimators = 40 + n_features // 10
-    paper = {"n_estimators": n_estimators, "cumulative": True, "progress": False}
+    paper = {"n_estimators": n_estimators, "cumulative": True}
     changes: dict[str, dict[str, Any]] = {
         "RankBoost": {},
         f"{n_estimators // 7} rounds": {"n_estimators": n_estimators // 7},

@@ -50,10 +50,10 @@ from .persist.models import save as save
 from .persist.scorer import load_scorer as load_scorer
 from .rankers.base import Ranker as Ranker
 from .rankers.boosting.adaboost import AdaBoostRanker as AdaBoostRanker
-from .rankers.boosting.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.boosting.frank import FRank as FRank
 from .rankers.boosting.grower import TreeRanking as TreeRanking
 from .rankers.boosting.rankboost import RankBoost as RankBoost
+from .rankers.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .rankers.gradient.ranksvm import RankSVM as RankSVM
@@ -80,6 +80,7 @@ from .rankers.online.voted import VotedPRank as VotedPRank
 from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .recommend.recommender import Recommender as Recommender
+from .selection.auto import AutoRanker as AutoRanker
 from .selection.search import Range as Range
 from .selection.search import RankSearchCV as RankSearchCV
 from .selection.search import tune as tune

@@ -25,7 +25,7 @@ def shop(tmp_path):
 @pytest.mark.parametrize(
     "words, code, said",
     [
-        (["train", "$F/train.txt", "--seed", "-1"], 2, "--seed -1: it must be from 0"),
+        (["train", "$F/train.txt", "--random-state", "-1"], 2, "--random-state -1: it must"),
         (["recommend", "$F/ratings.csv", "--seed", "4294967296"], 2, "--seed 4294967296"),
         (["demo", "--seed", "-1"], 2, "--seed -1"),
         (["tune", "$F/train.txt", "--trials", "0"], 2, "--trials 0: it must be at least 1"),

@@ -189,7 +189,7 @@ main()
     [
         (
             "train",
-            "rankwright.cli.choosing.attempt",
+            "rankwright.selection.auto.fit_ranker",
             ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"],
         ),
         ("train", "rankwright.cli.train.read_items", ["$F/train.txt", "-o", "out.rw"]),

@@ -14,7 +14,7 @@ import rankwright as rw
 
 def test_train_without_options_gives_a_model_and_the_next_command(shell, tmp_path):
     done = shell("train", "$F/train.txt")
-    assert "validation on each fifth of the queries, held out in turn" in done.stdout
+    assert "validation on five folds of the queries" in done.stdout
     assert "RankBoost trees" in done.stdout
     assert "next: rankwright evaluate model.rw" in done.stdout
     assert "28 queries" in done.stderr
@@ -30,11 +30,24 @@ def test_train_takes_a_ranker_with_settings_and_a_validation_file(shell, tmp_pat
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["ranker"] == "RankBoost"
-    assert 1 <= found["parameters"]["n_estimators"] <= 40
+    assert found["parameters"]["n_estimators"] == 40
+    assert len(rw.load(tmp_path / "boost.rw").alpha_) == 40
     assert "NDCG@10" in found["validation"]["measures"]
     page = (tmp_path / "page.html").read_text()
-    assert "Learning curves" in page
+    assert "Learning curves" not in page
     assert "SHA-256" in page
+
+
+@pytest.mark.parametrize("words", [[], ["--valid", "$F/test.txt"]])
+def test_train_stops_early_when_asked_to_and_says_so(shell, tmp_path, words):
+    done = shell(
+        "train", "$F/train.txt", *words, "--ranker", "rankboost", "--set", "n_estimators=90",
+        "--set", "early_stopping=3", "-o", "boost.rw", "--report", "page.html",
+    )  # fmt: skip
+    kept = len(rw.load(tmp_path / "boost.rw").alpha_)
+    assert kept < 90
+    assert f"early stopping keeps {kept} rounds" in done.stderr
+    assert "Learning curves" in (tmp_path / "page.html").read_text()
 
 
 def test_train_from_a_table_finds_its_columns_by_name(inside, tmp_path):

@@ -88,7 +88,7 @@ def test_preferences_that_spell_out_the_grades_teach_the_same(seen) -> None:
         for lower in listed[number]
         if judged[query][upper] > judged[query][lower]
     ]
-    ranker = rw.RankBoost(n_estimators=20, default=0, cumulative=True, progress=False)
+    ranker = rw.RankBoost(n_estimators=20, default=0, cumulative=True)
     from_pairs = rw.LearnedFusion(ranker).fit_preferences(seen.runs, preferences)
     from_grades = rw.LearnedFusion(ranker).fit(seen.runs, seen.qrels)
     assert from_pairs.ranker_.alpha_ == pytest.approx(from_grades.ranker_.alpha_)

@@ -77,13 +77,4 @@ def _weak(value: Any) -> Any:
     return TreeRanking(max_leaf_nodes=int(leaves)) if leaves.isdigit() else TreeRanking()
 
 
-def _early_stopping(value: Any) -> Any:
-    """``early_stopping=20`` is the n_iter_no_change."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return value
-    from rankwright.rankers.boosting.early_stopping import EarlyStopping
-
-    return EarlyStopping(n_iter_no_change=value)
-
-
-SPECIAL: dict[str, Callable[[Any], Any]] = {"estimator": _weak, "early_stopping": _early_stopping}
+SPECIAL: dict[str, Callable[[Any], Any]] = {"estimator": _weak}

@@ -16,8 +16,8 @@ from rankwright.cli.files.items import TableOptions, describe, read_items
 from rankwright.cli.files.pipes import check_targets
 from rankwright.cli.files.systems import read_like
 from rankwright.cli.options import at_least, check_seed
-from rankwright.cli.preparing import name_features, prepare, refuse_gaps, warn_of_compiling
 from rankwright.cli.settings import SPECIAL, make_ranker, parse_settings, parse_value
+from rankwright.cli.training import name_features, prepare, refuse_gaps, warn_of_compiling
 from rankwright.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:

@@ -207,7 +207,7 @@ SYSTEMS = {
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
-    "EarlyStopping": "rankwright.rankers.boosting.early_stopping",
+    "EarlyStopping": "rankwright.rankers.early_stopping",
     "TreeRanking": "rankwright.rankers.boosting.grower",
     "Ratings": "rankwright.data.ratings",
     "Tastes": "rankwright.recommend.models.factors",

@@ -57,6 +57,8 @@ def save(model: Any, path: Any) -> None:
     >>> rw.load(path)
     Regression(alpha=0.1)
     """
+    if hasattr(model, "_saved_as"):  # an AutoRanker is saved as the ranker that it chose
+        model = model._saved_as()
     manifest, arrays = _take_apart(model)
     try:
         # What could not be loaded again is not written.

@@ -25,12 +25,14 @@ from rankwright.exceptions import (
     DegenerateDataWarning,
     FeedbackError,
     MissingQueryWarning,
+    ParameterError,
 )
 from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite
 from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation
 from rankwright.rankers.schema import Constraint, Learned, integer, texts
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
@@ -62,17 +64,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
     _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
 
+    _iterative: ClassVar[bool] = False  # whether it has early_stopping and takes an eval_set
     _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
 
     normalize: str | None = None  # "query" where a ranker offers it as a parameter
+    early_stopping: Any = None  # a parameter of iterative rankers
 
     n_features_in_: int
     n_queries_in_: int
 
     @abstractmethod
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        """Learn from checked rows (float64, C order or CSR) and a feedback of a type we take."""
+    def _fit(self, X: Any, feedback: Any) -> None:
+        """Learn from checked rows (float64, C order or CSR) and a feedback of a type we take.
+
+        An iterative ranker gets a third argument ``validation``, a ``Validation`` or None.
+        """
 
     @abstractmethod
     def _scorer(self) -> Scorer:
@@ -86,6 +93,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         qid: Any = None,
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
     ) -> Self:
         """Learn to order rows by their grades, inside each query.
 
@@ -96,6 +105,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         qid : (n_items,) query ids of any hashable type, in any order; None is one single list
         sample_weight : (n_items,) a weight of 2 counts as two copies of the row
         query_weight : a weight per query (in order of first appearance), per row, or {id: weight}
+        eval_set : (X, y) of validation queries, for iterative rankers: ``validation_`` is the curve
+            of a measure on them, and ``early_stopping`` keeps the iterations up to the best one
+        eval_qid : query ids of the validation rows; None is one single list
         """
         self._check_parameters()
         X, y = self._checked_training(X, y)
@@ -105,12 +117,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
         feedback = Grades(y, qid, sample_weight=weights, query_weight=query_weight)
-        return self._learn(self._scaled(X, feedback.queries), feedback)
+        rows = self._checked_eval_set(eval_set, eval_qid, feedback.queries.n_queries)
+        return self._learn(self._scaled(X, feedback.queries), feedback, rows)
 
-    def fit_feedback(self, X: Any, feedback: Feedback, *, qid: Any = None) -> Self:
+    def fit_feedback(
+        self,
+        X: Any,
+        feedback: Feedback,
+        *,
+        qid: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+    ) -> Self:
         """Learn from preferences between rows: Grades, Pairs, Bipartite, or sums of them.
 
-        ``qid`` serves ``normalize="query"`` only; Grades bring their own.
+        ``qid`` serves ``normalize="query"`` only; Grades bring their own. ``eval_set`` and
+        ``eval_qid`` are those of ``fit``.
         """
         self._check_parameters()
         X = self._checked(X, reset=True)
@@ -121,10 +143,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         feedback.check_rows(X.shape[0])
         if qid is None and isinstance(feedback, Grades):
-            X = self._scaled(X, feedback.queries)
+            queries = feedback.queries
         else:
-            X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
-        return self._learn(X, self._accepted(feedback, X.shape[0]))
+            queries = Queries.from_ids(qid, X.shape[0])
+        rows = self._checked_eval_set(eval_set, eval_qid, queries.n_queries)
+        feedback = self._accepted(feedback, X.shape[0])
+        return self._learn(self._scaled(X, queries), feedback, rows)
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
         """The score of each row; higher comes first.
@@ -195,7 +219,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
 
-    def _learn(self, X: Any, feedback: Feedback) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: EvalSet | None = None) -> Self:
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
         if feedback.total_weight == 0:
             warnings.warn(
@@ -204,8 +228,60 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 DegenerateDataWarning,
                 stacklevel=3,
             )
-        self._fit(X, feedback)
+        if self._iterative:
+            self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]
+        else:
+            self._fit(X, feedback)
         return self
+
+    def _checked_eval_set(self, eval_set: Any, eval_qid: Any, n_queries: int) -> EvalSet | None:
+        """The checked eval_set of ``fit``, scaled like the training rows."""
+        owner = type(self).__name__
+        if eval_set is None:
+            if eval_qid is not None:
+                raise ParameterError(f"{owner}.fit: eval_qid was given without eval_set.")
+            return None
+        if not self._iterative:
+            raise ParameterError(
+                f"{owner}.fit: eval_set was given, but {owner} does not learn in rounds: there is "
+                "no curve to record and no early stopping. Score the fitted model with evaluate()."
+            )
+        if isinstance(eval_set, list) and len(eval_set) == 1:
+            eval_set = eval_set[0]
+        if not isinstance(eval_set, tuple) or len(eval_set) != 2:
+            raise ParameterError(
+                f"{owner}.fit: eval_set must be one tuple (X, y) of validation rows and grades, "
+                f"got {_described(eval_set)}."
+            )
+        try:
+            X, y = self._validated(*eval_set, reset=False)
+        except ValueError as error:
+            raise DataError(f"eval_set: {error}") from None
+        y = as_grades(y, "y of eval_set")
+        if eval_qid is None and n_queries > 1:
+            warnings.warn(
+                f"{owner} learns from {n_queries} queries and takes eval_set as one single list: "
+                "pass eval_qid.",
+                MissingQueryWarning,
+                stacklevel=3,
+            )
+        try:
+            queries = Queries.from_ids(eval_qid, X.shape[0])
+        except DataError as error:
+            raise DataError(f"eval_{error}") from None
+        return EvalSet(self._scaled(X, queries), y, queries)
+
+    def _with_validation(
+        self, X: Any, feedback: Feedback, eval_set: EvalSet | None
+    ) -> tuple[Feedback, Validation | None]:
+        """What to learn from and what to validate on: the eval_set, or queries held out."""
+        stopping = EarlyStopping.from_parameter(self.early_stopping)
+        if eval_set is not None:
+            return feedback, Validation(eval_set, stopping)
+        if stopping is None:
+            return feedback, None
+        rest, rows = stopping.hold_out(X, feedback, type(self).__name__)
+        return rest, Validation(rows, stopping)
 
     def _accepted(self, feedback: Feedback, n_items: int) -> Feedback:
         """The feedback in a form this ranker takes, or an error that says which it takes."""
@@ -303,6 +379,12 @@ def _column_of_text(X: Any) -> Any:
         except (TypeError, ValueError):
             return name
     return None
+
+
+def _described(eval_set: Any) -> str:
+    if isinstance(eval_set, list | tuple):
+        return f"a {type(eval_set).__name__} of {len(eval_set)} entries"
+    return type(eval_set).__name__
 
 
 def _graded(feedback: Any, n_items: int) -> Grades:

@@ -1,3 +1,6 @@
+from .auto import Attempt as Attempt
+from .auto import Attempts as Attempts
+from .auto import AutoRanker as AutoRanker
 from .progressive_validation import progressive as progressive
 from .search import Range as Range
 from .search import RankSearchCV as RankSearchCV

@@ -228,7 +228,7 @@ def test_a_callback_sees_every_round_and_may_end_the_training() -> None:
 
 def test_no_progress_bar_is_drawn_where_no_terminal_is(capfd: pytest.CaptureFixture[str]) -> None:
     X, y, qid = _problem()
-    RankBoost(n_estimators=3, progress=True).fit(X, y, qid=qid)
+    RankBoost(n_estimators=3, verbose=1).fit(X, y, qid=qid)
     assert capfd.readouterr() == ("", "")
 
 
@@ -240,22 +240,6 @@ def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
     assert len(model.alpha_) == len(model.z_) == best
     assert len(model.validation_) == best + 15
     assert model.training_bound_ == pytest.approx(np.prod(model.z_))
-
-
-def test_early_stopping_may_be_told_which_queries_to_hold_out() -> None:
-    X, y, qid = _problem(600)
-    held = list(range(10))
-    rule = EarlyStopping(n_iter_no_change=5, queries=held)
-    stopped = RankBoost(n_estimators=200, early_stopping=rule).fit(X, y, qid=qid)
-    rest = ~np.isin(qid, held)
-    plain = RankBoost(n_estimators=len(stopped.alpha_)).fit(X[rest], y[rest], qid=qid[rest])
-    np.testing.assert_allclose(stopped.alpha_, plain.alpha_, rtol=1e-9)
-
-
-def test_early_stopping_without_queries_is_refused() -> None:
-    X, y, _ = _problem(50)
-    with pytest.raises(ParameterError, match="holds out queries"):
-        RankBoost(early_stopping=EarlyStopping()).fit(X, y)
 
 
 @pytest.mark.parametrize(

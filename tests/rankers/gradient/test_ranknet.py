@@ -146,7 +146,7 @@ def test_it_learns_an_order_that_is_not_linear(loss: str, weighting: Any) -> Non
     X, qid = rng.normal(size=(600, 2)), np.repeat(np.arange(30), 20)
     y = np.digitize(-np.abs(X[:, 0]), [-1.0, -0.4]).astype(float)
     model = RankNet(
-        loss=loss, weighting=weighting, random_state=1, learning_rate=0.03, validation_fraction=0.0
+        loss=loss, weighting=weighting, random_state=1, learning_rate=0.03, early_stopping=None
     )
     assert model.fit(X, y, qid=qid).score(X, y, qid=qid) > 0.9
 
@@ -154,15 +154,16 @@ def test_it_learns_an_order_that_is_not_linear(loss: str, weighting: Any) -> Non
 def test_training_stops_when_held_out_queries_say_so() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 30)), rng.integers(0, 2, 300)  # nothing but noise
-    model = RankNet(max_iter=500, n_iter_no_change=5, random_state=0, validation_fraction=0.3)
+    model = RankNet(max_iter=500, random_state=0)
     model.fit(X, y, qid=np.repeat(np.arange(30), 10))
-    assert len(model.train_losses_) < 500
-    assert model.n_iter_ == 1 + np.flatnonzero(model.valid_losses_ == model.valid_losses_.min())[-1]
+    assert len(model.train_losses_) == len(model.validation_) == model.n_iter_ < 500
+    best = np.flatnonzero(model.validation_ == model.validation_.min())[-1]
+    assert model.best_iteration_ == 1 + best == model.n_iter_ - 10
 
 
 def test_few_queries_are_not_held_out() -> None:
     model = RankNet(max_iter=3, random_state=0).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
-    assert len(model.valid_losses_) == 0
+    assert model.validation_ is None
     assert len(model.train_losses_) == 3
 
 

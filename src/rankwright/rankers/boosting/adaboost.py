@@ -11,10 +11,12 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.boosting import weak_learners as methods
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
+from rankwright.rankers.boosting.ensemble import round_scores
 from rankwright.rankers.boosting.splitting import DEFAULTS, BinnedScan, Scan, SortedScan, team_for
-from rankwright.rankers.schema import floats, integers, real
+from rankwright.rankers.boosting.weak_learners import WeakRanking, from_edge
+from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
+from rankwright.rankers.schema import floats, integer, integers, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
 
@@ -40,6 +42,9 @@ class AdaBoostRanker(Ranker):
         What it means when a CSR matrix does not store an entry.
     smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect weak classifier finite; None is 1 / (2 rows).
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
+        held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
 
     Attributes
     ----------
@@ -48,6 +53,10 @@ class AdaBoostRanker(Ranker):
     intercept_ : float
         A row is relevant, says AdaBoost, if its score is above minus this. It has no say in the
         order.
+    validation_ : (n_rounds_tried,) array or None
+        The measure on the validation queries after each round.
+    best_iteration_ : int
+        The number of rounds kept, those that chose the constant answer included.
 
     References
     ----------
@@ -69,6 +78,7 @@ class AdaBoostRanker(Ranker):
         "max_bins": MAX_BINS,
         "absent": schema.one_of("zero", "abstain"),
         "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
+        "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {
         "feature_": integers("n_estimators", low=0, high="n_features"),
@@ -76,7 +86,10 @@ class AdaBoostRanker(Ranker):
         "default_": integers("n_estimators", low=0, high=1),
         "alpha_": floats("n_estimators"),
         "intercept_": real(),
+        "validation_": floats("n_rounds_tried", optional=True),
+        "best_iteration_": integer(low=0),
     }
+    _iterative: ClassVar = True
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
 
@@ -89,6 +102,7 @@ class AdaBoostRanker(Ranker):
         max_bins: int | None = 255,
         absent: str = "zero",
         smoothing: float | None = None,
+        early_stopping: Any = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.rel = rel
@@ -96,46 +110,61 @@ class AdaBoostRanker(Ranker):
         self.max_bins = max_bins
         self.absent = absent
         self.smoothing = smoothing
+        self.early_stopping = early_stopping
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         assert isinstance(feedback, Grades)
         rows = _RowWeights(feedback, self.rel)
         smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))
-        found: list[tuple[int, float, int, float]] = []
-        self.intercept_ = 0.0
+        rounds: list[WeakRanking] = []
         with team_for(X) as team:
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
                 fast = self.max_bins is not None and not columns.is_sparse
                 scan = BinnedScan(columns, team) if fast else SortedScan(columns, team)
-                self._boost(scan, rows, smoothing, found)
-        self.feature_ = np.array([each[0] for each in found], np.int64)
-        self.threshold_ = np.array([each[1] for each in found], np.float64)
-        self.default_ = np.array([each[2] for each in found], np.int64)
-        self.alpha_ = np.array([each[3] for each in found], np.float64)
+                rounds = self._boost(scan, rows, smoothing, validation)
+        self.validation_ = np.array(validation.curve) if validation else None
+        self.best_iteration_ = validation.n_kept(len(rounds)) if validation else len(rounds)
+        rounds = rounds[: self.best_iteration_]
+        self.intercept_ = 0.0
+        for weak in rounds:
+            self.intercept_ += weak.alpha / 2 if weak.feature < 0 else -weak.alpha / 2
+        rounds = [weak for weak in rounds if weak.feature >= 0]
+        self.feature_ = np.array([weak.feature for weak in rounds], np.int64)
+        self.threshold_ = np.array([weak.threshold for weak in rounds], np.float64)
+        self.default_ = np.array([weak.default for weak in rounds], np.int64)
+        self.alpha_ = np.array([weak.alpha for weak in rounds], np.float64)
 
     def _boost(
-        self,
-        scan: Scan,
-        rows: _RowWeights,
-        smoothing: float,
-        found: list[tuple[int, float, int, float]],
-    ) -> None:
+        self, scan: Scan, rows: _RowWeights, smoothing: float, validation: Validation | None
+    ) -> list[WeakRanking]:
+        """The weak classifier of each round; feature -1 is the constant answer."""
+        rounds: list[WeakRanking] = []
         for _ in range(self.n_estimators):
             none = np.zeros(0, np.int64)
             scan.scan(rows, (none, none, none))
             edge, feature, cut, default = _best_edge(scan, rows, DEFAULTS[self.default])
             if abs(edge) <= 1e-12:
-                return
-            alpha = methods.from_edge(edge, smoothing)
-            self.intercept_ -= alpha
+                break
+            alpha = from_edge(edge, smoothing)
             if feature < 0:
-                self.intercept_ += 2 * alpha
                 rows.move(np.ones(len(rows.rows)), alpha)
-                continue
-            rows.move(2.0 * scan.hit(feature, cut, default).astype(np.float64) - 1.0, alpha)
-            found.append((feature, scan.threshold(feature, cut), default, 2 * alpha))
+                threshold = 0.0
+            else:
+                hit = scan.hit(feature, cut, default)
+                rows.move(2.0 * hit.astype(np.float64) - 1.0, alpha)
+                threshold = scan.threshold(feature, cut)
+            rounds.append(WeakRanking(feature, threshold, default, 2 * alpha))
+            if validation and validation.add(self._added(rounds[-1], validation.X)):
+                break
+        return rounds
+
+    def _added(self, weak: WeakRanking, X: Any) -> FloatArray:
+        """What a round adds to the order of rows."""
+        if weak.feature < 0:
+            return np.zeros(X.shape[0])
+        return round_scores(weak, X, self.absent == "abstain")
 
     def _scorer(self) -> Scorer:
         rounds = self.feature_, self.threshold_, self.default_, self.alpha_

@@ -287,10 +287,10 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
     }
 
 
-def one_round(n_inputs: int, absent_abstains: bool, weak: WeakRanking | Tree) -> Scorer:
-    """What one round adds, as a scorer."""
+def round_scores(weak: WeakRanking | Tree, X: Any, absent_abstains: bool = False) -> FloatArray:
+    """What one round adds to the scores of rows."""
     value = isinstance(weak, WeakRanking) and weak.scale != 0.0
     single = Ensemble.from_rounds(
-        n_inputs, absent_abstains, [weak], trees=isinstance(weak, Tree), values=value
+        X.shape[1], absent_abstains, [weak], trees=isinstance(weak, Tree), values=value
     )
-    return single.scorer(1)
+    return single.scorer(1).decision_function(X)

@@ -15,10 +15,12 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
+from rankwright.rankers.boosting.ensemble import round_scores
 from rankwright.rankers.boosting.splitting import BinnedScan, Directions, Scan, SortedScan, team_for
 from rankwright.rankers.boosting.weak_learners import WeakRanking, from_split
+from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.losses import Batch, all_batches
-from rankwright.rankers.schema import floats, integers
+from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
 
@@ -55,11 +57,17 @@ class FRank(Ranker):
     normalize : None or "query", default None
         ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
         scoring (which then needs ``qid``); it is part of the model and of its file.
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
+        held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
 
     Attributes
     ----------
     feature_, threshold_, default_, alpha_ : (n_estimators,) arrays, the weak rankings
     losses_ : (n_estimators + 1,) array, the mean loss before the first round and after each
+    validation_ : (n_rounds_tried,) array or None, the measure on the validation queries after each
+        round
+    best_iteration_ : int, the number of rounds kept
 
     References
     ----------
@@ -82,6 +90,7 @@ class FRank(Ranker):
         "max_bins": MAX_BINS,
         "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
         "normalize": schema.either(schema.nothing(), schema.one_of("query")),
+        "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {
         "feature_": integers("n_estimators", low=0, high="n_features"),
@@ -89,7 +98,10 @@ class FRank(Ranker):
         "default_": integers("n_estimators", low=0, high=1),
         "alpha_": floats("n_estimators"),
         "losses_": floats("n_losses", low=0.0, high=1.0),
+        "validation_": floats("n_rounds_tried", optional=True),
+        "best_iteration_": integer(low=0),
     }
+    _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
     _abstains: ClassVar = True
@@ -102,14 +114,16 @@ class FRank(Ranker):
         max_bins: int | None = 255,
         smoothing: float | None = None,
         normalize: str | None = None,
+        early_stopping: Any = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.cumulative = cumulative
         self.max_bins = max_bins
         self.smoothing = smoothing
         self.normalize = normalize
+        self.early_stopping = early_stopping
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         loss = FidelityLoss(all_batches(feedback, None, by_query=True), feedback)
         rounds: list[WeakRanking] = []
         losses = [loss.value]
@@ -125,7 +139,11 @@ class FRank(Ranker):
                         break
                     rounds.append(weak)
                     losses.append(loss.value)
-        self._keep(rounds, losses)
+                    if validation and validation.add(round_scores(weak, validation.X)):
+                        break
+        kept = validation.n_kept(len(rounds)) if validation else len(rounds)
+        self._keep(rounds[:kept], losses[: kept + 1])
+        self.validation_ = np.array(validation.curve) if validation else None
         if not rounds and feedback.total_weight > 0:
             warnings.warn(
                 "FRank: no threshold orders the training pairs better than chance (are all "
@@ -159,6 +177,7 @@ class FRank(Ranker):
         self.default_ = np.array([weak.default for weak in rounds], dtype=np.int64)
         self.alpha_ = np.array([weak.alpha for weak in rounds], dtype=np.float64)
         self.losses_ = np.array(losses, dtype=np.float64)
+        self.best_iteration_ = len(rounds)
 
     def _scorer(self) -> Scorer:
         return Additive.from_rounds(

@@ -17,7 +17,6 @@ from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS
-from rankwright.rankers.boosting.early_stopping import EarlyStopping
 from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
@@ -28,6 +27,7 @@ from rankwright.rankers.boosting.ensemble import (
 )
 from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.training import boost
+from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
@@ -74,13 +74,13 @@ class RankBoost(Ranker):
         With ``"ndcg"`` each pair also counts by what exchanging its rows would change NDCG by, in
         the order of the moment: for the top of the list (grades only, criterion ``r`` or trees).
         Grades below 0 are counted from the lowest of them, those above 60 as 60.
-    early_stopping : EarlyStopping or None
-        Keep the rounds up to the best one on held-out queries.
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
+        held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
     callbacks : list of functions, optional
         Each is called with a ``Round`` after every round; a true answer ends the training.
-    progress : bool or None, default None
-        A bar on a terminal (never in a file): None, when training has taken a second; True, at
-        once; False, never.
+    verbose : int, default 0
+        1 shows a progress bar if standard error is a terminal; 0 is silent.
 
     Attributes
     ----------
@@ -98,7 +98,9 @@ class RankBoost(Ranker):
     feature_importances_ : (n_features,) array
         Which part of the fall of log(training bound) the rounds of each feature achieved.
     validation_ : (n_rounds_tried,) array or None
-        The measure on the held-out queries after each round.
+        The measure on the validation queries after each round.
+    best_iteration_ : int
+        The number of rounds kept.
 
     References
     ----------
@@ -129,14 +131,12 @@ class RankBoost(Ranker):
         "absent": schema.one_of("zero", "abstain"),
         "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
         "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
-        "early_stopping": schema.either(
-            schema.nothing(), schema.an_instance("an EarlyStopping", EarlyStopping)
-        ),
+        "early_stopping": EARLY_STOPPING,
         "callbacks": schema.Constraint(
             "None or a list of functions",
             lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
         ),
-        "progress": schema.either(schema.nothing(), schema.a_flag()),
+        "verbose": schema.either(schema.at_least(0), schema.a_flag()),
     }
     _learned: ClassVar = {
         **LEARNED,
@@ -147,7 +147,9 @@ class RankBoost(Ranker):
         "n_upper_": integer(low=0),
         "feature_importances_": floats("n_features", low=0.0, high=1.0),
         "validation_": floats("n_rounds_tried", optional=True),
+        "best_iteration_": integer(low=0),
     }
+    _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Bipartite, Pairs)
     _sums: ClassVar = True
     _abstains: ClassVar = True
@@ -164,9 +166,9 @@ class RankBoost(Ranker):
         absent: str = "zero",
         smoothing: float | None = None,
         weighting: str | None = None,
-        early_stopping: EarlyStopping | None = None,
+        early_stopping: Any = None,
         callbacks: Any = None,
-        progress: bool | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_estimators = n_estimators
         self.criterion = criterion
@@ -179,11 +181,11 @@ class RankBoost(Ranker):
         self.weighting = weighting
         self.early_stopping = early_stopping
         self.callbacks = callbacks
-        self.progress = progress
+        self.verbose = verbose
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         self._check_together()
-        trained = boost(self, X, feedback)
+        trained = boost(self, X, feedback, validation)
         if len(trained.z) == 0 and feedback.total_weight > 0:
             warnings.warn(
                 "RankBoost: no weak ranking orders the training pairs better than chance (are all "
@@ -200,6 +202,7 @@ class RankBoost(Ranker):
         self.n_lower_, self.n_upper_ = trained.n_lower, trained.n_upper
         self.feature_importances_ = trained.ensemble.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
+        self.best_iteration_ = len(trained.z)
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades

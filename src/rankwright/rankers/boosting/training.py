@@ -1,7 +1,10 @@
-"""The boosting loop: round after round until the number is reached or somebody says stop."""
+"""The boosting loop: rounds until their number, a callback or early stopping ends them."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +15,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.early_stopping import HeldOut, progress_bar
-from rankwright.rankers.boosting.ensemble import Ensemble, one_round
+from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
 from rankwright.rankers.boosting.grower import TreeLearner, TreeRanking
 from rankwright.rankers.boosting.pair_weights import PairDistribution
 from rankwright.rankers.boosting.splitting import DEFAULTS, Scan, team_for
@@ -24,6 +26,7 @@ from rankwright.rankers.boosting.weak_learners import (
     WeakLearner,
     WeakRanking,
 )
+from rankwright.rankers.early_stopping import Validation
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,6 @@ def is_compact(model: Any, X: Any, pairs: PairDistribution) -> bool:
         model.estimator != "threshold"
         or model.criterion != "r"
         or model.weighting is not None
-        or model.early_stopping is not None
         or model.callbacks
         or not pairs.levels.direct
         or len(pairs.levels.member) == 0
@@ -103,7 +105,7 @@ def boost_compactly(
     stretch = 1 + STRETCH // (1 + len(entries.bin))
     rounds: list[WeakRanking] = []
     logs = [np.array([state[1]])]
-    with progress_bar(type(model).__name__, model.n_estimators, model.progress) as show:
+    with progress_bar(type(model).__name__, model.n_estimators, model.verbose) as show:
         while len(rounds) < model.n_estimators:
             n = min(stretch, model.n_estimators - len(rounds))
             found, alpha, log_weight = np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n)
@@ -148,11 +150,8 @@ class Trained:
     validation: FloatArray | None
 
 
-def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
+def boost(model: Any, X: Any, feedback: Feedback, validation: Validation | None) -> Trained:
     """Train with the parameters of a RankBoost."""
-    held_out = None
-    if model.early_stopping is not None:
-        feedback, held_out = model.early_stopping.hold_out(X, feedback, type(model).__name__)
     with team_for(X) as team:
         grows = isinstance(model.estimator, TreeRanking)
         pairs = PairDistribution(
@@ -160,7 +159,7 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
         )
         rounds: list[Any] = []
         z: list[float] = []
-        if is_compact(model, X, pairs):
+        if validation is None and is_compact(model, X, pairs):
             rounds, z = boost_compactly(
                 model, _columns(model, X, pairs), pairs, _smoothing(model, pairs)
             )
@@ -168,9 +167,9 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
             learner = _learner(model, X, pairs, team)
             if not grows:
                 pairs.mass = np.zeros(0)
-            rounds, z = _loop(model, X.shape[1], pairs, learner, held_out)
+            rounds, z = _loop(model, pairs, learner, validation)
     abstain = model.absent == "abstain"
-    kept = held_out.best_round if held_out else len(rounds)
+    kept = validation.n_kept(len(rounds)) if validation else len(rounds)
     ensemble = Ensemble.from_rounds(
         X.shape[1], abstain, rounds[:kept], grows, model.estimator == "value"
     )
@@ -178,8 +177,8 @@ def boost(model: Any, X: Any, feedback: Feedback) -> Trained:
         wrong, tied = pairs.disorder(ensemble.scorer(kept).decision_function(X)[pairs.rows])
     else:
         wrong, tied = pairs.disorder()
-    validation = held_out.values if held_out else None
-    return Trained(ensemble, z[:kept], wrong, tied, pairs.n_lower, pairs.n_upper, validation)
+    curve = np.array(validation.curve) if validation else None
+    return Trained(ensemble, z[:kept], wrong, tied, pairs.n_lower, pairs.n_upper, curve)
 
 
 def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:
@@ -207,14 +206,13 @@ def _learner(model: Any, X: Any, pairs: PairDistribution, team: Team) -> WeakLea
 
 def _loop(
     model: Any,
-    n_features: int,
     pairs: PairDistribution,
     learner: WeakLearner,
-    held_out: HeldOut | None,
+    validation: Validation | None,
 ) -> tuple[list[Any], list[float]]:
     rounds: list[Any] = []
     z: list[float] = []
-    with progress_bar(type(model).__name__, model.n_estimators, model.progress) as show:
+    with progress_bar(type(model).__name__, model.n_estimators, model.verbose) as show:
         for number in range(1, model.n_estimators + 1):
             before = pairs.log_weight
             weak = learner.learn(pairs)
@@ -224,13 +222,30 @@ def _loop(
             z.append(float(np.exp(pairs.log_weight - before)))
             bound = float(np.exp(pairs.log_weight))
             show(number, f"bound {bound:.4g}")
-            stop = False
-            if held_out is not None:
-                added = one_round(n_features, model.absent == "abstain", weak)
-                stop = held_out.add(added)
-            value = held_out.values[-1] if held_out is not None else None
+            stop, value = False, None
+            if validation is not None:
+                added = round_scores(weak, validation.X, model.absent == "abstain")
+                stop = validation.add(added)
+                value = validation.curve[-1]
             report = Round(number, weak, z[-1], bound, value)
             stop = sum(bool(callback(report)) for callback in model.callbacks or []) > 0 or stop
             if stop:
                 break
     return rounds, z
+
+
+@contextmanager
+def progress_bar(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[int, str], None]]:
+    """Give a function ``show(step, note)``; it draws only if standard error is a terminal."""
+    if not verbose or not sys.stderr.isatty():
+        yield lambda step, note: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    columns += [Remaining(), TextColumn("{task.fields[note]}")]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=n_steps, note="")
+        yield lambda step, note: bar.update(task, completed=step, note=note)

@@ -15,6 +15,7 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, EvalSet, Validation
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.losses import Batch, QueryBatch, all_batches
 from rankwright.rankers.schema import floats, integer, integers
@@ -81,6 +82,7 @@ class Adam:
         return np.asarray(-self.rate * mean / (np.sqrt(square) + 1e-8))
 
 
+PATIENCE = 10  # epochs without improvement before "auto" stops
 ROWS = 1 << 16  # rows made dense and standardized at a time
 
 
@@ -109,11 +111,12 @@ class RankNet(Ranker):
     max_iter : int, default 100
         The most passes over all queries.
     batch_size : int, default 16
-        Queries a step looks at.
-    validation_fraction : float from 0 to 1, default 0.1
-        Share of the queries held out (rounded down: none of fewer than ten). Training stops when
-        ``n_iter_no_change`` epochs have brought nothing on them, and the best epoch is kept.
-    n_iter_no_change : int, default 10
+        Queries in a step.
+    early_stopping : "auto", bool, int, EarlyStopping or None, default "auto"
+        Keep the best epoch on the ``eval_set`` of ``fit`` or, without it, on held-out queries. An
+        int is the ``n_iter_no_change`` of an :class:`EarlyStopping`. "auto" is 10 with an
+        ``eval_set``; without it, a tenth of the queries (none if there are less than ten) is
+        held out, and training stops when their loss has not improved for ten epochs.
     random_state : int, RandomState or None
     normalize : None or "query", default None
         ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
@@ -123,10 +126,12 @@ class RankNet(Ranker):
     ----------
     layers_ : (n_layers,) array, units of each layer, the features first
     weights_ : (n_weights,) array, see ``rankwright.scoring.Network``
-    train_losses_ : (max_iter,) array, mean pair loss of each epoch
-    valid_losses_ : (max_iter,) array, that of the held-out queries (1 - NDCG with
-        ``weighting="ndcg"``); empty where none were held out
-    n_iter_ : int, the epoch kept
+    train_losses_ : (n_iter_,) array, mean pair loss of each epoch
+    validation_ : (n_iter_,) array or None, the measure on the validation queries after each epoch
+        ("auto" without an ``eval_set``: their mean pair loss, or 1 - NDCG with
+        ``weighting="ndcg"``)
+    n_iter_ : int, the number of epochs run
+    best_iteration_ : int, the epoch kept
 
     References
     ----------
@@ -151,18 +156,19 @@ class RankNet(Ranker):
         "alpha": schema.number(0.0),
         "max_iter": schema.at_least(1),
         "batch_size": schema.at_least(1),
-        "validation_fraction": schema.between(0.0, 0.9),
-        "n_iter_no_change": schema.at_least(1),
+        "early_stopping": schema.either(schema.one_of("auto"), EARLY_STOPPING),
         "random_state": schema.a_seed(),
         "normalize": schema.either(schema.nothing(), schema.one_of("query")),
     }
     _learned: ClassVar = {
         "layers_": integers("n_layers", low=1),
         "weights_": floats("n_weights"),
-        "train_losses_": floats("max_iter"),
-        "valid_losses_": floats("n_valid_epochs"),
+        "train_losses_": floats("n_epochs"),
+        "validation_": floats("n_epochs", optional=True),
         "n_iter_": integer(low=0),
+        "best_iteration_": integer(low=0),
     }
+    _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
 
@@ -176,8 +182,7 @@ class RankNet(Ranker):
         alpha: float = 1e-4,
         max_iter: int = 100,
         batch_size: int = 16,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        early_stopping: Any = "auto",
         random_state: Any = None,
         normalize: str | None = None,
     ) -> None:
@@ -188,12 +193,20 @@ class RankNet(Ranker):
         self.alpha = alpha
         self.max_iter = max_iter
         self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
         self.random_state = random_state
         self.normalize = normalize
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _with_validation(
+        self, X: Any, feedback: Feedback, eval_set: EvalSet | None
+    ) -> tuple[Feedback, Validation | None]:
+        if self.early_stopping != "auto":
+            return super()._with_validation(X, feedback, eval_set)
+        if eval_set is None:
+            return feedback, None  # the epochs hold out queries, or pairs, themselves
+        return feedback, Validation(eval_set, EarlyStopping(n_iter_no_change=PATIENCE))
+
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         seed = check_random_state(self.random_state).randint(2**31)
         rng = np.random.default_rng(seed)
         batches = all_batches(feedback, self.weighting)
@@ -201,12 +214,14 @@ class RankNet(Ranker):
         shift, scale = _mean_and_spread(X, weight)
         layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
         training = _Training(self, X, shift, scale, Trainee(layers, rng))
-        training.run(batches, rng)
+        training.run(batches, rng, validation)
         self.layers_ = np.array(layers)
         self.weights_ = training.best.folded(shift, scale)
         self.train_losses_ = np.array(training.train_losses, dtype=np.float64)
-        self.valid_losses_ = np.array(training.valid_losses, dtype=np.float64)
-        self.n_iter_ = training.best_epoch
+        curve = validation.curve if validation else training.valid_losses
+        self.validation_ = np.array(curve) if curve else None
+        self.n_iter_ = len(training.train_losses)
+        self.best_iteration_ = training.best_epoch
 
     def _scorer(self) -> Scorer:
         return Network(self.layers_, self.weights_)
@@ -223,32 +238,44 @@ class _Training:
         self.train_losses: list[float] = []
         self.valid_losses: list[float] = []
 
-    def run(self, batches: list[Batch], rng: np.random.Generator) -> None:
-        """Train for the epochs that pay; without any pair the first weights stay."""
+    def run(
+        self, batches: list[Batch], rng: np.random.Generator, validation: Validation | None
+    ) -> None:
+        """Train until early stopping or ``max_iter``; without pairs the first weights stay."""
         if not batches:
             return
-        train, valid = self._split(batches, rng)
+        train, valid = batches, list[Batch]()
+        if validation is None and self.model.early_stopping == "auto":
+            train, valid = self._split(batches, rng)
         mass = sum(
             batch.sums(np.zeros(len(batch.rows)), self.model.loss, None)[1] for batch in train
         )
         adam = Adam(len(self.net.weights), float(self.model.learning_rate))
         for epoch in range(1, self.model.max_iter + 1):
             self.train_losses.append(self._epoch(train, mass, adam, rng))
-            if valid:
+            stop = False
+            if validation is not None:
+                stop = validation.update(self.net.forward(self._standardized(validation.X))[0])
+                improved = validation.n_kept(epoch) == epoch
+            elif valid:
                 self.valid_losses.append(self._held_out_loss(valid))
-            if not valid or self.valid_losses[-1] <= min(self.valid_losses):
+                improved = self.valid_losses[-1] <= min(self.valid_losses)
+                stop = not improved and epoch - self.best_epoch >= PATIENCE
+            else:
+                improved = True
+            if improved:
                 self.best, self.best_epoch = self._copy(), epoch
-            elif epoch - self.best_epoch >= self.model.n_iter_no_change:
+            if stop:
                 break
 
     def _split(
         self, batches: list[Batch], rng: np.random.Generator
     ) -> tuple[list[Batch], list[Batch]]:
-        """Hold out some queries of each feedback."""
+        """Hold out a tenth of the queries of each feedback."""
         train, valid = [], []
         for batch in batches:
             n = batch.n_units
-            n_out = int(self.model.validation_fraction * n)
+            n_out = int(0.1 * n)
             if n_out == 0:
                 train.append(batch)
                 continue
@@ -295,7 +322,10 @@ class _Training:
         return float(evaluate(scores, pairs.grade, qid, "NDCG")["NDCG"])
 
     def _rows(self, batch: Batch) -> FloatArray:
-        return (dense(self.X[batch.rows]) - self.shift) / self.scale
+        return self._standardized(self.X[batch.rows])
+
+    def _standardized(self, X: Any) -> FloatArray:
+        return (dense(X) - self.shift) / self.scale
 
     def _copy(self) -> Trainee:
         copy = Trainee.__new__(Trainee)

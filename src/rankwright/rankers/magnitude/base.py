@@ -252,7 +252,7 @@ class MagnitudeRanker(Ranker):
     n_components: int
     random_state: Any
 
-    def _learn(self, X: Any, feedback: Feedback) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         with np.errstate(over="ignore", invalid="ignore"):  # said in words below
             super()._learn(X, feedback)
         coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_

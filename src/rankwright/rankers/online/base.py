@@ -198,7 +198,7 @@ class OnlineRanker(Ranker):
         """The expected grade in units of ``y``; where one rule answers, the same as ``predict``."""
         return self.predict(X)
 
-    def _learn(self, X: Any, feedback: Feedback) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         self._fit(X, feedback)

@@ -1,0 +1,176 @@
+"""Validation sets and early stopping for rankers that learn in rounds, epochs or passes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
+from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.measure import Measure
+from rankwright.rankers import schema
+
+
+def _is_measure(value: Any) -> bool:
+    try:
+        Measure.parse(value)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+class EarlyStopping(BaseEstimator):  # type: ignore[misc]
+    """Stop training when a measure on validation queries no longer improves.
+
+    The model keeps the iterations up to the best one. The measure is computed on ``eval_set`` of
+    ``fit``; without an ``eval_set``, some of the training queries are held out.
+
+    Parameters
+    ----------
+    measure : str or Measure, default "NDCG@10"
+    n_iter_no_change : int >= 1, default 20
+        Stop when this many iterations in a row were no better than the best one.
+    validation_fraction : float, default 0.2
+        The fraction of the queries to hold out, drawn at random. Not used with an ``eval_set``.
+    random_state : int, RandomState or None, default 0
+
+    Examples
+    --------
+    >>> from rankwright import RankBoost
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(400, 3)), np.repeat(np.arange(40), 10)
+    >>> y = (X[:, 0] + rng.normal(size=400) > 1).astype(int)
+    >>> model = RankBoost(n_estimators=200, early_stopping=EarlyStopping(n_iter_no_change=10))
+    >>> model = model.fit(X, y, qid=qid)
+    >>> model.best_iteration_ < len(model.validation_) < 200
+    True
+    """
+
+    _constraints: ClassVar = {
+        "measure": schema.Constraint("the name of a measure", _is_measure),
+        "n_iter_no_change": schema.at_least(1),
+        "validation_fraction": schema.between(0.01, 0.9),
+        "random_state": schema.a_seed(),
+    }
+
+    def __init__(
+        self,
+        *,
+        measure: str | Measure = "NDCG@10",
+        n_iter_no_change: int = 20,
+        validation_fraction: float = 0.2,
+        random_state: Any = 0,
+    ) -> None:
+        self.measure = measure
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    @classmethod
+    def from_parameter(cls, value: Any) -> EarlyStopping | None:
+        """The meaning of a ranker's ``early_stopping``; None for no early stopping."""
+        if value is None or value is False:
+            return None
+        if isinstance(value, cls):
+            stopping: EarlyStopping = value
+        else:
+            stopping = cls() if value is True else cls(n_iter_no_change=int(value))
+        for name, constraint in cls._constraints.items():
+            constraint.check("EarlyStopping", name, getattr(stopping, name))
+        return stopping
+
+    def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
+        """The feedback with weight zero for the held-out queries, and the held-out rows."""
+        if not isinstance(feedback, Grades) or feedback.queries.n_queries < 2:
+            found = "a single query" if isinstance(feedback, Grades) else type(feedback).__name__
+            raise ParameterError(
+                f"{owner}(early_stopping=...) without eval_set holds out queries, and the training "
+                f"data are {found}. Pass grades with a qid of two or more queries, or an eval_set."
+            )
+        n = feedback.queries.n_queries
+        n_held_out = min(max(1, round(self.validation_fraction * n)), n - 1)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        held_out = np.zeros(n, bool)
+        held_out[rng.permutation(n)[:n_held_out]] = True
+        rows = np.flatnonzero(held_out[feedback.queries.codes])
+        rest = Grades(
+            feedback.y,
+            feedback.queries,
+            sample_weight=feedback.sample_weight,
+            query_weight=np.where(held_out, 0.0, feedback.query_weight),
+            magnitude=feedback.magnitude,
+        )
+        queries = Queries.from_ids(feedback.queries.codes[rows])
+        return rest, EvalSet(X[rows], feedback.y[rows], queries)
+
+
+EARLY_STOPPING = schema.Constraint(
+    "None, True, False, an integer >= 1 or an EarlyStopping",
+    lambda value: (
+        value is None or isinstance(value, bool | EarlyStopping) or schema.at_least(1).test(value)
+    ),
+)
+
+
+class EvalSet(NamedTuple):
+    """Checked validation rows, their grades and queries."""
+
+    X: Any
+    y: FloatArray
+    queries: Queries
+
+
+class Validation:
+    """A measure on validation rows after each iteration, and when to stop.
+
+    Attributes
+    ----------
+    X : the validation rows, as the scorer expects them
+    curve : list of float, the measure after each iteration
+    best_iteration : int, the first iteration with the best value, counted from 1
+    """
+
+    def __init__(self, rows: EvalSet, stopping: EarlyStopping | None) -> None:
+        self.X, self._y, self._queries = rows
+        self._stops = stopping is not None
+        stopping = stopping or EarlyStopping()
+        self._measure = Measure.parse(stopping.measure)
+        self._patience = stopping.n_iter_no_change
+        self._scores = np.zeros(len(self._y))
+        self.curve: list[float] = []
+        self.best_iteration = 0
+
+    def update(self, scores: FloatArray) -> bool:
+        """Measure the scores of the rows after one more iteration; whether to stop."""
+        name = str(self._measure)
+        values = evaluate(scores, self._y, self._queries.codes, [self._measure])
+        try:
+            value = float(values[name])
+        except DataError:
+            raise DataError(
+                f"{name} is undefined on the {self._queries.n_queries} validation queries (is "
+                "every grade the same?). Pass an eval_set with good and bad rows in a query, hold "
+                "out more queries, or choose another measure in EarlyStopping(measure=...)."
+            ) from None
+        self.curve.append(value)
+        if self.best_iteration == 0 or (
+            self._measure.sign * value > self._measure.sign * self.curve[self.best_iteration - 1]
+        ):
+            self.best_iteration = len(self.curve)
+        return self._stops and len(self.curve) - self.best_iteration >= self._patience
+
+    def add(self, scores: FloatArray) -> bool:
+        """Like ``update``, for an additive model: the scores that one iteration adds."""
+        self._scores += scores
+        return self.update(self._scores)
+
+    def n_kept(self, n_iterations: int) -> int:
+        """How many of the iterations the model keeps."""
+        return self.best_iteration if self._stops else n_iterations
