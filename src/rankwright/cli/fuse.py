@@ -9,8 +9,8 @@ from typing import Literal
 import rankwright as rw
 from rankwright.cli._console import check_targets, note_compilation, to_json, write_result
 from rankwright.cli._options import Count, Output, check_run_name, local_file
+from rankwright.cli._training import make_ranker, parse_settings
 from rankwright.cli.predict import Row, nested
-from rankwright.cli.settings import make_ranker, parse_settings
 from rankwright.exceptions import DataError, ParameterError
 
 Method = Literal[

@@ -25,7 +25,7 @@ from rankwright.cli._options import (
     RatingsOptions,
     local_file,
 )
-from rankwright.cli.settings import make_ranker, parse_settings, parse_value
+from rankwright.cli._training import make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
 
 

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import rankwright as rw
-from rankwright.cli.console import note, plain_values, print_json, suggest, working
-from rankwright.cli.evaluate import named
-from rankwright.cli.files.items import TableOptions, describe, read_items
-from rankwright.cli.files.pipes import check_targets
-from rankwright.cli.files.systems import read_like
-from rankwright.cli.options import check_seed
-from rankwright.cli.settings import make_ranker, parse_settings
-from rankwright.cli.training import last_step, name_features, refuse_gaps, warn_of_compiling
+from rankwright.cli._console import (
+    check_targets,
+    command,
+    note,
+    note_compilation,
+    plain_values,
+    suggest,
+    to_json,
+)
+from rankwright.cli._options import Measures, RandomState, TableOptions, split_measures
+from rankwright.cli._training import make_ranker, name_features, parse_settings, read_training_data
 from rankwright.exceptions import ParameterError
 
 
@@ -27,25 +30,24 @@ def train(
     valid: str | None = None,
     ranker: str = "auto",
     set: list[str] = [],  # noqa: B006
-    measures: Annotated[list[str], Parameter(alias="-m")] = [],  # noqa: B006
-    random_state: int = 0,
+    measures: Measures = [],  # noqa: B006
+    random_state: RandomState = 0,
     report: str | None = None,
     json: bool = False,
     table: TableOptions = TableOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
-    By default, several rankers are trained on four fifths of the queries and evaluated on the
-    rest; the best one is then trained on all queries. With fewer than 500 queries, they are
-    evaluated by cross-validation over five folds of queries.
+    By default, several rankers are trained on four fifths of the queries
+    and evaluated on the rest; the best one is then trained on all queries.
+    With fewer than 500 queries, they are evaluated by cross-validation over
+    five folds of queries.
 
-    ```text
-    rankwright train train.txt
-    rankwright train train.csv --y judgment --qid search -o shop.rw
-    rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
-    rankwright train train.txt --ranker RankBoost --set early_stopping=20
-    rankwright train train.txt --report page.html
-    ```
+        rankwright train train.txt
+        rankwright train train.csv --y judgment --qid search -o shop.rw
+        rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
+        rankwright train train.txt --ranker RankBoost --set early_stopping=20
+        rankwright train train.txt --report page.html
 
     Parameters
     ----------
@@ -68,26 +70,19 @@ def train(
     json
         JSON instead of text.
     """
-    began = time.perf_counter()
-    check_seed(random_state, "--random-state")
+    start = time.perf_counter()
     check_targets(output=output, report=report)
-    settings: dict[str, Any] = parse_settings(set)
+    settings = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
     chosen = None if ranker == "auto" else make_ranker(ranker, settings)
     if chosen is not None:
         chosen._check_parameters()
-    with working(f"reading {data}"):
-        items = read_items(data, table)
-        other = None if valid is None else read_like(items, valid, table)
-    describe(items, data)
-    if chosen is not None:
-        refuse_gaps(chosen, items, data)
-        refuse_gaps(chosen, other, valid)
-    warn_of_compiling()
+    items, other = read_training_data(data, valid, table, chosen)
+    note_compilation()
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
-        measure=named(measures) or "auto",
+        measure=split_measures(measures) or "auto",
         random_state=random_state,
         verbose=1,
     )
@@ -95,34 +90,39 @@ def train(
     auto.fit(items.X, items.y, qid=items.qid, **eval_set)
     name_features(auto.best_estimator_, items)
     rw.save(auto, output)
+    rows = auto.held_out_rows_
     if report is not None:
-        from rankwright.cli.reporting import report_on_training
+        from rankwright.report.page import write_page
+        from rankwright.report.pages import fingerprints, training_page
 
-        rows = auto.held_out_rows_
         held_out = other if rows is None else items.take(rows)
-        report_on_training(report, auto, held_out, data, {"random_state": random_state})
+        about = {"random_state": random_state, "command": command(), **fingerprints([data])}
+        write_page(training_page(auto, held_out, data=data, settings=about), report)
     comparison = auto.results_.comparison
     if json:
-        print_json(
-            {
-                "model": output,
-                "ranker": auto.best_name_,
-                "parameters": plain_values(last_step(auto.best_estimator_).get_params(deep=False)),
-                "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
-                "validation": None if comparison is None else comparison.to_dict(),
-                "seconds": round(time.perf_counter() - began, 3),
-                "report": report,
-            }
-        )
+        result = {
+            "model": output,
+            "ranker": auto.best_name_,
+            "parameters": plain_values(_last_step(auto.best_estimator_).get_params(deep=False)),
+            "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
+            "validation": None if comparison is None else comparison.to_dict(),
+            "seconds": round(time.perf_counter() - start, 3),
+            "report": report,
+        }
+        print(to_json(result), end="")
         return
     if comparison is None:
         note("too few queries to hold some out: the model is trained on all, and not evaluated")
     else:
-        many = valid is None and len(auto.held_out_rows_) == items.n_items
-        folds = "five folds of the queries" if many else "a fifth of the queries, held out"
+        all_rows = rows is not None and len(rows) == items.n_items
+        folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
         scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
         print(f"validation on {valid or folds}:\n\n{scores}\n")
     print(f"model: {output} ({auto.best_name_})")
     if report is not None:
         print(f"report: {report}")
     suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _last_step(model: Any) -> Any:
+    return model[-1] if hasattr(model, "steps") else model
