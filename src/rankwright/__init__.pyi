@@ -20,7 +20,7 @@ from .data.io.items import write_items as write_items
 from .data.io.judges import Judgments as Judgments
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
-from .data.io.letor_write import write_letor as write_letor
+from .data.io.letor import write_letor as write_letor
 from .data.io.ratings import read_ratings as read_ratings
 from .data.io.tables import read_table as read_table
 from .data.io.trec import read_qrels as read_qrels

@@ -7,7 +7,7 @@ from .io.items import write_items as write_items
 from .io.judges import Judgments as Judgments
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
-from .io.letor_write import write_letor as write_letor
+from .io.letor import write_letor as write_letor
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import read_table as read_table
 from .io.trec import read_qrels as read_qrels
