@@ -56,8 +56,8 @@ def test_what_serves_never_loads_what_trains(words: list[str], files: Path) -> N
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
-def test_every_verb_explains_itself(inside, verb):
-    done = inside(verb, "--help")
+def test_every_verb_explains_itself(shell, verb):
+    done = shell(verb, "--help")
     assert "Usage: rankwright" in done.stdout
 
 
@@ -86,8 +86,8 @@ def test_completion_knows_the_verbs():
         (["evaluate", "$F/model.rw", "$F/test.txt", "--config", "$F/nothing.toml"], 5),
     ],
 )
-def test_exit_codes_are_as_documented(inside, words, code):
-    done = inside(*words, code=code)
+def test_exit_codes_are_as_documented(shell, words, code):
+    done = shell(*words, code=code)
     assert code == 0 or done.stderr.strip()
 
 
@@ -256,9 +256,9 @@ def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_pat
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("data", "experiment")])
-def test_examples_in_the_help_keep_their_lines(inside, verb):
+def test_examples_in_the_help_keep_their_lines(shell, verb):
     """A command that the terminal wrapped could not be copied."""
-    page = inside(verb, "--help").stdout.splitlines()
+    page = shell(verb, "--help").stdout.splitlines()
     text = inspect.getdoc(app[verb].default_command)
     examples = [line for line in text.splitlines() if line.startswith("rankwright ")]
     assert examples

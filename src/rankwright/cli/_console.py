@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shlex
@@ -26,6 +25,11 @@ def note(text: str) -> None:
 def to_json(content: Any) -> str:
     """A result as JSON; NaN and infinite values, which JSON does not have, become null."""
     return json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n"
+
+
+def print_json(content: Any) -> None:
+    """Print a result as JSON."""
+    print(to_json(content), end="")
 
 
 def _plain(value: Any) -> Any:
@@ -109,12 +113,8 @@ def write_result(lines: Iterable[str], path: str | None = None) -> None:
         with open(path, "w", encoding="utf-8") as device:
             device.writelines(lines)
         return
-    from rankwright.data.io.files import atomic_write
+    from rankwright.data.io.files import write_lines
 
     _check_target(path)
-    with atomic_write(path, mode=0o666) as file:
-        if path.endswith(".gz"):
-            file.write(gzip.compress("".join(lines).encode(), mtime=0))
-        else:
-            file.writelines(line.encode() for line in lines)
+    write_lines(path, lines)
     note(f"written: {path}")

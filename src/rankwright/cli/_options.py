@@ -24,11 +24,40 @@ from rankwright.exceptions import (
     ParameterError,
 )
 
+
+def _check_run_name(type_: Any, name: str) -> None:
+    if name.split() != [name]:
+        raise ValueError("The name of a TREC run has no blanks.")
+
+
+def _option(help: str, **more: Any) -> Parameter:
+    return Parameter(help=help, **more)
+
+
+# Options of several verbs.
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
-RandomState = Annotated[int, Parameter(validator=validators.Number(gte=0, lt=2**32))]
-Measures = Annotated[list[str], Parameter(alias="-m")]
-Output = Annotated[str | None, Parameter(alias="-o")]
+Cutoff = Annotated[Count | None, _option("At most this many items of each query.")]
+Data = Annotated[str, _option("Items: LETOR, CSV, TSV, JSONL or Parquet; - is standard input.")]
 Format = Literal["letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings"]
+Json = Annotated[bool, _option("Print JSON instead of text.")]
+Like = Literal["trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"]
+Measures = Annotated[
+    list[str],
+    _option("Names such as NDCG@10, AP, P@5, RR; repeat it, or separate by commas.", alias="-m"),
+]
+ModelFile = Annotated[str, _option("A model file, written by `rankwright train`.")]
+NewModel = Annotated[str, _option("Where to write the model.", alias="-o")]
+Output = Annotated[
+    str | None, _option("Write to this file instead of standard output.", alias="-o")
+]
+RandomState = Annotated[
+    int, _option("Seeds everything random.", validator=validators.Number(gte=0, lt=2**32))
+]
+Report = Annotated[str | None, _option("Write a page with tables and charts to this HTML file.")]
+RunName = Annotated[str, _option("The name of the run.", validator=_check_run_name)]
+Settings = Annotated[
+    list[str], _option("A parameter of the ranker: --set n_estimators=200; may be repeated.")
+]
 
 
 @Parameter(name="*", group=Group("How to read the data", sort_key=10))
@@ -113,6 +142,11 @@ class RatingsOptions:
         }
         return {"format": self.ratings_format, **columns}
 
+    def read(self, path: str, duplicates: str) -> rw.Ratings:
+        """The ratings in a file, or on standard input for ``-``."""
+        with local_file(path, RATING_OPTIONS) as local:
+            return rw.read_ratings(local, duplicates=duplicates, **self.parameters())
+
 
 # Parameters that errors name -> the options of the same meaning, where they differ.
 ITEM_OPTIONS = {"format": "read-as", "features": "feature"}
@@ -173,25 +207,12 @@ def refuse_two_pipes(*paths: str) -> None:
         raise ParameterError("- is standard input: only one of the files can come from it.")
 
 
-def read_system(path: str, *kinds: str) -> Any:
-    """A model, a TREC run or scores (one per line), as far as ``kinds`` allows them."""
-    from rankwright.data.io.items import detect_format
+def load_system(path: str, *kinds: str) -> Any:
+    """A model, a TREC run or scores, also from standard input."""
+    from rankwright.persist.systems import load_system
 
     with local_file(path) as local:
-        kind = detect_format(local)
-        if kind == "run" and kind in kinds:
-            return rw.read_run(local)
-        if kind == "scores" and kind in kinds:
-            from rankwright.data.io.fields import split_fields
-            from rankwright.data.io.files import read_text
-
-            return split_fields(read_text(local), None, 1, "a score").numbers(0, "score")
-        if kind not in (None, "model"):
-            raise ModelFileError(
-                f"{path} is not a {' or '.join(kinds)}; it looks like {kind}. The {kinds[0]} "
-                "comes first, the data last."
-            )
-        return rw.load_scorer(local)
+        return load_system(local, kinds)
 
 
 def note_missing_queries(items: rw.Items, path: str) -> None:
@@ -225,9 +246,3 @@ def split_measures(measures: list[str]) -> list[str]:
     """
     names = re.split(r",(?![^()]*\))", ",".join(measures))
     return [name.strip() for name in names if name.strip()]
-
-
-def check_run_name(name: str) -> None:
-    """Refuse blanks, which separate the columns of a TREC run."""
-    if name.split() != [name]:
-        raise ParameterError(f"--name {name!r}: the name of a TREC run has no blanks.")

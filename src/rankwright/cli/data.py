@@ -10,16 +10,8 @@ from typing import Any, Literal
 from cyclopts import App
 
 import rankwright as rw
-from rankwright.cli._console import STDIN, note, to_json, write_result
-from rankwright.cli._options import (
-    ITEM_OPTIONS,
-    RATING_OPTIONS,
-    Format,
-    RatingsOptions,
-    TableOptions,
-    in_options,
-    local_file,
-)
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.exceptions import ParameterError
 
 EXIT_FAILED, EXIT_DATA = 1, 3
@@ -31,9 +23,9 @@ def check(
     *,
     against: str | None = None,
     strict: bool = False,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
-    reading: RatingsOptions = RatingsOptions(),  # noqa: B008
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
 ) -> None:
     """Look for mistakes in data: a line PASS, WARN or FAIL for each rule.
 
@@ -51,21 +43,19 @@ def check(
         Other items, such as the test data: neither queries nor items may be in both.
     strict
         Warnings count as failures.
-    json
-        JSON instead of lines.
     """
-    with local_file(data) as local:
+    with opt.local_file(data) as local:
         kind = _detect_kind(local, table, reading)
         of_ratings = kind == "ratings"
         options = reading.parameters() if of_ratings else table.parameters()
         findings = rw.validate(local, against, kind=kind, **(options if kind != "run" else {}))
-    names = RATING_OPTIONS if of_ratings else ITEM_OPTIONS
+    names = opt.RATING_OPTIONS if of_ratings else opt.ITEM_OPTIONS
     failed = [f for f in findings if f.status == "FAIL" or (strict and f.status == "WARN")]
     if json:
-        rows = [vars(finding) | {"fix": in_options(finding.fix, names)} for finding in findings]
-        print(to_json({"data": data, "passed": not failed, "findings": rows}), end="")
+        rows = [vars(finding) | {"fix": opt.in_options(finding.fix, names)} for finding in findings]
+        console.print_json({"data": data, "passed": not failed, "findings": rows})
     else:
-        print(in_options(str(findings).replace(local, data), names))
+        print(opt.in_options(str(findings).replace(local, data), names))
         n_failed, n_rules = (len({f.rule for f in some}) for some in (failed, findings))
         print(f"{data}: {f'{n_failed} of {n_rules} rules failed' if failed else 'passed'}")
     if any(finding.rule == "readable" for finding in findings.failed):
@@ -74,14 +64,14 @@ def check(
         sys.exit(EXIT_FAILED)
 
 
-def _detect_kind(path: str, table: TableOptions, reading: RatingsOptions) -> str:
+def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions) -> str:
     """What a file holds; options for ratings or for items decide before its columns do."""
     from rankwright.data.io.items import ITEM_FORMATS, detect_format
-    from rankwright.data.validation import detect_kind
+    from rankwright.data.validation.findings import detect_kind
 
-    if reading != RatingsOptions():
+    if reading != opt.RatingsOptions():
         return "ratings"
-    if table == TableOptions():
+    if table == opt.TableOptions():
         return detect_kind(path)
     kind = table.read_as or detect_format(path) or "letor"
     return "items" if kind in ITEM_FORMATS else kind
@@ -91,9 +81,9 @@ def info(
     file: str,
     /,
     *,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
-    reading: RatingsOptions = RatingsOptions(),  # noqa: B008
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
 ) -> None:
     """Say what is in a model or data file.
 
@@ -105,27 +95,24 @@ def info(
     ----------
     file
         A model, items, a TREC run, qrels, or ratings (--read-as ratings, if not detected).
-    json
-        JSON instead of lines.
     """
-    with local_file(file) as local:
+    from rankwright.data.io.items import detect_format
+    from rankwright.data.validation.description import describe
+
+    with opt.local_file(file) as local:
         kind = _detect_kind(local, table, reading)
         if kind == "model":
             about = _describe_model(local)
         elif kind in ("run", "qrels"):
-            about = _describe_run(rw.read_run(local) if kind == "run" else rw.read_qrels(local))
+            about = describe(rw.read_run(local) if kind == "run" else rw.read_qrels(local))
         elif kind == "ratings":
-            with local_file(local, RATING_OPTIONS):
-                ratings = rw.read_ratings(local, duplicates="keep", **reading.parameters())
-            about = _describe_ratings(ratings)
+            about = describe(reading.read(local, duplicates="keep"))
         else:
-            from rankwright.data.io.items import detect_format
-
-            about = _describe_items(rw.read_items(local, graded=False, **table.parameters()))
             kind = table.read_as or detect_format(local) or "letor"
+            about = describe(rw.read_items(local, graded=False, **table.parameters()))
     about = {"file": file, "format": kind, **about}
     if json:
-        print(to_json(about), end="")
+        console.print_json(about)
         return
     width = max(map(len, about))
     for key, value in about.items():
@@ -159,60 +146,14 @@ def _describe_model(path: str) -> dict[str, Any]:
     }
 
 
-def _describe_run(data: Any) -> dict[str, Any]:
-    about: dict[str, Any] = {"n_rows": len(data), "n_queries": data.n_queries}
-    more = {"name": data.name} if isinstance(data, rw.Run) else {"grades": _counts(data.grade)}
-    return about | more | {"rows_per_query": _spread(data.by_query.sizes)}
-
-
-def _describe_ratings(ratings: rw.Ratings) -> dict[str, Any]:
-    return {
-        "n_ratings": len(ratings),
-        "n_users": ratings.n_users,
-        "n_items": ratings.n_items,
-        "values": _counts(ratings.value),
-        "density": float(f"{len(ratings) / (ratings.n_users * ratings.n_items):.4g}"),
-        "ratings_per_user": _spread(ratings.user_counts),
-        "ratings_per_item": _spread(ratings.item_counts),
-    }
-
-
-def _describe_items(items: rw.Items) -> dict[str, Any]:
-    values = items.X.data if items.is_sparse else items.X
-    return {
-        "n_items": items.n_items,
-        "n_features": items.n_features,
-        "n_queries": None if items.qid is None else items.n_queries,
-        "items_per_query": _spread(items.queries.sizes),
-        "grades": _counts(items.y),
-        "features": None if items.feature_names is None else list(items.feature_names[:20]),
-        "ids": items.docid is not None,
-        "missing": int((values != values).sum()),
-        "sparse": items.is_sparse,
-    }
-
-
-def _spread(sizes: Any) -> str:
-    return f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.1f}"
-
-
-def _counts(grades: Any) -> Any:
-    import numpy as np
-
-    values, counts = np.unique(grades, return_counts=True)
-    if len(values) > 12:
-        return f"{values.min():g} to {values.max():g}, {len(values)} values"
-    return {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
-
-
 def convert(
     source: str,
     target: str,
     /,
     *,
-    write_as: Format | None = None,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    write_as: opt.Format | None = None,
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Write data in another format; numbers keep their last bit.
 
@@ -230,13 +171,11 @@ def convert(
         The new file; its extension gives the format (.txt: LETOR or TREC). - is standard output.
     write_as
         The format, if the extension does not give it.
-    json
-        A JSON summary of what was written, on standard output (not with target -).
     """
     from rankwright.data.io.items import detect_format, format_of_name
 
-    to_stdout = target in ("-", STDIN)
-    with local_file(source) as local:
+    to_stdout = target in ("-", console.STDIN)
+    with opt.local_file(source) as local:
         found = table.read_as or detect_format(local) or "letor"
         kind = write_as or format_of_name(target) or _plain_format(found, target)
         if to_stdout and kind == "parquet":
@@ -250,66 +189,53 @@ def convert(
             copy = os.path.join(folder, "copy")
             _write(data, copy, kind)
             with open(copy, encoding="utf-8", newline="") as file:
-                write_result(file)
+                console.write_result(file)
     else:
         _write(data, target, kind)
     if json:
         summary = {"source": source, "target": target, "format": kind, "n_rows": len(data)}
-        print(to_json(summary), end="")
+        console.print_json(summary)
     elif not to_stdout:
-        note(f"{target}: {len(data):,} rows as {kind}")
+        console.note(f"{target}: {len(data):,} rows as {kind}")
 
 
 def _plain_format(found: str, target: str) -> str:
     """The format of ``.txt``: TREC for runs and qrels, else LETOR."""
     if not target.lower().removesuffix(".gz").endswith(".txt"):
         raise ParameterError(
-            f"{'-' if target == STDIN else target}: the extension gives no format. Use .letor, "
-            ".txt, .csv, .tsv, .jsonl, .parquet, .run or .qrels, or --write-as."
+            f"{'-' if target == console.STDIN else target}: the extension gives no format. Use "
+            ".letor, .txt, .csv, .tsv, .jsonl, .parquet, .run or .qrels, or --write-as."
         )
     return found if found in ("run", "qrels") else "letor"
 
 
 def _write(data: Any, path: str, kind: str) -> None:
-    from rankwright.data.io.items import write_columns
-
     if isinstance(data, rw.Items):
         rw.write_items(data, path, format=kind)
     elif isinstance(data, rw.Run) and kind == "run":
         rw.write_run(data, path)
     elif isinstance(data, rw.Qrels) and kind == "qrels":
         rw.write_qrels(data, path)
-    elif isinstance(data, rw.Ratings):
-        users, items = data.users[data.user], data.items[data.item]
-        write_columns({"user": users, "item": items, "value": data.value}, path, kind)
     else:
-        is_run = isinstance(data, rw.Run)
-        rows = data.order if is_run else slice(None)
-        value = {"score": data.score[rows]} if is_run else {"grade": data.grade[rows]}
-        ids = {"qid": data.queries[data.query[rows]], "docid": data.docs[data.doc[rows]]}
-        write_columns(ids | value, path, kind)
+        from rankwright.data.io.writing import write_table
+
+        write_table(data, path, kind)
 
 
 app = App(name="data", help="Known public data sets.")
 
 
 @app.command(name="list")
-def list_(*, json: bool = False) -> None:
-    """Name every data set that can be loaded.
-
-    Parameters
-    ----------
-    json
-        JSON instead of lines.
-    """
+def list_(*, json: opt.Json = False) -> None:
+    """Name every data set that can be loaded."""
     sets = rw.list_datasets()
     width = max(map(len, sets))
     lines = (f"{name:{width}}  {about}\n" for name, about in sets.items())
-    write_result([to_json(sets)] if json else lines)
+    console.write_result([console.to_json(sets)] if json else lines)
 
 
 @app.command
-def show(name: str, /, *, fold: int | None = None, json: bool = False) -> None:
+def show(name: str, /, *, fold: int | None = None, json: opt.Json = False) -> None:
     """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it.
 
     Parameters
@@ -318,12 +244,10 @@ def show(name: str, /, *, fold: int | None = None, json: bool = False) -> None:
         One of the names that `rankwright data list` prints.
     fold
         For the LETOR sets: one of the folds, 1 to 5.
-    json
-        JSON instead of a line.
     """
     data = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     about = {"name": name, "about": rw.list_datasets()[name], "content": str(data)}
-    print(to_json(about) if json else data, end="" if json else "\n")
+    print(console.to_json(about) if json else data, end="" if json else "\n")
 
 
 @app.command
@@ -334,7 +258,7 @@ def write(
     *,
     fold: int | None = None,
     part: Literal["train", "vali", "test"] = "train",
-    json: bool = False,
+    json: opt.Json = False,
 ) -> None:
     """Write a data set of graded items as a file, or a set of ratings as a table.
 
@@ -348,8 +272,6 @@ def write(
         For the LETOR sets: one of the folds, 1 to 5.
     part
         With a fold: which part of it.
-    json
-        JSON instead of a note.
     """
     from rankwright.data.io.items import format_of_name
 
@@ -361,6 +283,6 @@ def write(
     plain = "letor" if isinstance(data, rw.Items) else "csv"
     _write(data, target, format_of_name(target) or plain)
     if json:
-        print(to_json({"name": name, "target": target, "n_rows": len(data)}), end="")
+        console.print_json({"name": name, "target": target, "n_rows": len(data)})
     else:
-        note(f"{target}: {len(data):,} rows")
+        console.note(f"{target}: {len(data):,} rows")

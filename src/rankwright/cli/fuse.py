@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 import rankwright as rw
-from rankwright.cli._console import check_targets, note_compilation, to_json, write_result
-from rankwright.cli._options import Count, Output, check_run_name, local_file
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.cli._training import make_ranker, parse_settings
 from rankwright.cli.predict import Row, nested
 from rankwright.exceptions import DataError, ParameterError
@@ -27,13 +27,13 @@ def fuse(
     k: float = 60.0,
     qrels: str | None = None,
     ranker: str | None = None,
-    set: list[str] = [],  # noqa: B006
+    set: opt.Settings = [],  # noqa: B006
     save: str | None = None,
     model: str | None = None,
-    cutoff: Count | None = None,
-    name: str = "fused",
-    output: Output = None,
-    json: bool = False,
+    cutoff: opt.Cutoff = None,
+    name: opt.RunName = "fused",
+    output: opt.Output = None,
+    json: opt.Json = False,
 ) -> None:
     """Make one run of several, by a fixed rule or learned from judged queries.
 
@@ -59,25 +59,14 @@ def fuse(
         Judged queries to learn from.
     ranker
         The ranker that learns from the ranks in the runs; by default RankBoost.
-    set
-        A parameter of that ranker: --set n_estimators=200; may be repeated.
     save
         Save the learned fusion to this file.
     model
         A learned fusion that --save wrote, to use it again. It knows runs by their names.
-    cutoff
-        At most this many documents of each query.
-    name
-        The name of the new run.
-    output
-        Write to this file instead of standard output.
-    json
-        A JSON object of lists instead of a TREC run.
     """
     if len(runs) < 2:
         raise ParameterError("fuse: give two runs or more.")
-    check_run_name(name)
-    check_targets(save=save)
+    console.check_targets(save=save)
     method = method or ("learned" if qrels or model or save else "rrf")
     _check_method(method, qrels=qrels, model=model, save=save)
     lists = _read_runs(runs)
@@ -87,7 +76,7 @@ def fuse(
             raise DataError(f"{model} holds a {type(fusion).__name__}, not a learned fusion.")
         fused = fusion.fuse(lists, name=name)
     elif qrels is not None:
-        note_compilation()
+        console.note_compilation()
         fusion = _make_fusion(ranker, set).fit(lists, rw.read_qrels(qrels))
         fused = fusion.fuse(lists, name=name)
         if save is not None:
@@ -96,10 +85,10 @@ def fuse(
         fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
     rows = _rows(fused if cutoff is None else fused.top(cutoff))
     if json:
-        lines = iter([to_json({"name": name, "method": method, "queries": nested(rows)})])
+        lines = iter([console.to_json({"name": name, "method": method, "queries": nested(rows)})])
     else:
         lines = (f"{q} Q0 {doc} {rank} {score!r} {name}\n" for q, doc, rank, score in rows)
-    write_result(lines, output)
+    console.write_result(lines, output)
 
 
 def _check_method(method: str, *, qrels: str | None, model: str | None, save: str | None) -> None:
@@ -122,7 +111,7 @@ def _read_runs(paths: tuple[str, ...]) -> dict[str, rw.Run]:
     """Runs by name; where names clash, by file."""
     runs: dict[str, rw.Run] = {}
     for path in paths:
-        with local_file(path) as local:
+        with opt.local_file(path) as local:
             run = rw.read_run(local)
         key = run.name if run.name not in runs else os.path.basename(path)
         if key in runs:

@@ -6,29 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import rankwright as rw
-from rankwright.cli._console import to_json, write_result
-from rankwright.cli._options import (
-    Count,
-    Output,
-    TableOptions,
-    check_run_name,
-    note_missing_queries,
-    read_system,
-)
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.exceptions import DataError, ParameterError
 
 Row = tuple[Any, str, int, float]  # query, item, rank, score
 
 
 def predict(
-    model: str,
-    data: str,
+    model: opt.ModelFile,
+    data: opt.Data,
     /,
     *,
-    output: Output = None,
+    output: opt.Output = None,
     grades: bool = False,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Score items with a model: one number per line, in the order of the data.
 
@@ -37,36 +30,30 @@ def predict(
 
     Parameters
     ----------
-    model
-        A model file, written by `rankwright train`.
-    data
-        Items to score (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
-    output
-        Write to this file instead of standard output.
     grades
         Predict grades (for ordinal rankers) instead of scores.
-    json
-        A JSON object with a list instead of lines.
     """
-    scorer = read_system(model, "model")
+    scorer = opt.load_system(model, "model")
     items = table.read(data, graded=False, like=scorer)
     values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
     key = "grades" if grades else "scores"
     result = {"model": model, "data": data, "n_items": items.n_items, key: values}
-    write_result([to_json(result)] if json else (f"{v!r}\n" for v in values.tolist()), output)
+    console.write_result(
+        [console.to_json(result)] if json else (f"{v!r}\n" for v in values.tolist()), output
+    )
 
 
 def rank(
-    model: str,
-    data: str,
+    model: opt.ModelFile,
+    data: opt.Data,
     /,
     *,
-    cutoff: Count | None = None,
+    cutoff: opt.Cutoff = None,
     trec: bool = False,
-    output: Output = None,
-    name: str = "rankwright",
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    output: opt.Output = None,
+    name: opt.RunName = "rankwright",
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Order the items of each query with a model, best first.
 
@@ -78,36 +65,23 @@ def rank(
 
     Parameters
     ----------
-    model
-        A model file, written by `rankwright train`.
-    data
-        Items to order (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
-    cutoff
-        At most this many items of each query.
     trec
         Print a TREC run: query Q0 item rank score name.
-    output
-        Write to this file instead of standard output.
-    name
-        The name of the run.
-    json
-        A JSON object of lists instead of lines.
     """
     if json and trec:
         raise ParameterError("--json and --trec: give one of them.")
-    check_run_name(name)
-    scorer = read_system(model, "model")
+    scorer = opt.load_system(model, "model")
     items = table.read(data, graded=False, like=scorer)
-    note_missing_queries(items, data)
+    opt.note_missing_queries(items, data)
     rows = _ordered(items, scorer.decision_function(items.X, items.qid), cutoff)
     if json:
-        lines = iter([to_json({"model": model, "data": data, "queries": nested(rows)})])
+        lines = iter([console.to_json({"model": model, "data": data, "queries": nested(rows)})])
     elif trec:
         _refuse_blanks(items)
         lines = (f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows)
     else:
         lines = (f"{q}\t{k}\t{item}\t{score:.6g}\n" for q, item, k, score in rows)
-    write_result(lines, output)
+    console.write_result(lines, output)
 
 
 def nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:

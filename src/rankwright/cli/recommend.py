@@ -9,22 +9,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 import rankwright as rw
-from rankwright.cli._console import (
-    check_targets,
-    note,
-    note_compilation,
-    to_json,
-    working,
-    write_result,
-)
-from rankwright.cli._options import (
-    RATING_OPTIONS,
-    Count,
-    Output,
-    RandomState,
-    RatingsOptions,
-    local_file,
-)
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.cli._training import make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
 
@@ -35,16 +21,16 @@ def recommend(
     *,
     user: list[str] = [],  # noqa: B006
     new: list[str] = [],  # noqa: B006
-    n: Annotated[Count, Parameter(alias="-n")] = 10,
+    n: Annotated[opt.Count, Parameter(alias="-n")] = 10,
     explain: bool = False,
     ranker: str | None = None,
-    set: list[str] = [],  # noqa: B006
+    set: opt.Settings = [],  # noqa: B006
     duplicates: Literal["error", "first", "last", "mean"] = "error",
-    random_state: RandomState = 0,
+    random_state: opt.RandomState = 0,
     save: str | None = None,
-    output: Output = None,
-    json: bool = False,
-    reading: RatingsOptions = RatingsOptions(),  # noqa: B008
+    output: opt.Output = None,
+    json: opt.Json = False,
+    reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
 ) -> None:
     """Recommend items that users have not rated yet.
 
@@ -70,33 +56,21 @@ def recommend(
         Say why each item is recommended.
     ranker
         Train this ranker for each user; by default a blend of several methods.
-    set
-        A parameter of that ranker: --set n_estimators=50; may be repeated.
     duplicates
         What to do if a user rated an item twice.
-    random_state
-        Seeds what is random.
     save
         Save the recommender to this file.
-    output
-        Write to this file instead of standard output.
-    json
-        A JSON object of lists instead of lines.
     """
-    check_targets(save=save)
+    console.check_targets(save=save)
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
-    with local_file(ratings, RATING_OPTIONS) as local:
-        model = _load(local, ranker) if ratings.endswith(".rw") else None
-        if model is None:
-            data = rw.read_ratings(local, duplicates=duplicates, **reading.parameters())
-        else:
-            data = model.ratings_
-    note(f"{ratings}: {str(data).removeprefix('Ratings(').removesuffix(')')}")
+    model = _load(ratings, ranker) if ratings.endswith(".rw") else None
+    data = reading.read(ratings, duplicates) if model is None else model.ratings_
+    console.note(f"{ratings}: {str(data).removeprefix('Ratings(').removesuffix(')')}")
     given = _parse_ratings(new, data)
     users = [_parse_id(word, data.users, "user") for word in user]
     if model is None:
-        note_compilation()
-        with working("learning"):
+        console.note_compilation()
+        with console.working("learning"):
             model = rw.Recommender(ranker=learner, random_state=random_state).fit(data)
     if save is not None:
         rw.save(model, save)
@@ -110,8 +84,8 @@ def recommend(
         name: [_entry(model, key, rank, item, explain) for rank, item in enumerate(items, 1)]
         for name, (key, items) in lists.items()
     }
-    result = [to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
-    write_result(result, output)
+    result = [console.to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
+    console.write_result(result, output)
 
 
 def _load(path: str, ranker: str | None) -> Any:

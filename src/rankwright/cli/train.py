@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 import rankwright as rw
-from rankwright.cli._console import (
-    check_targets,
-    command,
-    note,
-    note_compilation,
-    plain_values,
-    suggest,
-    to_json,
-)
-from rankwright.cli._options import Measures, RandomState, TableOptions, split_measures
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.cli._training import make_ranker, name_features, parse_settings, read_training_data
 from rankwright.exceptions import ParameterError
 
 
 def train(
-    data: str,
+    data: opt.Data,
     /,
     *,
-    output: Annotated[str, Parameter(alias="-o")] = "model.rw",
+    output: opt.NewModel = "model.rw",
     valid: str | None = None,
     ranker: str = "auto",
-    set: list[str] = [],  # noqa: B006
-    measures: Measures = [],  # noqa: B006
-    random_state: RandomState = 0,
-    report: str | None = None,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    set: opt.Settings = [],  # noqa: B006
+    measures: opt.Measures = [],  # noqa: B006
+    random_state: opt.RandomState = 0,
+    report: opt.Report = None,
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
@@ -51,27 +41,15 @@ def train(
 
     Parameters
     ----------
-    data
-        Graded items (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
-    output
-        Where to write the model.
     valid
         Graded items to evaluate on, instead of a fifth of the queries.
     ranker
         The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
-    set
-        A parameter of the ranker: --set n_estimators=200; may be repeated.
     measures
         The first one chooses, all are printed; by default NDCG@10 and AP.
-    random_state
-        Seeds the split and the ranker.
-    report
-        Write a page with tables and charts to this HTML file.
-    json
-        JSON instead of text.
     """
     start = time.perf_counter()
-    check_targets(output=output, report=report)
+    console.check_targets(output=output, report=report)
     settings = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
@@ -79,10 +57,10 @@ def train(
     if chosen is not None:
         chosen._check_parameters()
     items, other = read_training_data(data, valid, table, chosen)
-    note_compilation()
+    console.note_compilation()
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
-        measure=split_measures(measures) or "auto",
+        measure=opt.split_measures(measures) or "auto",
         random_state=random_state,
         verbose=1,
     )
@@ -96,23 +74,27 @@ def train(
         from rankwright.report.pages import fingerprints, training_page
 
         held_out = other if rows is None else items.take(rows)
-        about = {"random_state": random_state, "command": command(), **fingerprints([data])}
+        about = {"random_state": random_state, "command": console.command(), **fingerprints([data])}
         write_page(training_page(auto, held_out, data=data, settings=about), report)
     comparison = auto.results_.comparison
     if json:
         result = {
             "model": output,
             "ranker": auto.best_name_,
-            "parameters": plain_values(_last_step(auto.best_estimator_).get_params(deep=False)),
+            "parameters": console.plain_values(
+                _last_step(auto.best_estimator_).get_params(deep=False)
+            ),
             "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
             "validation": None if comparison is None else comparison.to_dict(),
             "seconds": round(time.perf_counter() - start, 3),
             "report": report,
         }
-        print(to_json(result), end="")
+        console.print_json(result)
         return
     if comparison is None:
-        note("too few queries to hold some out: the model is trained on all, and not evaluated")
+        console.note(
+            "too few queries to hold some out: the model is trained on all, and not evaluated"
+        )
     else:
         all_rows = rows is not None and len(rows) == items.n_items
         folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
@@ -121,7 +103,7 @@ def train(
     print(f"model: {output} ({auto.best_name_})")
     if report is not None:
         print(f"report: {report}")
-    suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
 
 
 def _last_step(model: Any) -> Any:

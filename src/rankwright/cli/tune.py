@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter, validators
 
 import rankwright as rw
-from rankwright.cli._console import (
-    check_targets,
-    note_compilation,
-    plain_values,
-    suggest,
-    to_json,
-)
-from rankwright.cli._options import Count, Measures, RandomState, TableOptions, split_measures
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.cli._training import (
     check_parameters,
     make_ranker,
@@ -34,21 +28,21 @@ GRID = "--grid C=0.1,1,10"  # shown where the option is written wrongly
 
 
 def tune(
-    data: str,
+    data: opt.Data,
     /,
     *,
     ranker: str = "RankBoost",
     grid: list[str] = [],  # noqa: B006
-    set: list[str] = [],  # noqa: B006
+    set: opt.Settings = [],  # noqa: B006
     valid: str | None = None,
     folds: Annotated[int, Parameter(validator=validators.Number(gte=2))] = 5,
-    measures: Measures = [],  # noqa: B006
+    measures: opt.Measures = [],  # noqa: B006
     search: Literal["grid", "random"] = "grid",
-    trials: Count = 20,
-    random_state: RandomState = 0,
-    output: Annotated[str, Parameter(alias="-o")] = "model.rw",
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    trials: opt.Count = 20,
+    random_state: opt.RandomState = 0,
+    output: opt.NewModel = "model.rw",
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Search the parameters of a ranker on folds of whole queries; train the best on all.
 
@@ -58,8 +52,6 @@ def tune(
 
     Parameters
     ----------
-    data
-        Graded items (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
     ranker
         The name of a ranker, such as RankBoost, RankSVM, RankNet.
     grid
@@ -76,18 +68,12 @@ def tune(
         Every combination (grid), or some drawn at random (random).
     trials
         How many combinations are drawn at random.
-    random_state
-        Seeds folds, search and ranker.
-    output
-        Where to write the best model.
-    json
-        JSON instead of a table.
     """
     from rankwright.selection.auto import default_measure, scaled
 
     start = time.perf_counter()
-    check_targets(output=output)
-    names = split_measures(measures)
+    console.check_targets(output=output)
+    names = opt.split_measures(measures)
     if len(names) > 1:
         raise ParameterError(f"--measures {','.join(names)}: tune chooses by one measure.")
     settings = parse_settings(set)
@@ -104,7 +90,7 @@ def tune(
             f"{data}: {items.n_queries} queries cannot be split into {folds} folds. Use --folds, "
             "or --valid with items to choose by."
         )
-    note_compilation()
+    console.note_compilation()
     measure = names[0] if names else default_measure(items.y)
     model = scaled(chosen, items.X)
     step = "" if model is chosen else "rank__"
@@ -121,15 +107,15 @@ def tune(
     rw.save(found.best_estimator_, output)
     tried = _without_step(found.trials_, step)
     if json:
-        rows = [{"params": plain_values(t.params), "value": t.value} for t in tried.trials]
-        best = {"params": plain_values(tried.best.params), "value": tried.best.value}
+        rows = [{"params": console.plain_values(t.params), "value": t.value} for t in tried.trials]
+        best = {"params": console.plain_values(tried.best.params), "value": tried.best.value}
         about = {"model": output, "ranker": type(chosen).__name__, "measure": measure}
         seconds = round(time.perf_counter() - start, 3)
-        print(to_json({**about, "best": best, "trials": rows, "seconds": seconds}), end="")
+        console.print_json({**about, "best": best, "trials": rows, "seconds": seconds})
         return
     print(tried)
     print(f"\nmodel: {output} ({type(chosen).__name__})")
-    suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
 
 
 def _without_step(trials: Trials, step: str) -> Trials:

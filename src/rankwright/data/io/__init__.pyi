@@ -1,5 +1,4 @@
 from .items import read_items as read_items
-from .items import write_items as write_items
 from .judges import Judgments as Judgments
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
@@ -10,3 +9,4 @@ from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run
+from .writing import write_items as write_items

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import io
-import json
-import math
 import os
 import re
 import warnings
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,9 +16,8 @@ import numpy as np
 from rankwright.data.frames import read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.fields import likely_separator
-from rankwright.data.io.files import Text, atomic_write, read_text
+from rankwright.data.io.files import Text, read_text
 from rankwright.data.io.letor import read_letor
-from rankwright.data.io.letor_write import write_letor
 from rankwright.data.items import Items
 from rankwright.exceptions import (
     DataError,
@@ -250,7 +245,7 @@ def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[
 
 def first_fields(path: str, separator: str | None) -> list[str]:
     """The fields of the first line of a table: the names of its columns, if it names them."""
-    line = read_text(path).data.lstrip().split(b"\n", 1)[0]
+    line = read_text(path).first_line
     separator = separator or likely_separator(Text(path, line)) or ","
     fields = next(csv.reader([line.decode("utf-8", "replace")], delimiter=separator), [])
     return [name.strip() for name in fields]
@@ -385,90 +380,3 @@ def first_missing(items: Items) -> str | None:
     row, column = min(zip(rows.tolist(), columns.tolist(), strict=True))
     name = f"feature {column + 1}" if items.feature_names is None else items.feature_names[column]
     return f"item {row + 1} has no value for {name} ({len(rows):,} values are missing)"
-
-
-def write_items(items: Items, path: str | os.PathLike[str], *, format: str | None = None) -> None:
-    """Write items as LETOR, CSV, TSV, JSONL or Parquet; numbers keep their last bit.
-
-    Parameters
-    ----------
-    items : Items
-    path : path
-        Gzipped if it ends in ``.gz``; appears when it is complete.
-    format : {"letor", "csv", "tsv", "jsonl", "parquet"} or None
-        None takes the one that the extension implies, or else LETOR.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "items.csv"
-    >>> write_items(Items([[0.5], [2.0]], [1, 0], qid=[7, 7]), path)
-    >>> print(path.read_text(), end="")
-    qid,grade,f1
-    7,1,0.5
-    7,0,2
-    """
-    kind = format or format_of_name(path) or "letor"
-    if kind == "letor":
-        write_letor(items, path)
-        return
-    names = items.feature_names or tuple(f"f{k}" for k in range(1, items.n_features + 1))
-    ids = {"qid": items.qid, "docid": items.docid}
-    columns = {name: column for name, column in ids.items() if column is not None}
-    columns["grade"] = items.y
-    X = items.X.toarray() if items.is_sparse else items.X
-    columns |= {name: X[:, k] for k, name in enumerate(names)}
-    write_columns(columns, path, kind)
-
-
-def write_columns(columns: Mapping[str, Any], path: str | os.PathLike[str], kind: str) -> None:
-    """Write columns of equal length as a table."""
-    if kind not in TABLES:
-        raise DataError(f"{os.fspath(path)}: such data cannot be written as {kind}.")
-    if kind == "parquet":
-        _write_parquet(columns, path)
-        return
-    rows = zip(*columns.values(), strict=True)
-    with atomic_write(path, mode=0o666) as file:
-        if os.fspath(path).endswith(".gz"):
-            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as zipped:
-                _write_rows(list(columns), rows, zipped, kind)
-        else:
-            _write_rows(list(columns), rows, file, kind)
-
-
-def _write_parquet(columns: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    try:
-        from pyarrow import parquet, table
-    except ImportError:
-        raise DataError(
-            f"{os.fspath(path)}: Parquet files are written by pyarrow: pip install pyarrow."
-        ) from None
-    texts = {k: v.tolist() if v.dtype.kind in "OU" else v for k, v in columns.items()}
-    with atomic_write(path, mode=0o666) as file:
-        parquet.write_table(table(texts), file)
-
-
-def _write_rows(names: list[str], rows: Iterable[Any], file: Any, kind: str) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    if kind == "jsonl":
-        for row in rows:
-            record = dict(zip(names, map(_plain, row), strict=True))
-            text.write(json.dumps(record) + "\n")
-    else:
-        separator = "\t" if kind == "tsv" else ","
-        lines = csv.writer(text, delimiter=separator, lineterminator="\n")
-        lines.writerow(names)
-        lines.writerows(map(_plain, row) for row in rows)
-    text.detach()  # flushes, and leaves the file open
-
-
-def _plain(value: Any) -> Any:
-    """A Python value; None for NaN, and whole numbers without a decimal point."""
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        if value.is_integer() and abs(value) < 2**53:
-            return int(value)
-    return value

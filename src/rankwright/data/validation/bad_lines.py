@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from io import BufferedReader
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -16,7 +13,7 @@ import numpy as np
 
 from rankwright._typing import IntArray
 from rankwright.data.io.fields import likely_separator, quoted_rows
-from rankwright.data.io.files import Text
+from rankwright.data.io.files import Text, is_parquet, open_text
 from rankwright.data.io.items import detect_format, read_items, word_columns, words_advice
 from rankwright.data.io.letor import read_letor
 from rankwright.data.io.ratings import read_ratings
@@ -51,9 +48,11 @@ def read_what_is_readable(path: str, kind: str, **options: Any) -> Readable:
     """
     if kind == "items":
         kind = options.pop("format", None) or detect_format(path) or "letor"
-    if _is_damaged(path):
-        damage = BadPlace(None, "the gzip file is damaged or cut off", "fetch it again")
-        return Readable(None, None, [damage])
+    if not is_parquet(path):
+        try:
+            _content(path)
+        except FileFormatError as error:  # not text, or damaged gzip
+            return Readable(None, None, [BadPlace(error.line, error.reason, error.fix)])
     words: list[Words] = []
     read = _reader(kind, options, words)
     with TemporaryDirectory() as folder:
@@ -167,7 +166,7 @@ def _lines_of_rows(path: str, kind: str, data: Any) -> IntArray | None:
     None for ratings in a format that holds several on a line.
     """
     rows = np.arange(1, len(data) + 1)
-    if _content(path)[:4] == b"PAR1" or kind in ("run", "qrels"):
+    if kind in ("run", "qrels") or is_parquet(path):
         return rows
     starts = _record_lines(path, kind)[0]
     if kind == "ratings":
@@ -200,22 +199,6 @@ def _record_lines(path: str, kind: str) -> tuple[list[int], int]:
     return starts, len(lines) + 1
 
 
-def _is_damaged(path: str) -> bool:
-    try:
-        with _open(path) as file:
-            while isinstance(file, gzip.GzipFile) and file.read(1 << 20):
-                pass
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        return True
-    return False
-
-
 def _content(path: str) -> bytes:
-    with _open(path) as file:
-        return file.read().removeprefix(b"\xef\xbb\xbf")
-
-
-def _open(path: str) -> gzip.GzipFile | BufferedReader:
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else open(path, "rb")
+    with open_text(path) as file:
+        return file.read()
