@@ -76,12 +76,12 @@ def test_validation_data_measure_as_they_do_afterwards(shell, shop):
 def test_validation_data_without_a_feature_are_refused_by_its_name(shell, shop, verb):
     (shop / "valid.csv").write_text(table("red blue green").replace("price", "cost"))
     done = shell(verb, "shop.csv", *ROLES, *CHOICE, "--valid", "valid.csv", code=3)
-    assert "valid.csv lacks 'price', a feature of the training data" in done.stderr
+    assert "valid.csv lacks the feature 'price'" in done.stderr
 
 
 def test_an_unknown_value_may_be_written_as_spreadsheets_do(shell, shop):
     (shop / "gaps.csv").write_text(table("red blue green", "#N/A"))
-    assert json.loads(shell("info", "gaps.csv", *ROLES, *CHOICE, "--json").stdout)["gaps"] == 6
+    assert json.loads(shell("info", "gaps.csv", *ROLES, *CHOICE, "--json").stdout)["missing"] == 6
 
 
 def check(shell, *words: str, code: int) -> list[dict[str, object]]:

@@ -217,9 +217,9 @@ def test_a_model_that_needs_every_value_names_the_missing_one(shell, shop):
 def test_advice_speaks_of_options_and_not_of_arguments(shell, shop):
     (shop / "twice.csv").write_text("user,item,rating\nu,i,5\nu,i,4\n")
     assert "--duplicates first" in shell("recommend", "twice.csv", code=3).stderr
-    assert "--user-column, --item-column" in shell("recommend", "shop.csv", code=3).stderr
+    assert "--user-column" in shell("recommend", "shop.csv", code=3).stderr
     (shop / "wide.txt").write_text("1 qid:1 1:1 9:1\n")
-    assert "has learned 4 features" in shell("predict", "$F/model.rw", "wide.txt", code=3).stderr
+    assert "the model has 4 features" in shell("predict", "$F/model.rw", "wide.txt", code=3).stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -148,16 +148,12 @@ class RatingsOptions:
             return rw.read_ratings(local, duplicates=duplicates, **self.parameters())
 
 
-# Parameters that errors name -> the options of the same meaning, where they differ.
-ITEM_OPTIONS = {"format": "read-as", "features": "feature"}
-RATING_OPTIONS = {
-    "format": "ratings-format",
-    "user": "user-column",
-    "item": "item-column",
-    "value": "rating-column",
-    "separator": "ratings-format",
-}
-_NAMED = r"\b([a-z_]+)=(?:\[?(['\"])(.*?)\2\]?)?"
+# Parameters that errors name -> options of the same meaning.
+ITEM_OPTIONS = {name: name for name in ("y", "qid", "docid", "drop", "one_hot", "against")}
+ITEM_OPTIONS |= {"format": "read-as", "features": "feature"}
+RATING_OPTIONS = {"format": "ratings-format", "separator": "ratings-format"}
+RATING_OPTIONS |= {"user": "user-column", "item": "item-column", "value": "rating-column"}
+RATING_OPTIONS |= {"duplicates": "duplicates"}
 
 
 def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
@@ -168,12 +164,12 @@ def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
     """
 
     def option(match: re.Match[str]) -> str:
-        name = names.get(match[1], match[1]).replace("_", "-")
+        name = names[match[1]].replace("_", "-")
         if match[3] is not None:
             return f"--{name} {shlex.quote(match[3])}"
         return f"--{name}" + (" " if match.string[match.end() :][:1].isalnum() else "")
 
-    return re.sub(_NAMED, option, text)
+    return re.sub(rf"\b({'|'.join(names)})=(?:\[?(['\"])(.*?)\2\]?)?", option, text)
 
 
 @contextmanager

@@ -87,6 +87,8 @@ def info(
 ) -> None:
     """Say what is in a model or data file.
 
+    For example:
+
         rankwright info model.rw
         rankwright info train.csv --json
         rankwright info ratings.csv --read-as ratings

@@ -29,6 +29,8 @@ def evaluate(
 ) -> None:
     """Measure a system on graded data.
 
+    For example:
+
         rankwright evaluate model.rw test.txt
         rankwright evaluate bm25.run qrels.txt -m AP,P@5
         rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
@@ -86,6 +88,8 @@ def compare(
     reading: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Print the table of several systems on the same data, with significance letters.
+
+    For example:
 
         rankwright compare new.rw old.rw test.txt --report page.html
         rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25

@@ -25,6 +25,8 @@ def predict(
 ) -> None:
     """Score items with a model: one number per line, in the order of the data.
 
+    For example:
+
         rankwright predict model.rw new.txt
         cat new.txt | rankwright predict model.rw - -o scores.txt
 

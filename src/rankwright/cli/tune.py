@@ -46,6 +46,8 @@ def tune(
 ) -> None:
     """Search the parameters of a ranker on folds of whole queries; train the best on all.
 
+    For example:
+
         rankwright tune train.txt --ranker RankSVM
         rankwright tune train.txt --grid n_estimators=50,200 --grid estimator=threshold,tree:8
         rankwright tune train.txt --valid valid.txt --search random --trials 30
