@@ -81,7 +81,6 @@ from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .recommend.recommender import Recommender as Recommender
 from .selection.auto import AutoRanker as AutoRanker
-from .selection.search import Range as Range
 from .selection.search import RankSearchCV as RankSearchCV
 from .selection.search import tune as tune
 

@@ -148,7 +148,7 @@ def test_tune_searches_a_grid_on_folds_of_queries(shell):
     found = json.loads(done.stdout)
     assert found["best"]["params"]["alpha"] in (0.1, 1000)
     assert len(found["trials"]) == 2
-    assert "2 of 2" in done.stderr
+    assert "6 of 6" in done.stderr
     assert "regression" in shell("info", "t.rw").stdout.lower()
 
 

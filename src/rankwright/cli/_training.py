@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 import rankwright as rw
-from rankwright.cli._console import working
+from rankwright.cli._console import note_compilation, working
 from rankwright.cli._options import TableOptions, note_items
 from rankwright.exceptions import DataError, ParameterError
 
 
 def parse_value(text: str) -> Any:
-    """A number, true/false, none, a list, or else the text itself.
+    """A number, true/false, none, a list, a tree with so many leaves, or else the text itself.
 
     >>> [parse_value(word) for word in ("3", "1e-2", "true", "none", "[4, 4]", "poly")]
     [3, 0.01, True, None, [4, 4], 'poly']
+    >>> parse_value("tree:16")
+    TreeRanking(max_leaf_nodes=16)
     """
-    words = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in words:
-        return words[text.lower()]
+    constants = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    kind, _, leaves = text.partition(":")
+    if kind == "tree" and (text == kind or leaves.isdigit()):
+        return rw.TreeRanking(max_leaf_nodes=int(leaves)) if leaves else rw.TreeRanking()
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -57,26 +63,15 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     if plain not in names and near:
         raise ParameterError(f"ranker {name!r} is unknown. Did you mean {names[near[0]]}?")
     cls = ranker(names.get(plain, name))
-    known = list(inspect.signature(cls).parameters)
-    check_parameters(cls.__name__, settings, known)
-    return cls(**{key: parameter(key, value) for key, value in settings.items()})
+    check_parameters(cls.__name__, settings, list(inspect.signature(cls).parameters))
+    return cls(**{key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()})
 
 
-def check_parameters(ranker: str, names: Any, known: list[str]) -> None:
+def check_parameters(ranker: str, names: Iterable[str], known: list[str]) -> None:
     """Refuse parameters that the ranker does not have."""
     for name in names:
         if name not in known:
             raise ParameterError(f"{ranker} has no parameter {name!r}. It has {', '.join(known)}.")
-
-
-def parameter(name: str, value: Any) -> Any:
-    """The value of a parameter; ``estimator=tree:16`` is a tree of 16 leaves."""
-    if isinstance(value, str):
-        value = parse_value(value)
-    if name == "estimator" and isinstance(value, str) and value.startswith("tree"):
-        leaves = value.partition(":")[2]
-        return rw.TreeRanking(max_leaf_nodes=int(leaves)) if leaves.isdigit() else rw.TreeRanking()
-    return value
 
 
 def read_training_data(
@@ -100,6 +95,7 @@ def read_training_data(
                     f"{path}: {type(ranker).__name__} needs every value, and {missing}. Fill them, "
                     "or use a ranker that learns from missing values, such as RankBoost."
                 )
+    note_compilation()
     return items, other
 
 

@@ -57,7 +57,6 @@ def train(
     if chosen is not None:
         chosen._check_parameters()
     items, other = read_training_data(data, valid, table, chosen)
-    console.note_compilation()
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
         measure=opt.split_measures(measures) or "auto",

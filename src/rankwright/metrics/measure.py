@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankwright.exceptions import MeasureError
 from rankwright.metrics.catalog import CATALOG, EMPTY, SPELLINGS, Definition, Parameter
+
+if TYPE_CHECKING:
+    from rankwright.metrics.scorer import MeasureScorer
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -20,7 +23,8 @@ class Measure:
     ----------
     name : str
         ``NDCG ERR AP P R RR RBP AUC PROT Coverage Top AverageRank Disagreement Misranked KendallTau
-        Spearman HR MP HMP SVR MSD M1D RankLoss``
+        Spearman HR MP HMP SVR MSD M1D RankLoss``, or text such as ``"NDCG@10"``, as
+        :meth:`parse` reads it.
     params : mapping, optional
         Parameters of the measure that differ from its defaults, such as ``gain`` or ``rel``. Every
         measure also takes ``empty`` ("skip", "zero", "one"): what a query without anything to
@@ -50,7 +54,9 @@ class Measure:
         self, name: str, params: Mapping[str, Any] | None = None, cutoff: int | None = None
     ) -> None:
         if name not in CATALOG:
-            raise MeasureError(_unknown(name) + " Measure.parse(...) reads other spellings.")
+            read = Measure.parse(name)
+            name, cutoff = read.name, read.cutoff if cutoff is None else cutoff
+            params = {**dict(read.params), **(params or {})}
         known = _parameters(CATALOG[name])
         given = {key: _read(name, known, key, value) for key, value in (params or {}).items()}
         ordered = tuple((key, given[key]) for key in known if key in given)
@@ -106,6 +112,21 @@ class Measure:
     def reads_predictions(self) -> bool:
         """Whether it looks at predicted grades, not at the order of scores."""
         return self.definition.reads == "predictions"
+
+    def scorer(self, *, like: str | None = None) -> MeasureScorer:
+        """This measure for ``scoring=`` of scikit-learn's searches and ``cross_val_score``.
+
+        It requests ``qid`` as metadata (``sklearn.set_config(enable_metadata_routing=True)``).
+        Higher is better: the value of a loss is negated. ``like`` is as in :func:`evaluate`.
+
+        >>> from rankwright import RankSVM
+        >>> model = RankSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+        >>> Measure("NDCG@10").scorer()(model, [[0.0], [1.0]], [1, 0])
+        0.6309297535714575
+        """
+        from rankwright.metrics.scorer import MeasureScorer
+
+        return MeasureScorer(self, like)
 
     def _require_cutoff(self) -> None:
         if self.cutoff is None and self.definition.cutoff == "required":

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import _safe_indexing, get_tags, indexable
@@ -32,6 +32,7 @@ from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.gradient.ranksvm import RankSVM
+from rankwright.selection.base import BestRanker
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
 FEW_ROWS = 20  # of a single list, below that nothing is held out
@@ -118,7 +119,7 @@ def _goodness(attempt: Attempt) -> float:
     return -np.inf if mean is None else measure.sign * mean
 
 
-class AutoRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class AutoRanker(BestRanker):
     """Try several rankers on held-out queries and fit the best one to all queries.
 
     With fewer than 500 queries every candidate is cross-validated over folds of whole queries; with
@@ -177,12 +178,6 @@ class AutoRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     b  Regression  *0.9952   0.9769
     * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
     """
-
-    # qid is requested by default, so that pipelines and searches pass it on (metadata routing).
-    __metadata_request__fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
-    __metadata_request__decision_function: ClassVar = {"qid": True}
 
     _constraints: ClassVar = {
         "estimators": schema.Constraint(
@@ -336,29 +331,6 @@ class AutoRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
 
-    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
-        """The score of each row; higher comes first."""
-        check_is_fitted(self)
-        scores: FloatArray = predict_with(self.best_estimator_, "decision_function", X, qid)
-        return scores
-
-    def predict(self, X: Any, qid: Any = None) -> FloatArray:
-        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
-        check_is_fitted(self)
-        values: FloatArray = predict_with(self.best_estimator_, "predict", X, qid)
-        return values
-
-    def rank(self, X: Any, qid: Any = None) -> IntArray:
-        """The position of each row in its query, 1 for the first; equal scores keep their order."""
-        scores = self.decision_function(X, qid)
-        return Queries.from_ids(qid, len(scores)).places(scores)
-
-    def score(self, X: Any, y: ArrayLike, qid: Any = None) -> float:
-        """Pairwise accuracy of the best ranker, as its own ``score`` gives it."""
-        check_is_fitted(self)
-        with config_context(enable_metadata_routing=True):
-            return float(self.best_estimator_.score(X, y, qid=qid))
-
     def _saved_as(self) -> Any:
         """What :func:`rankwright.save` writes: the ranker that was chosen."""
         check_is_fitted(self)
@@ -366,9 +338,6 @@ class AutoRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.estimator_type = "ranker"
-        tags.target_tags.required = True
-        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = isinstance(self.estimators, str) or any(
             _allows_nan(one) for _, one in self.estimators
         )
