@@ -13,10 +13,9 @@ from . import selection as selection
 from . import testing as testing
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
-from .data.datasets.load import list_datasets as list_datasets
-from .data.datasets.load import load_dataset as load_dataset
+from .data.datasets.catalog import list_datasets as list_datasets
+from .data.datasets.catalog import load_dataset as load_dataset
 from .data.io.items import read_items as read_items
-from .data.io.judges import Judgments as Judgments
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
 from .data.io.letor import write_letor as write_letor
@@ -30,6 +29,7 @@ from .data.io.writing import write_items as write_items
 from .data.items import Items as Items
 from .data.queries import Queries as Queries
 from .data.ratings import Ratings as Ratings
+from .data.runs import Judgments as Judgments
 from .data.runs import Qrels as Qrels
 from .data.runs import Run as Run
 from .data.validation.findings import Findings as Findings

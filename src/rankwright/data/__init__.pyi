@@ -1,9 +1,8 @@
 from .alignment import align as align
 from .alignment import items_from_runs as items_from_runs
-from .datasets.load import list_datasets as list_datasets
-from .datasets.load import load_dataset as load_dataset
+from .datasets.catalog import list_datasets as list_datasets
+from .datasets.catalog import load_dataset as load_dataset
 from .io.items import read_items as read_items
-from .io.judges import Judgments as Judgments
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
 from .io.letor import write_letor as write_letor
@@ -17,6 +16,7 @@ from .io.writing import write_items as write_items
 from .items import Items as Items
 from .queries import Queries as Queries
 from .ratings import Ratings as Ratings
+from .runs import Judgments as Judgments
 from .runs import Qrels as Qrels
 from .runs import Run as Run
 from .splits import Split as Split

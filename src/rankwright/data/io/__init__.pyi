@@ -1,5 +1,4 @@
 from .items import read_items as read_items
-from .judges import Judgments as Judgments
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
 from .letor import write_letor as write_letor

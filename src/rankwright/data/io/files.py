@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import os
+import re
 import stat
 import time
 import zlib
@@ -172,8 +173,9 @@ class Text:
 
     @property
     def first_line(self) -> bytes:
-        """The first line that is not blank."""
-        return self.data.lstrip().split(b"\n", 1)[0]
+        """The first line that is not blank, or nothing."""
+        match = re.search(rb"[^\n]*\S[^\n]*", self.data)
+        return match[0] if match else b""
 
     def line(self, number: int) -> str:
         """Line ``number``, counted from 1; empty after the end."""
