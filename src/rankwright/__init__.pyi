@@ -15,6 +15,7 @@ from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
+from .data.io.items import read_items as read_items
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
 from .data.io.letor import write_letor as write_letor
@@ -24,12 +25,15 @@ from .data.io.trec import read_qrels as read_qrels
 from .data.io.trec import read_run as read_run
 from .data.io.trec import write_qrels as write_qrels
 from .data.io.trec import write_run as write_run
+from .data.io.writing import write_items as write_items
 from .data.items import Items as Items
 from .data.queries import Queries as Queries
 from .data.ratings import Ratings as Ratings
 from .data.runs import Judgments as Judgments
 from .data.runs import Qrels as Qrels
 from .data.runs import Run as Run
+from .data.validation.findings import Findings as Findings
+from .data.validation.findings import validate as validate
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError

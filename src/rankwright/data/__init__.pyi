@@ -2,6 +2,7 @@ from .alignment import align as align
 from .alignment import items_from_runs as items_from_runs
 from .datasets.catalog import list_datasets as list_datasets
 from .datasets.catalog import load_dataset as load_dataset
+from .io.items import read_items as read_items
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
 from .io.letor import write_letor as write_letor
@@ -11,6 +12,7 @@ from .io.trec import read_qrels as read_qrels
 from .io.trec import read_run as read_run
 from .io.trec import write_qrels as write_qrels
 from .io.trec import write_run as write_run
+from .io.writing import write_items as write_items
 from .items import Items as Items
 from .queries import Queries as Queries
 from .ratings import Ratings as Ratings
@@ -26,4 +28,6 @@ from .synthetic import make_engines as make_engines
 from .synthetic import make_ordinal as make_ordinal
 from .synthetic import make_queries as make_queries
 from .synthetic import make_ratings as make_ratings
+from .validation.findings import Findings as Findings
+from .validation.findings import validate as validate
 from .vocabulary import Vocabulary as Vocabulary

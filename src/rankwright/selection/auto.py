@@ -185,7 +185,7 @@ class AutoRanker(BestRanker):
             lambda value: value == "default" if isinstance(value, str) else _are_pairs(value),
         ),
         "validation_fraction": schema.between(0.05, 0.5),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
         "n_jobs": schema.Constraint(
             "None, -1 or an integer >= 1",
             lambda value: value is None or value == -1 or schema.at_least(1).test(value),

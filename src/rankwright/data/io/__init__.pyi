@@ -1,3 +1,4 @@
+from .items import read_items as read_items
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
 from .letor import write_letor as write_letor
@@ -7,3 +8,4 @@ from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run
+from .writing import write_items as write_items
