@@ -262,7 +262,9 @@ def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[s
 def build_model(unpacker: Unpacker, content: Any) -> Any:
     """The estimator that a node describes, with every value checked."""
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
-    model = _construct(unpacker, find_ranker(node.kind) or _class(node.kind, OTHERS), node.kind, node.params)
+    model = _construct(
+        unpacker, find_ranker(node.kind) or _class(node.kind, OTHERS), node.kind, node.params
+    )
     learned = {name: unpacker.unpack(value) for name, value in node.learned.items()}
     if learned:
         _check_learned(type(model), node.kind, learned)
