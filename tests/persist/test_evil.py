@@ -258,6 +258,20 @@ def test_the_scorer_refuses_what_concerns_scores(forge: Callable[[], Any], tmp_p
         assert same_scorer, name
 
 
+def test_the_error_names_the_file_the_array_and_the_fault(
+    forge: Callable[[], Any], tmp_path: Path
+) -> None:
+    file = forge()
+    file.array("model.coef_")[:2] = np.nan
+    path = file.write(tmp_path / "evil.rw")
+    with pytest.raises(ModelFileError) as caught:
+        rw.load_scorer(path)
+    fault = "linear: coef: 2 of 4 values are NaN; a model holds finite values only"
+    assert str(caught.value).startswith(f"{path}: {fault}. Copy the file again")
+    with pytest.raises(ModelFileError, match=r"evil\.rw: .*coef_"):
+        rw.load(path)
+
+
 TREES: dict[str, tuple[str, int, float]] = {
     "child is its parent": ("low", 0, 0),
     "child before its parent": ("high", 2, 0),
