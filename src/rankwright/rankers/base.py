@@ -32,7 +32,7 @@ from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation
-from rankwright.rankers.schema import Constraint, Learned, integer, texts
+from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
@@ -314,8 +314,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
-        for name, constraint in self._constraints.items():
-            constraint.check(type(self).__name__, name, getattr(self, name))
+        check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         X, y = self._validated(X, y)

@@ -84,8 +84,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
             stopping: EarlyStopping = value
         else:
             stopping = cls() if value is True else cls(n_iter_no_change=int(value))
-        for name, constraint in cls._constraints.items():
-            constraint.check("EarlyStopping", name, getattr(stopping, name))
+        schema.check_parameters(stopping)
         return stopping
 
     def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
