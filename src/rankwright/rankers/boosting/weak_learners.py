@@ -239,7 +239,8 @@ class Directions:
         ``least``."""
         better = np.flatnonzero((np.abs(gain) > least) & (gain * self._weight < 0))
         for i in better[np.argsort(-np.abs(gain[better]), kind="stable")].tolist():
-            candidate = Candidate(*self._cuts[:, i].tolist(), float(gain[i]))
+            feature, cut, default = self._cuts[:, i].tolist()
+            candidate = Candidate(feature, cut, default, float(gain[i]))
             if abs(alpha(candidate)) < abs(self._weight[i]):
                 return candidate
         return None
