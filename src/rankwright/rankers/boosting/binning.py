@@ -130,7 +130,10 @@ class Columns:
         """The values of a feature in some of the rows."""
         if not self.is_sparse:
             return np.asarray(self._X[self._rows[rows], feature])
-        return self._sparse[:, [feature]].toarray()[rows, 0]
+        column = np.zeros(self.n_rows)
+        entries = slice(*self._sparse.indptr[feature : feature + 2])
+        column[self._sparse.indices[entries]] = self._sparse.data[entries]
+        return np.asarray(column[rows])
 
     def _read_dense(self, feature: int) -> tuple[IntArray, FloatArray, IntArray, int]:
         column = np.ascontiguousarray(self._X[:, feature])[self._rows]

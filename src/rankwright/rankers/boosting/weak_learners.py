@@ -195,19 +195,19 @@ class Directions:
     that sign. What "has a value at all" adds is a contribution of its own and not bound by the
     direction. ``False``: no constraint.
 
-    Attributes
-    ----------
-    allowed : Allowed
-    earlier : Cuts, chosen so far, of which part of the weight may be taken back
     """
 
     def __init__(self, cumulative: Any, default: Any, n_features: int) -> None:
         self._kind, upward = cumulative, cumulative is True
         direction = np.full(n_features, int(upward), np.int8)
         self.allowed = Allowed(direction, np.array(DEFAULTS[default]), upward)
-        self.earlier = Cuts(*np.zeros((3, 0), np.int64))
-        self._weight = np.zeros(0)
+        self._cuts, self._weight = np.zeros((3, 0), np.int64), np.zeros(0)
         self._index: dict[tuple[int, int, int], int] = {}
+
+    @property
+    def earlier(self) -> Cuts:
+        """The cuts chosen so far, of which part of the weight may be taken back."""
+        return Cuts(*self._cuts)
 
     def choose(
         self,
@@ -239,7 +239,8 @@ class Directions:
         ``least``."""
         better = np.flatnonzero((np.abs(gain) > least) & (gain * self._weight < 0))
         for i in better[np.argsort(-np.abs(gain[better]), kind="stable")].tolist():
-            candidate = Candidate(*(int(column[i]) for column in self.earlier), float(gain[i]))
+            feature, cut, default = self._cuts[:, i].tolist()
+            candidate = Candidate(feature, cut, default, float(gain[i]))
             if abs(alpha(candidate)) < abs(self._weight[i]):
                 return candidate
         return None
@@ -256,9 +257,8 @@ class Directions:
                 self.allowed.direction[feature] = 1 if alpha > 0 else -1
         i = self._index.setdefault(chosen[:3], len(self._index))
         if i == len(self._weight):
-            columns = zip(self.earlier, chosen[:3], strict=True)
-            self.earlier = Cuts(*(np.append(column, value) for column, value in columns))
-            self._weight = np.append(self._weight, 0.0)
+            self._cuts = np.concatenate([self._cuts, np.array([chosen[:3]]).T], axis=1)
+            self._weight = np.concatenate([self._weight, [0.0]])
         self._weight[i] += alpha
 
 
