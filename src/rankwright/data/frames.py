@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -43,23 +42,28 @@ def columns_of(frame: Any) -> Columns:
 
 def read_parquet(path: str | os.PathLike[str]) -> Columns:
     """The columns of a Parquet file, read by the first of four libraries that is installed."""
-    for library, read in _READERS.items():
-        if find_spec(library):
-            try:
-                return read(os.fspath(path))
-            except FileNotFoundError:
-                raise
-            except Exception as error:  # every library has its own errors for a damaged file
-                raise DataError(
-                    f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
-                ) from error
-    raise DataError(
-        f"{path} is a Parquet file, but no library that reads Parquet is installed. "
-        "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas work too)."
-    )
+    libraries: list[Any] = ["duckdb", "polars", "pyarrow", "pandas"]
+    library = next(filter(find_spec, libraries), None)
+    if library is None:
+        raise DataError(
+            f"{path} is a Parquet file, but no library that reads Parquet is installed. "
+            "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas work too)."
+        )
+    try:
+        if library == "duckdb":
+            return _read_with_duckdb(os.fspath(path))
+        import narwhals as nw
+
+        return columns_of(nw.read_parquet(os.fspath(path), backend=library))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # every library has its own errors for a damaged file
+        raise DataError(
+            f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
+        ) from error
 
 
-def _with_duckdb(path: str) -> Columns:
+def _read_with_duckdb(path: str) -> Columns:
     import duckdb
 
     with duckdb.connect() as connection:
@@ -77,29 +81,3 @@ def _unmasked(column: Any) -> NDArray[Any]:
     plain: NDArray[Any] = column.data.astype(np.float64 if numeric else object)
     plain[np.ma.getmaskarray(column)] = np.nan if numeric else None
     return plain
-
-
-def _with_polars(path: str) -> Columns:
-    import polars
-
-    return columns_of(polars.read_parquet(path))
-
-
-def _with_pyarrow(path: str) -> Columns:
-    from pyarrow import parquet
-
-    return columns_of(parquet.read_table(path))
-
-
-def _with_pandas(path: str) -> Columns:
-    import pandas
-
-    return columns_of(pandas.read_parquet(path))
-
-
-_READERS: dict[str, Callable[[str], Columns]] = {
-    "duckdb": _with_duckdb,
-    "polars": _with_polars,
-    "pyarrow": _with_pyarrow,
-    "pandas": _with_pandas,
-}
