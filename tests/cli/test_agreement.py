@@ -113,4 +113,4 @@ def test_options_of_a_verb_below_a_verb_have_a_table_of_their_own(shell, tmp_pat
 
 @pytest.mark.parametrize("verb", ["train", "predict", "rank", "evaluate", "compare", "tune"])
 def test_help_shows_commands_to_copy(shell, verb):
-    assert f" rankwright {verb} " in shell(verb, "--help").stdout.split("Arguments")[0]
+    assert f"\nrankwright {verb} " in shell(verb, "--help").stdout.split("Arguments")[0]

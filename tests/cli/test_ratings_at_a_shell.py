@@ -48,7 +48,10 @@ def test_a_named_format_has_columns_of_its_own(shell, log):
 
 def test_three_numbers_without_a_header_are_asked_about_with_options(shell, tmp_path):
     (tmp_path / "a.csv").write_text("1,2,3\n")
-    assert "Say --ratings-format csv or" in shell("recommend", "a.csv", code=3).stderr
+    assert (
+        "--ratings-format csv or --ratings-format netflix"
+        in shell("recommend", "a.csv", code=3).stderr
+    )
 
 
 @pytest.mark.parametrize(

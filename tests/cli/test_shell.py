@@ -196,7 +196,7 @@ main()
         ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
         ("predict", "rankwright.read_items", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
         ("compare", "rankwright.compare", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
-        ("convert", "rankwright.write_items", ["$F/test.txt", "out.csv"]),
+        ("convert", "rankwright.data.io.writing.write_items", ["$F/test.txt", "out.csv"]),
         ("demo", "rankwright.report.demonstrations.PARTS", ["--report", "out.html"]),
     ],
 )
@@ -251,6 +251,6 @@ def test_examples_in_the_help_keep_their_lines(shell, verb):
     """A command that the terminal wrapped could not be copied."""
     page = shell(verb, "--help").stdout.splitlines()
     text = inspect.getdoc(app[verb].default_command)
-    examples = [line for line in text.splitlines() if line.startswith("    rankwright ")]
+    examples = [line for line in text.splitlines() if line.startswith("rankwright ")]
     assert examples
     assert all(example in page for example in examples)

@@ -289,7 +289,7 @@ def test_info_describes_models_and_data(shell):
 
 def test_data_lists_the_known_sets(shell):
     assert "movielens-1m" in json.loads(shell("data", "list", "--json").stdout)
-    assert "Known: movielens-1m" in shell("data", "show", "nothing", code=2).stderr
+    assert "Use one of movielens-1m" in shell("data", "show", "nothing", code=2).stderr
 
 
 def test_demo_trains_every_family_and_writes_a_page(shell, tmp_path):

@@ -35,29 +35,21 @@ def _option(help: str, **more: Any) -> Parameter:
 
 
 # Options of several verbs.
+SEED = validators.Number(gte=0, lt=2**32)
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 Cutoff = Annotated[Count | None, _option("At most this many items of each query.")]
 Data = Annotated[str, _option("Items: LETOR, CSV, TSV, JSONL or Parquet; - is standard input.")]
 Format = Literal["letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings"]
 Json = Annotated[bool, _option("Print JSON instead of text.")]
 Like = Literal["trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"]
-Measures = Annotated[
-    list[str],
-    _option("Names such as NDCG@10, AP, P@5, RR; repeat it, or separate by commas.", alias="-m"),
-]
+Measures = Annotated[list[str], _option("NDCG@10, AP, P@5, RR, ...; use commas.", alias="-m")]
 ModelFile = Annotated[str, _option("A model file, written by `rankwright train`.")]
 NewModel = Annotated[str, _option("Where to write the model.", alias="-o")]
-Output = Annotated[
-    str | None, _option("Write to this file instead of standard output.", alias="-o")
-]
-RandomState = Annotated[
-    int, _option("Seeds everything random.", validator=validators.Number(gte=0, lt=2**32))
-]
+Output = Annotated[str | None, _option("A file instead of standard output.", alias="-o")]
+RandomState = Annotated[int, _option("Seeds everything random.", validator=SEED)]
 Report = Annotated[str | None, _option("Write a page with tables and charts to this HTML file.")]
 RunName = Annotated[str, _option("The name of the run.", validator=_check_run_name)]
-Settings = Annotated[
-    list[str], _option("A parameter of the ranker: --set n_estimators=200; may be repeated.")
-]
+Settings = Annotated[list[str], _option("A parameter of the ranker: --set C=0.1; may be repeated.")]
 
 
 @Parameter(name="*", group=Group("How to read the data", sort_key=10))

@@ -11,6 +11,7 @@ import shlex
 import sys
 import tomllib
 import warnings
+from argparse import ArgumentError, ArgumentParser
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -26,8 +27,16 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 
-# Scripts rely on these: see `rankwright --help`.
-EXIT_USAGE, EXIT_DATA, EXIT_MODEL, EXIT_IO, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
+# Error -> exit code, most special first; scripts rely on them: see `rankwright --help`.
+EXIT_CODES: dict[type[Exception], int] = {
+    CycloptsError: 2,
+    ModelFileError: 4,
+    DatasetError: 5,
+    OSError: 5,
+    DataError: 3,
+    RankwrightError: 2,
+}
+EXIT_INTERRUPTED = 130
 
 HELP = """\
 Learning to rank from grades, ratings, preferences and clicks.
@@ -101,19 +110,14 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output is gone (`| head`): not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except CycloptsError:
-        sys.exit(EXIT_USAGE)  # cyclopts has printed what is wrong
-    except ModelFileError as error:
-        _stop(str(error), EXIT_MODEL)
-    except DatasetError as error:
-        _stop(str(error), EXIT_IO)
-    except OSError as error:
-        known = error.filename is not None and error.strerror is not None
-        _stop(f"{os.fsdecode(error.filename)}: {error.strerror}" if known else str(error), EXIT_IO)
-    except DataError as error:
-        _stop(str(error), EXIT_DATA)
-    except RankwrightError as error:
-        _stop(str(error), EXIT_USAGE)
+    except tuple(EXIT_CODES) as error:
+        code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        if isinstance(error, CycloptsError):
+            sys.exit(code)  # cyclopts has printed what is wrong
+        text = str(error)
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+        _stop(text, code)
 
 
 def _stop(message: str, code: int) -> None:
@@ -168,25 +172,17 @@ def take_config(words: list[str]) -> tuple[list[str], str | None, bool]:
     >>> take_config(["train", "a.txt", "--print-config"])
     (['train', 'a.txt'], None, True)
     """
-    rest: list[str] = []
-    config, print_only = None, False
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        if word == "--":
-            rest += [word, *left]
-            break
-        if word == "--print-config":
-            print_only = True
-        elif word == "--config" and not left:
-            raise ParameterError("--config: give the TOML file that holds the options.")
-        elif word == "--config" or word.startswith("--config="):
-            config = left.pop(0) if word == "--config" else word.partition("=")[2]
-        else:
-            rest.append(word)
-    if config is not None:
-        _check_config(config)
-    return rest, config, print_only
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config")
+    parser.add_argument("--print-config", action="store_true")
+    ours = words[: words.index("--")] if "--" in words else words
+    try:
+        known, rest = parser.parse_known_args(ours)
+    except ArgumentError:
+        raise ParameterError("--config: give the TOML file that holds the options.") from None
+    if known.config is not None:
+        _check_config(known.config)
+    return rest + words[len(ours) :], known.config, known.print_config
 
 
 def _check_config(path: str) -> None:
@@ -215,14 +211,7 @@ def print_config(words: list[str]) -> None:
     print(f"[{'.'.join(verbs)}]")
     for name, value in bound.arguments.items():
         if bound.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
-            _print_option(name, value)
-
-
-def _print_option(name: str, value: Any) -> None:
-    if dataclasses.is_dataclass(value):
-        for key, part in dataclasses.asdict(value).items():  # type: ignore[arg-type]
-            _print_option(key, part)
-        return
-    key = name.replace("_", "-")
-    text = json.dumps(value, ensure_ascii=False)
-    print(f"# {key} =" if value is None else f"{key} = {text}")
+            is_group = dataclasses.is_dataclass(value) and not isinstance(value, type)
+            for key, part in (dataclasses.asdict(value) if is_group else {name: value}).items():
+                line = f"{key.replace('_', '-')} = {json.dumps(part, ensure_ascii=False)}"
+                print(line if part is not None else f"# {line.removesuffix(' null')}")

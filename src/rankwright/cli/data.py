@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 import rankwright as rw
 from rankwright.cli import _console as console
@@ -31,9 +31,9 @@ def check(
 
     Exits with 3 if the file cannot be read, with 1 if a rule failed.
 
-        rankwright check train.txt --against test.txt
-        rankwright check train.csv --strict --json
-        rankwright check ratings.csv --read-as ratings
+    rankwright check train.txt --against test.txt
+    rankwright check train.csv --strict --json
+    rankwright check ratings.csv --read-as ratings
 
     Parameters
     ----------
@@ -87,11 +87,9 @@ def info(
 ) -> None:
     """Say what is in a model or data file.
 
-    For example:
-
-        rankwright info model.rw
-        rankwright info train.csv --json
-        rankwright info ratings.csv --read-as ratings
+    rankwright info model.rw
+    rankwright info train.csv --json
+    rankwright info ratings.csv --read-as ratings
 
     Parameters
     ----------
@@ -100,11 +98,12 @@ def info(
     """
     from rankwright.data.io.items import detect_format
     from rankwright.data.validation.description import describe
+    from rankwright.persist.systems import describe_model
 
     with opt.local_file(file) as local:
         kind = _detect_kind(local, table, reading)
         if kind == "model":
-            about = _describe_model(local)
+            about = describe_model(local)
         elif kind in ("run", "qrels"):
             about = describe(rw.read_run(local) if kind == "run" else rw.read_qrels(local))
         elif kind == "ratings":
@@ -124,30 +123,6 @@ def info(
         print(f"{key.replace('_', ' '):{width}}  {shown}")
 
 
-def _describe_model(path: str) -> dict[str, Any]:
-    from rankwright.persist.format import MAX_BYTES, read_file, refusing
-
-    with refusing(path):
-        manifest, arrays = read_file(path, MAX_BYTES)
-    about: dict[str, Any] = {"kind": manifest.model.kind}
-    if manifest.served is None:  # not a scorer of rows: a recommender, a learned fusion
-        rw.load(path)  # raises if the file is damaged
-    else:
-        scorer = rw.load_scorer(path)
-        names = scorer.feature_names
-        about |= {
-            "scored_by": scorer.scorer.kind,
-            "n_features": scorer.n_features,
-            "features": None if names is None else list(names[:20]),
-            "takes_missing": scorer.allow_nan,
-        }
-    return about | {
-        "written_by": f"rankwright {manifest.library}, format {manifest.format}",
-        "arrays": len(arrays),
-        "numbers": int(sum(array.size for array in arrays.values())),
-    }
-
-
 def convert(
     source: str,
     target: str,
@@ -162,8 +137,8 @@ def convert(
     Items become LETOR, CSV, TSV, JSONL or Parquet; runs and qrels TREC,
     CSV, TSV or JSONL.
 
-        rankwright convert train.txt train.csv
-        rankwright convert train.csv.gz - --write-as letor | head
+    rankwright convert train.txt train.csv
+    rankwright convert train.csv.gz - --write-as letor | head
 
     Parameters
     ----------
@@ -175,6 +150,7 @@ def convert(
         The format, if the extension does not give it.
     """
     from rankwright.data.io.items import detect_format, format_of_name
+    from rankwright.data.io.writing import write_data
 
     to_stdout = target in ("-", console.STDIN)
     with opt.local_file(source) as local:
@@ -189,11 +165,11 @@ def convert(
     if to_stdout:
         with tempfile.TemporaryDirectory() as folder:
             copy = os.path.join(folder, "copy")
-            _write(data, copy, kind)
+            write_data(data, copy, kind)
             with open(copy, encoding="utf-8", newline="") as file:
                 console.write_result(file)
     else:
-        _write(data, target, kind)
+        write_data(data, target, kind)
     if json:
         summary = {"source": source, "target": target, "format": kind, "n_rows": len(data)}
         console.print_json(summary)
@@ -211,20 +187,9 @@ def _plain_format(found: str, target: str) -> str:
     return found if found in ("run", "qrels") else "letor"
 
 
-def _write(data: Any, path: str, kind: str) -> None:
-    if isinstance(data, rw.Items):
-        rw.write_items(data, path, format=kind)
-    elif isinstance(data, rw.Run) and kind == "run":
-        rw.write_run(data, path)
-    elif isinstance(data, rw.Qrels) and kind == "qrels":
-        rw.write_qrels(data, path)
-    else:
-        from rankwright.data.io.writing import write_table
-
-        write_table(data, path, kind)
-
-
 app = App(name="data", help="Known public data sets.")
+SetName = Annotated[str, Parameter(help="One of the names that `rankwright data list` prints.")]
+Fold = Annotated[int | None, Parameter(help="For the LETOR sets: one of the folds, 1 to 5.")]
 
 
 @app.command(name="list")
@@ -237,16 +202,8 @@ def list_(*, json: opt.Json = False) -> None:
 
 
 @app.command
-def show(name: str, /, *, fold: int | None = None, json: opt.Json = False) -> None:
-    """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it.
-
-    Parameters
-    ----------
-    name
-        One of the names that `rankwright data list` prints.
-    fold
-        For the LETOR sets: one of the folds, 1 to 5.
-    """
+def show(name: SetName, /, *, fold: Fold = None, json: opt.Json = False) -> None:
+    """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it."""
     data = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     about = {"name": name, "about": rw.list_datasets()[name], "content": str(data)}
     print(console.to_json(about) if json else data, end="" if json else "\n")
@@ -254,11 +211,11 @@ def show(name: str, /, *, fold: int | None = None, json: opt.Json = False) -> No
 
 @app.command
 def write(
-    name: str,
+    name: SetName,
     target: str,
     /,
     *,
-    fold: int | None = None,
+    fold: Fold = None,
     part: Literal["train", "vali", "test"] = "train",
     json: opt.Json = False,
 ) -> None:
@@ -266,24 +223,19 @@ def write(
 
     Parameters
     ----------
-    name
-        One of the names that `rankwright data list` prints.
     target
         The new file; its extension gives the format (.letor, .csv, .jsonl, .parquet, also .gz).
-    fold
-        For the LETOR sets: one of the folds, 1 to 5.
     part
         With a fold: which part of it.
     """
-    from rankwright.data.io.items import format_of_name
+    from rankwright.data.io.writing import write_data
 
     data: Any = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     if fold is not None:
         data = getattr(data, part, None)
     if not isinstance(data, rw.Items | rw.Ratings):
         raise ParameterError(f"{name}: only graded items and ratings can be written as a file.")
-    plain = "letor" if isinstance(data, rw.Items) else "csv"
-    _write(data, target, format_of_name(target) or plain)
+    write_data(data, target)
     if json:
         console.print_json({"name": name, "target": target, "n_rows": len(data)})
     else:

@@ -20,8 +20,8 @@ def demo(
     Prints tables and writes a report page. Needs no network and no files.
     The first run also compiles the kernels, which takes a while.
 
-        rankwright demo
-        rankwright demo --random-state 7 --report seven.html
+    rankwright demo
+    rankwright demo --random-state 7 --report seven.html
 
     Parameters
     ----------

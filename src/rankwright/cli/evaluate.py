@@ -29,11 +29,9 @@ def evaluate(
 ) -> None:
     """Measure a system on graded data.
 
-    For example:
-
-        rankwright evaluate model.rw test.txt
-        rankwright evaluate bm25.run qrels.txt -m AP,P@5
-        rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
+    rankwright evaluate model.rw test.txt
+    rankwright evaluate bm25.run qrels.txt -m AP,P@5
+    rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
 
     Parameters
     ----------
@@ -89,11 +87,9 @@ def compare(
 ) -> None:
     """Print the table of several systems on the same data, with significance letters.
 
-    For example:
-
-        rankwright compare new.rw old.rw test.txt --report page.html
-        rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25
-        rankwright compare new.rw old.rw test.txt --table latex -o table.tex
+    rankwright compare new.rw old.rw test.txt --report page.html
+    rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25
+    rankwright compare new.rw old.rw test.txt --table latex -o table.tex
 
     Parameters
     ----------
@@ -138,15 +134,13 @@ def compare(
             from rankwright.report.page import write_page
             from rankwright.report.pages import comparison_page, fingerprints
 
-            scored = {}
-            if judged.qrels is None:
-                scored = {
-                    name: judged.scored(ranking)
-                    for name, (_, ranking) in systems.items()
-                    if not isinstance(ranking, rw.Run)
-                }
+            on_items = {
+                name: (ranking, judged.items(ranking))
+                for name, (_, ranking) in systems.items()
+                if judged.qrels is None and not isinstance(ranking, rw.Run)
+            }
             about = {"command": console.command(), **fingerprints(files)}
-            page = comparison_page(comparison, scores, scored=scored, data=data, settings=about)
+            page = comparison_page(comparison, scores, systems=on_items, data=data, settings=about)
             write_page(page, report)
             console.note(f"report: {report}")
 
@@ -180,14 +174,6 @@ class Judged:
             self._items[key] = items
         return self._items[key]
 
-    def scored(self, system: Any) -> tuple[Any, rw.Items, Any]:
-        """A model (None for scores), the items with its features, and their scores."""
-        from rankwright.persist.systems import score_items
-
-        items = self.items(system)
-        model = system if hasattr(system, "decision_function") else None
-        return model, items, score_items(system, items)
-
 
 def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:
     content: dict[str, Any] = {
@@ -209,15 +195,15 @@ def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
     measures = [rw.Measure.parse(name) for name in names]
     name, equals, number = limit.rpartition("=")
     try:
-        measure, least = rw.Measure.parse(name) if equals else measures[0], float(number)
+        measure = rw.Measure.parse(name) if equals else measures[0]
+        if measure in measures and float(number) == float(number):  # not NaN
+            return measure, float(number)
     except ValueError:
-        measure, least = None, float("nan")
-    if measure not in measures or least != least:
-        raise ParameterError(
-            f"--fail-under {limit}: write a number, or MEASURE=number with one of "
-            f"{', '.join(map(str, measures))}."
-        )
-    return measure, least
+        pass
+    known = ", ".join(map(str, measures))
+    raise ParameterError(
+        f"--fail-under {limit}: write a number, or MEASURE=number with one of {known}."
+    )
 
 
 def _system_names(paths: list[str], given: list[str]) -> list[str]:
@@ -227,6 +213,5 @@ def _system_names(paths: list[str], given: list[str]) -> list[str]:
             raise ParameterError(f"--names: give {len(paths)} different names.")
         return given
     short = [os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0] for path in paths]
-    if len(set(short)) == len(short):
-        return short
-    return paths if len(set(paths)) == len(paths) else [f"{k} {p}" for k, p in enumerate(paths, 1)]
+    numbered = [f"{number} {path}" for number, path in enumerate(paths, 1)]
+    return next(names for names in (short, paths, numbered) if len(set(names)) == len(names))

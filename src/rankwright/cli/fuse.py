@@ -10,7 +10,7 @@ import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
 from rankwright.cli._training import make_ranker, parse_settings
-from rankwright.cli.predict import Row, nested
+from rankwright.cli.predict import Row, nested, run_lines
 from rankwright.exceptions import DataError, ParameterError
 
 Method = Literal[
@@ -39,9 +39,9 @@ def fuse(
 
     Prints a TREC run.
 
-        rankwright fuse bm25.run dense.run -o fused.run
-        rankwright fuse bm25.run dense.run --qrels judged.qrels --save fusion.rw
-        rankwright fuse new-bm25.run new-dense.run --model fusion.rw -o fused.run
+    rankwright fuse bm25.run dense.run -o fused.run
+    rankwright fuse bm25.run dense.run --qrels judged.qrels --save fusion.rw
+    rankwright fuse new-bm25.run new-dense.run --model fusion.rw -o fused.run
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def fuse(
         fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
     rows = _rows(fused if cutoff is None else fused.top(cutoff))
     if json:
-        lines = iter([console.to_json({"name": name, "method": method, "queries": nested(rows)})])
+        lines = [console.to_json({"name": name, "method": method, "queries": nested(rows)})]
     else:
-        lines = (f"{q} Q0 {doc} {rank} {score!r} {name}\n" for q, doc, rank, score in rows)
+        lines = run_lines(rows, name)
     console.write_result(lines, output)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import rankwright as rw
@@ -25,10 +25,8 @@ def predict(
 ) -> None:
     """Score items with a model: one number per line, in the order of the data.
 
-    For example:
-
-        rankwright predict model.rw new.txt
-        cat new.txt | rankwright predict model.rw - -o scores.txt
+    rankwright predict model.rw new.txt
+    cat new.txt | rankwright predict model.rw - -o scores.txt
 
     Parameters
     ----------
@@ -62,8 +60,8 @@ def rank(
     Prints query, rank, item and score, separated by tabs. An item without
     an id is called by its row in the data, from 1.
 
-        rankwright rank model.rw new.txt --cutoff 10
-        rankwright rank model.rw new.txt --trec --name mine -o mine.run
+    rankwright rank model.rw new.txt --cutoff 10
+    rankwright rank model.rw new.txt --trec --name mine -o mine.run
 
     Parameters
     ----------
@@ -79,8 +77,7 @@ def rank(
     if json:
         lines = iter([console.to_json({"model": model, "data": data, "queries": nested(rows)})])
     elif trec:
-        _refuse_blanks(items)
-        lines = (f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows)
+        lines = iter(run_lines(rows, name))
     else:
         lines = (f"{q}\t{k}\t{item}\t{score:.6g}\n" for q, item, k, score in rows)
     console.write_result(lines, output)
@@ -95,17 +92,16 @@ def nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:
     return lists
 
 
-def _refuse_blanks(items: rw.Items) -> None:
-    """Blanks separate the columns of a TREC run, so no id may have one."""
-    queries = () if items.qid is None else items.queries.ids.tolist()
-    documents = () if items.docid is None else items.docid.tolist()
-    for what, ids in (("query", queries), ("item", documents)):
-        for name in map(str, ids):
-            if name.split() != [name]:
-                raise DataError(
-                    f"{what} {name!r} is empty or has a blank, which a TREC run cannot hold. "
-                    "Use other ids, or leave out --trec."
-                )
+def run_lines(rows: Iterable[Row], name: str) -> list[str]:
+    """The lines of a TREC run, whose columns are separated by blanks, so no id may have one."""
+    lines = [f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows]
+    for line in lines:
+        if len(line.split()) != 6 or "  " in line:
+            raise DataError(
+                f"an id is empty or has a blank, which a TREC run cannot hold: {line.rstrip()!r}. "
+                "Use other ids, or another format."
+            )
+    return lines
 
 
 def _ordered(items: rw.Items, scores: Any, cutoff: int | None) -> Iterator[Row]:

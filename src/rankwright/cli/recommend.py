@@ -36,11 +36,11 @@ def recommend(
 
     Prints user, rank, item and score, separated by tabs.
 
-        rankwright recommend ratings.csv --user 42 -n 5
-        rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
-        rankwright recommend ratings.csv --save films.rw --user 42
-        rankwright recommend films.rw --user 43
-        rankwright recommend log.csv --user-column shopper --item-column sku
+    rankwright recommend ratings.csv --user 42 -n 5
+    rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
+    rankwright recommend ratings.csv --save films.rw --user 42
+    rankwright recommend films.rw --user 43
+    rankwright recommend log.csv --user-column shopper --item-column sku
 
     Parameters
     ----------

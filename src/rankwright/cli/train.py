@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import rankwright as rw
 from rankwright.cli import _console as console
@@ -33,11 +32,11 @@ def train(
     With fewer than 500 queries, they are evaluated by cross-validation over
     five folds of queries.
 
-        rankwright train train.txt
-        rankwright train train.csv --y judgment --qid search -o shop.rw
-        rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
-        rankwright train train.txt --ranker RankBoost --set early_stopping=20
-        rankwright train train.txt --report page.html
+    rankwright train train.txt
+    rankwright train train.csv --y judgment --qid search -o shop.rw
+    rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
+    rankwright train train.txt --ranker RankBoost --set early_stopping=20
+    rankwright train train.txt --report page.html
 
     Parameters
     ----------
@@ -77,12 +76,12 @@ def train(
         write_page(training_page(auto, held_out, data=data, settings=about), report)
     comparison = auto.results_.comparison
     if json:
+        model = auto.best_estimator_
+        last = model[-1] if hasattr(model, "steps") else model
         result = {
             "model": output,
             "ranker": auto.best_name_,
-            "parameters": console.plain_values(
-                _last_step(auto.best_estimator_).get_params(deep=False)
-            ),
+            "parameters": console.plain_values(last.get_params(deep=False)),
             "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
             "validation": None if comparison is None else comparison.to_dict(),
             "seconds": round(time.perf_counter() - start, 3),
@@ -91,9 +90,7 @@ def train(
         console.print_json(result)
         return
     if comparison is None:
-        console.note(
-            "too few queries to hold some out: the model is trained on all, and not evaluated"
-        )
+        console.note("too few queries to hold some out: trained on all, and not evaluated")
     else:
         all_rows = rows is not None and len(rows) == items.n_items
         folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
@@ -103,7 +100,3 @@ def train(
     if report is not None:
         print(f"report: {report}")
     console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
-
-
-def _last_step(model: Any) -> Any:
-    return model[-1] if hasattr(model, "steps") else model

@@ -35,11 +35,9 @@ def tune(
 ) -> None:
     """Search the parameters of a ranker on folds of whole queries; train the best on all.
 
-    For example:
-
-        rankwright tune train.txt --ranker RankSVM
-        rankwright tune train.txt --grid n_estimators=50,200 --grid criterion=r,z
-        rankwright tune train.txt --valid valid.txt --trials 3
+    rankwright tune train.txt --ranker RankSVM
+    rankwright tune train.txt --grid n_estimators=50,200 --grid criterion=r,z
+    rankwright tune train.txt --valid valid.txt --trials 3
 
     Parameters
     ----------
@@ -92,7 +90,7 @@ def tune(
         tuned.fit(items.X, items.y, qid=items.qid)
     training.name_features(tuned.best_estimator_, items)
     rw.save(tuned.best_estimator_, output)
-    tried = replace(tuned.trials_, trials=[_without(step, t) for t in tuned.trials_.trials])
+    tried = replace(tuned.trials_, trials=tuple(_without(step, t) for t in tuned.trials_.trials))
     if json:
         rows = [{"params": console.plain_values(t.params), "value": t.value} for t in tried.trials]
         best = rows[tried.trials.index(tried.best)]

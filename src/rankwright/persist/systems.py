@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+import rankwright
 from rankwright._typing import FloatArray
 from rankwright.data.alignment import align
 from rankwright.data.io.fields import split_fields
@@ -18,6 +19,7 @@ from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError
 from rankwright.metrics.evaluation import Scores, evaluate
 from rankwright.metrics.measure import Measure
+from rankwright.persist.format import MAX_BYTES, read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer
 
 KINDS = ("model", "run", "scores")
@@ -145,3 +147,26 @@ def _check_queries(run: Run, qrels: Qrels, name: str, data: str) -> None:
 def _some(queries: Any) -> str:
     more = f" and {len(queries) - 3:,} more" if len(queries) > 3 else ""
     return ", ".join(map(str, queries[:3])) + more
+
+
+def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is in a model file, as ``rankwright info`` prints it."""
+    with refusing(path):
+        manifest, arrays = read_file(path, MAX_BYTES)
+    about: dict[str, Any] = {"kind": manifest.model.kind}
+    if manifest.served is None:  # not a scorer of rows: a recommender, a learned fusion
+        rankwright.load(path)  # raises if the file is damaged
+    else:
+        scorer = load_scorer(path)
+        names = scorer.feature_names
+        about |= {
+            "scored_by": scorer.scorer.kind,
+            "n_features": scorer.n_features,
+            "features": None if names is None else list(names[:20]),
+            "takes_missing": scorer.allow_nan,
+        }
+    return about | {
+        "written_by": f"rankwright {manifest.library}, format {manifest.format}",
+        "arrays": len(arrays),
+        "numbers": int(sum(array.size for array in arrays.values())),
+    }

@@ -8,6 +8,7 @@ from typing import Any
 from rankwright.data.items import Items
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
+from rankwright.persist.systems import score_items
 from rankwright.report.page import Page, Section
 from rankwright.report.provenance import environment, file_fingerprint
 from rankwright.report.sections import (
@@ -29,7 +30,7 @@ def comparison_page(
     comparison: Comparison,
     scores: Mapping[str, Scores],
     *,
-    scored: Mapping[str, tuple[Any, Items, Any]] | None = None,
+    systems: Mapping[str, tuple[Any, Items]] | None = None,
     data: str = "the data",
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
@@ -39,21 +40,22 @@ def comparison_page(
     ----------
     comparison : what :func:`rankwright.compare` gives
     scores : name of each system -> what :func:`rankwright.evaluate` gives
-    scored : name -> (model or None, items, score of each item), of the systems that score items
+    systems : name -> (model or scores, items with its features), of the systems that score items
     data : str
         What the systems were measured on.
     settings : mapping
         What to print under "To reproduce this", beside the versions.
     """
-    scored = {} if scored is None else scored
+    systems = {} if systems is None else systems
+    values = {name: score_items(system, items) for name, (system, items) in systems.items()}
     sections = _table_sections(comparison, scores)
-    models = [name for name, (model, _, _) in scored.items() if model is not None]
+    models = [name for name, (system, _) in systems.items() if hasattr(system, "predict")]
     for name in models[:MOST_MODELS]:
-        sections += _model_sections(*scored[name], f": {name}")
-    both = [name for name in comparison.systems if name in scored][:2]
+        sections += _model_sections(*systems[name], values[name], f": {name}")
+    both = [name for name in comparison.systems if name in systems][:2]
     if len(both) == 2:
-        items = scored[both[0]][1]
-        lists = {name: scored[name][2] for name in both}
+        items = systems[both[0]][1]
+        lists = {name: values[name] for name in both}
         sections.append(rankings_section(lists, items.y, items.qid, items.docid))
     sections.append(settings_section({**(settings or {}), **environment()}))
     lead = f"{len(scores)} systems on {data}."

@@ -14,6 +14,7 @@ from typing import Any
 from rankwright.data.io.files import atomic_write, write_lines
 from rankwright.data.io.items import format_of_name
 from rankwright.data.io.letor import write_letor
+from rankwright.data.io.trec import write_qrels, write_run
 from rankwright.data.items import Items
 from rankwright.data.ratings import Ratings
 from rankwright.data.runs import Qrels, Run
@@ -54,19 +55,29 @@ def write_items(items: Items, path: str | os.PathLike[str], *, format: str | Non
     _write_columns(columns, path, kind)
 
 
-def write_table(data: Run | Qrels | Ratings, path: str | os.PathLike[str], format: str) -> None:
-    """Write a run, qrels or ratings as CSV, TSV, JSONL or Parquet."""
-    if isinstance(data, Ratings):
-        columns = {"user": data.users[data.user], "item": data.items[data.item]}
-        _write_columns(columns | {"value": data.value}, path, format)
-        return
-    rows = data.order if isinstance(data, Run) else slice(None)
-    columns = {"qid": data.queries[data.query[rows]], "docid": data.docs[data.doc[rows]]}
-    if isinstance(data, Run):
-        columns["score"] = data.score[rows]
+def write_data(
+    data: Items | Run | Qrels | Ratings, path: str | os.PathLike[str], format: str | None = None
+) -> None:
+    """Write data in a format, by default the one that the extension implies."""
+    kind = format or format_of_name(path)
+    if isinstance(data, Items):
+        write_items(data, path, format=kind)
+    elif isinstance(data, Run) and kind in ("run", None):
+        write_run(data, path)
+    elif isinstance(data, Qrels) and kind in ("qrels", None):
+        write_qrels(data, path)
     else:
-        columns["grade"] = data.grade[rows]
-    _write_columns(columns, path, format)
+        _write_columns(_columns_of(data), path, kind or "csv")
+
+
+def _columns_of(data: Run | Qrels | Ratings) -> dict[str, Any]:
+    if isinstance(data, Ratings):
+        users, items = data.users[data.user], data.items[data.item]
+        return {"user": users, "item": items, "value": data.value}
+    rows = data.order if isinstance(data, Run) else slice(None)
+    values = {"score": data.score} if isinstance(data, Run) else {"grade": data.grade}
+    ids = {"qid": data.queries[data.query], "docid": data.docs[data.doc]}
+    return {name: column[rows] for name, column in (ids | values).items()}
 
 
 def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: str) -> None:
