@@ -57,8 +57,8 @@ def parse_settings(settings: list[str], example: str = "--set n_estimators=200")
     return pairs
 
 
-def parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
-    """The values to try for each parameter; the usual ones if ``--grid`` is not given."""
+def parse_grid(ranker: Any, grid: list[str], fixed: dict[str, str]) -> dict[str, list[Any]]:
+    """The values to try for each parameter, none of them fixed; the usual ones without --grid."""
     kind = type(ranker).__name__
     texts = parse_settings(grid, GRID) if grid else USUAL_VALUES.get(kind, {})
     known = list(ranker.get_params(deep=False))
@@ -70,6 +70,8 @@ def parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
     space: dict[str, list[Any]] = {}
     for name, text in texts.items():
         _refuse_unknown(name, kind, known)
+        if name in fixed:
+            raise ParameterError(f"--set {name}: it is searched. Leave it out, or give --grid.")
         space[name] = [parse_value(value.strip()) for value in text.split(",") if value.strip()]
         if not space[name]:
             raise ParameterError(f"--grid {name}={text}: write name=value,value, such as {GRID}.")
@@ -77,7 +79,7 @@ def parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
 
 
 def make_ranker(name: str, settings: dict[str, Any]) -> Any:
-    """A ranker by its name (in any case) with these parameters, as text or as values.
+    """A ranker by its name (in any case) with these parameters, as text or as values; checked.
 
     >>> make_ranker("rankboost", {"n_estimators": "5"})
     RankBoost(n_estimators=5)
@@ -95,7 +97,9 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     for key, value in settings.items():
         _refuse_unknown(key, cls.__name__, known)
         values[key] = parse_value(value) if isinstance(value, str) else value
-    return cls(**values)
+    made = cls(**values)
+    made._check_parameters()
+    return made
 
 
 def _refuse_unknown(name: str, kind: str, known: list[str]) -> None:

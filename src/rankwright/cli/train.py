@@ -43,7 +43,6 @@ def train(
     rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
     rankwright train train.txt --ranker RankBoost --set early_stopping=20
-    rankwright train train.txt --report page.html
     ```
 
     Parameters
@@ -73,10 +72,7 @@ def train(
     settings: dict[str, Any] = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    chosen = None
-    if ranker != "auto":
-        chosen = make_ranker(ranker, settings)
-        chosen._check_parameters()
+    chosen = None if ranker == "auto" else make_ranker(ranker, settings)
     items, other = read_training_data(data, valid, table, chosen)
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
@@ -94,28 +90,33 @@ def train(
         rows = auto.held_out_rows_
         held_out = other if rows is None else items.take(rows)
         report_on_training(report, auto, held_out, data, {"random_state": random_state})
-    comparison = auto.results_.comparison
     if json:
-        print_json(
-            {
-                "model": output,
-                "ranker": auto.best_name_,
-                "parameters": plain_values(last_step(auto.best_estimator_).get_params(deep=False)),
-                "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
-                "validation": None if comparison is None else comparison.to_dict(),
-                "seconds": round(time.perf_counter() - began, 3),
-                "report": report,
-            }
-        )
+        about = {"path": data, "n_items": items.n_items, "n_queries": items.n_queries}
+        seconds = round(time.perf_counter() - began, 3)
+        print_json({"model": output, **_summary(auto), "data": about, "seconds": seconds})
         return
-    if comparison is None:
-        note("too few queries to hold some out: the model is trained on all, and not evaluated")
-    else:
-        many = valid is None and len(auto.held_out_rows_) == items.n_items
-        folds = "five folds of the queries" if many else "a fifth of the queries, held out"
-        scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
-        print(f"validation on {valid or folds}:\n\n{scores}\n")
+    _print_validation(auto, valid, items.n_items)
     print(f"model: {output} ({auto.best_name_})")
     if report is not None:
         print(f"report: {report}")
     suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _summary(auto: rw.AutoRanker) -> dict[str, Any]:
+    comparison = auto.results_.comparison
+    return {
+        "ranker": auto.best_name_,
+        "parameters": plain_values(last_step(auto.best_estimator_).get_params(deep=False)),
+        "validation": None if comparison is None else comparison.to_dict(),
+    }
+
+
+def _print_validation(auto: rw.AutoRanker, valid: str | None, n_items: int) -> None:
+    comparison, rows = auto.results_.comparison, auto.held_out_rows_
+    if comparison is None:
+        note("too few queries to hold some out: the model is trained on all, and not evaluated")
+        return
+    in_folds = rows is not None and len(rows) == n_items
+    folds = "five folds of the queries" if in_folds else "a fifth of the queries, held out"
+    table = comparison if len(auto.results_) > 1 else auto.results_[0].scores
+    print(f"validation on {valid or folds}:\n\n{table}\n")

@@ -68,7 +68,7 @@ def tune(
     json
         JSON instead of a table.
     """
-    from rankwright.selection.auto import default_measure, scaled
+    from rankwright.selection.auto import default_measure
 
     began = time.perf_counter()
     check_seed(random_state, "--random-state")
@@ -80,10 +80,7 @@ def tune(
         raise ParameterError(f"--measures {','.join(names)}: tune chooses by one measure.")
     settings = parse_settings(set)
     estimator = make_ranker(ranker, settings)
-    space = parse_grid(estimator, grid)
-    fixed = [name for name in space if name in settings]
-    if fixed:
-        raise ParameterError(f"--set {fixed[0]}: it is searched. Leave it out, or give --grid.")
+    space = parse_grid(estimator, grid, settings)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=random_state)
     items, other = read_training_data(data, valid, table, estimator)
@@ -93,28 +90,49 @@ def tune(
             "or --valid with items to evaluate on."
         )
     measure = names[0] if names else default_measure(items.y)
-    model = scaled(estimator, items.X)
-    step = "" if model is estimator else "rank__"
-    space = {step + name: values for name, values in space.items()}
-    options: dict[str, Any] = {"random_state": random_state, "verbose": 1}
-    if other is not None:
-        tuned = rw.tune(model, space, items, other, measure, n_iter=trials, **options)
-    else:
-        options |= {"param_grid": space} if trials is None else {"param_distributions": space}
-        tuned = rw.RankSearchCV(model, scoring=measure, cv=folds, n_iter=trials or 1, **options)
-        tuned.fit(items.X, items.y, qid=items.qid)
-    for trial in tuned.trials_.trials:  # parameters as the ranker calls them, not the pipeline
-        for name in list(trial.params):
-            trial.params[name.removeprefix("rank__")] = trial.params.pop(name)
+    tuned = _search(estimator, space, items, other, measure, folds, trials, random_state)
     name_features(tuned.best_estimator_, items)
     rw.save(tuned.best_estimator_, output)
     if json:
         rows = [{"params": plain_values(t.params), "value": t.value} for t in tuned.trials_.trials]
         best = rows[tuned.trials_.trials.index(tuned.trials_.best)]
-        about = {"model": output, "ranker": type(estimator).__name__, "measure": measure}
-        seconds = round(time.perf_counter() - began, 3)
-        print_json({**about, "best": best, "trials": rows, "seconds": seconds})
+        about: dict[str, Any] = {
+            "model": output,
+            "ranker": type(estimator).__name__,
+            "measure": measure,
+        }
+        about["seconds"] = round(time.perf_counter() - began, 3)
+        print_json({**about, "best": best, "trials": rows})
         return
     print(tuned.trials_)
     print(f"\nmodel: {output} ({type(estimator).__name__})")
     suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _search(
+    ranker: Any,
+    space: dict[str, list[Any]],
+    items: rw.Items,
+    valid: rw.Items | None,
+    measure: str,
+    folds: int,
+    trials: int | None,
+    random_state: int,
+) -> rw.RankSearchCV:
+    """Search on validation items or on folds; scale the features where the ranker needs it."""
+    from rankwright.selection.auto import scaled
+
+    model = scaled(ranker, items.X)
+    step = "" if model is ranker else "rank__"
+    space = {step + name: values for name, values in space.items()}
+    options: dict[str, Any] = {"random_state": random_state, "verbose": 1}
+    if valid is not None:
+        tuned = rw.tune(model, space, items, valid, measure, n_iter=trials, **options)
+    else:
+        options |= {"param_grid": space} if trials is None else {"param_distributions": space}
+        tuned = rw.RankSearchCV(model, scoring=measure, cv=folds, n_iter=trials or 1, **options)
+        tuned.fit(items.X, items.y, qid=items.qid)
+    for trial in tuned.trials_.trials:  # the names of the ranker's parameters, not the pipeline's
+        for name in list(trial.params):
+            trial.params[name.removeprefix("rank__")] = trial.params.pop(name)
+    return tuned
