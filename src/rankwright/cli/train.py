@@ -69,10 +69,9 @@ def train(
     began = time.perf_counter()
     check_seed(random_state, "--random-state")
     check_targets(output=output, report=report)
-    settings: dict[str, Any] = parse_settings(set)
-    if ranker == "auto" and settings:
+    if ranker == "auto" and set:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    chosen = None if ranker == "auto" else make_ranker(ranker, settings)
+    chosen = None if ranker == "auto" else make_ranker(ranker, parse_settings(set))
     items, other = read_training_data(data, valid, table, chosen)
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],

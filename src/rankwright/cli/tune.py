@@ -84,29 +84,24 @@ def tune(
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=random_state)
     items, other = read_training_data(data, valid, table, estimator)
-    if other is None and items.n_queries < folds:
-        raise DataError(
-            f"{data}: {items.n_queries} queries cannot be split into {folds} folds. Give --folds, "
-            "or --valid with items to evaluate on."
-        )
     measure = names[0] if names else default_measure(items.y)
     tuned = _search(estimator, space, items, other, measure, folds, trials, random_state)
     name_features(tuned.best_estimator_, items)
     rw.save(tuned.best_estimator_, output)
     if json:
-        rows = [{"params": plain_values(t.params), "value": t.value} for t in tuned.trials_.trials]
-        best = rows[tuned.trials_.trials.index(tuned.trials_.best)]
-        about: dict[str, Any] = {
-            "model": output,
-            "ranker": type(estimator).__name__,
-            "measure": measure,
-        }
-        about["seconds"] = round(time.perf_counter() - began, 3)
-        print_json({**about, "best": best, "trials": rows})
+        about = {"model": output, "ranker": type(estimator).__name__, "measure": measure}
+        trials_ = [_plain(trial) for trial in tuned.trials_.trials]
+        seconds = round(time.perf_counter() - began, 3)
+        best = _plain(tuned.trials_.best)
+        print_json({**about, "best": best, "trials": trials_, "seconds": seconds})
         return
     print(tuned.trials_)
     print(f"\nmodel: {output} ({type(estimator).__name__})")
     suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _plain(trial: Any) -> dict[str, Any]:
+    return {"params": plain_values(trial.params), "value": trial.value}
 
 
 def _search(
@@ -122,6 +117,11 @@ def _search(
     """Search on validation items or on folds; scale the features where the ranker needs it."""
     from rankwright.selection.auto import scaled
 
+    if valid is None and items.n_queries < folds:
+        raise DataError(
+            f"{items.n_queries} queries cannot be split into {folds} folds. Give --folds, or "
+            "--valid with items to evaluate on."
+        )
     model = scaled(ranker, items.X)
     step = "" if model is ranker else "rank__"
     space = {step + name: values for name, values in space.items()}
