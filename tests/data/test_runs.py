@@ -111,8 +111,8 @@ def test_single_precision_makes_the_ties_that_trec_eval_sees():
 
 
 @pytest.mark.parametrize("make", [Run.from_arrays, Qrels.from_arrays])
-def test_a_pair_that_stands_twice_is_refused_with_both_rows(make):
-    with pytest.raises(DataError, match="query 1, document 7 stands in row 2 and in row 0"):
+def test_a_repeated_pair_is_refused_with_both_rows(make):
+    with pytest.raises(DataError, match="query 1, document 7 appears in row 0 and again in row 2"):
         make([1, 1, 1], [7, 8, 7], [1, 2, 3])
 
 
