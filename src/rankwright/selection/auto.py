@@ -185,7 +185,7 @@ class AutoRanker(BestRanker):
             lambda value: value == "default" if isinstance(value, str) else _are_pairs(value),
         ),
         "validation_fraction": schema.between(0.05, 0.5),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
         "n_jobs": schema.Constraint(
             "None, -1 or an integer >= 1",
             lambda value: value is None or value == -1 or schema.at_least(1).test(value),
@@ -222,8 +222,7 @@ class AutoRanker(BestRanker):
         eval_set : (X, y) to evaluate the candidates on, instead of folds of the training queries
         eval_qid : query ids of the rows of ``eval_set``
         """
-        for name, constraint in self._constraints.items():
-            constraint.check(type(self).__name__, name, getattr(self, name))
+        schema.check_parameters(self)
         validate_data(
             self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan"
         )  # the candidates get the rows as they were given
