@@ -222,8 +222,7 @@ class AutoRanker(BestRanker):
         eval_set : (X, y) to evaluate the candidates on, instead of folds of the training queries
         eval_qid : query ids of the rows of ``eval_set``
         """
-        for name, constraint in self._constraints.items():
-            constraint.check(type(self).__name__, name, getattr(self, name))
+        schema.check_parameters(self)
         validate_data(
             self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan"
         )  # the candidates get the rows as they were given
