@@ -133,7 +133,7 @@ def _detect_format(text: Text, columns: dict[str, Any]) -> str:
     if re.fullmatch(number + rb"(," + number + rb"){2}", line):
         raise DataError(
             f"{text.path}: three numbers without a header may be user, item, value or movie, "
-            'customer, rating. Pass format="csv" or format="netflix".'
+            'customer, rating. Say format="csv" or format="netflix".'
         )
     return "csv"
 
@@ -326,7 +326,7 @@ def _find_columns(
             missing = repr(column) if column is not None else f"for the {role}"
             known = ", ".join(names) if names else f"{n_columns} without names"
             raise DataError(
-                f"{path}: no column {missing} among {known}. Give {role}=name or index."
+                f"{path}: no column {missing} among {known}. Give {role}=name or place."
             )
     if len(set(columns.values())) < len(columns):
         raise DataError(
