@@ -364,7 +364,7 @@ class LeaveOut:
         return GramSource(sample, K, keep=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[misc]
+        state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_training"}
 
 
