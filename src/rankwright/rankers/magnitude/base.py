@@ -27,7 +27,8 @@ from rankwright.rankers.kernels import (
     draw_landmarks,
     resolve_gamma,
 )
-from rankwright.rankers.magnitude.scatter import Sample, too_large
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import too_large
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.kernel import Kernel

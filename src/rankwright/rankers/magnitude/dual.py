@@ -10,7 +10,8 @@ from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
-from rankwright.rankers.magnitude.scatter import Sample, too_large
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import too_large
 
 BLOCK = 256
 

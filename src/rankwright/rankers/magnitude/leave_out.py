@@ -15,7 +15,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
 from rankwright.rankers.magnitude.dual import center_gram, factorized, inverse, scale_gram
-from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.smoothers import (
     GramSource,
     PrimalSmoother,

@@ -29,7 +29,8 @@ from rankwright.rankers.magnitude.dual import (
 )
 from rankwright.rankers.magnitude.leave_out import LeaveOut, Training
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
-from rankwright.rankers.magnitude.scatter import Sample, Scatter, Stream
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter, Stream
 from rankwright.rankers.magnitude.solvers import fit_insensitive
 from rankwright.rankers.schema import floats, integers
 

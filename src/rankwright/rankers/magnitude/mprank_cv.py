@@ -16,7 +16,8 @@ from rankwright.rankers import schema
 from rankwright.rankers.kernels import KERNEL_RULES
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.leave_out import pair_mass, pairs_out
-from rankwright.rankers.magnitude.scatter import Sample, Scatter
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter
 from rankwright.rankers.magnitude.smoothers import Source, Spectrum, gram_source
 from rankwright.rankers.schema import floats, real
 

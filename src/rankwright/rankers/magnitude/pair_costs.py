@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.sample import Sample
 
 
 @dataclass(frozen=True, eq=False)

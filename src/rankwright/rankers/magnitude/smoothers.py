@@ -23,7 +23,8 @@ from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers.magnitude.dual import center_gram, factorized, inverse, scale_gram
-from rankwright.rankers.magnitude.scatter import Sample, Scatter, too_large
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter, too_large
 
 BLOCK = 512  # rows
 NEGLIGIBLE = 1e-16  # C' v below which an eigenvalue changes R by less than its rounding

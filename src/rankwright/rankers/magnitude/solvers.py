@@ -14,7 +14,8 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost, Point
-from rankwright.rankers.magnitude.scatter import Sample, Scatter, too_large
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter, too_large
 
 PRECISION = 1e-3  # of a Newton step: its residual, relative to the gradient
 MAX_PRODUCTS = 300  # with the Hessian, for one Newton step

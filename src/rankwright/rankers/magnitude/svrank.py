@@ -9,7 +9,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.magnitude.base import MagnitudeRanker
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
-from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.solvers import fit_insensitive
 from rankwright.rankers.schema import real
 
