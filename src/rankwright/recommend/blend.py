@@ -83,18 +83,20 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
         features = np.zeros((len(ratings), len(MODELS)))
         for number in range(n_folds):
-            train = ratings.take(fold != number)
-            for model in self.models_:
-                model.fit(train)
-            known = Table.by_user(train)
-            features[fold == number] = predict_rows(
-                lambda user, items, known=known: self._features(*known.row(user), items),  # type: ignore[misc]
-                ratings.take(fold == number),
-                len(MODELS),
+            features[fold == number] = self._held_out_features(
+                ratings.take(fold != number), ratings.take(fold == number)
             )
         used = fold < n_folds
         ranker = MPRank(C=1e6) if self.ranker is None else clone(self.ranker)
         return ranker.fit(features[used], ratings.value[used], qid=ratings.user[used])
+
+    def _held_out_features(self, train: Ratings, held_out: Ratings) -> FloatArray:
+        for model in self.models_:
+            model.fit(train)
+        known = Table.by_user(train)
+        return predict_rows(
+            lambda user, items: self._features(*known.row(user), items), held_out, len(MODELS)
+        )
 
     def prepare(self, ratings: Ratings) -> None:
         """After loading: check that all this could be learned from these ratings."""
