@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from persist.make_museum import FORMAT, GRADES, MUSEUM, NEW_ROWS, QID, ROWS, models
 
 MODELS = dict(models())
