@@ -61,4 +61,3 @@ def run() -> None:
         print(f"{name}: {len(files)} files")
         for file in files:
             print(f"  {file}")
-

@@ -1,6 +1,6 @@
 """Write guide/names.md: the table of every public name, from the stubs and the docstrings.
 
-    python docs/names.py
+python docs/names.py
 """
 
 from __future__ import annotations

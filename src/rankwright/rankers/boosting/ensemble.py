@@ -227,12 +227,12 @@ class Ensemble:
             scores = self.scorer(number + 1, first=number).decision_function(rows)
             key = self._name(number, names)
             amounts[key] = amounts.get(key, 0.0) + float(scores[0] - scores[1])
-        found = [
+        contributions = [
             Contribution(name, amount, feature, threshold)
             for (name, feature, threshold, _), amount in amounts.items()
             if amount != 0.0
         ]
-        return sorted(found, key=lambda contribution: -abs(contribution.amount))
+        return sorted(contributions, key=lambda contribution: -abs(contribution.amount))
 
     def _name(self, number: int, names: list[str]) -> tuple[Any, ...]:
         """The name, feature, threshold and default of a round."""
