@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,18 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
 def run_commands(script: str, folder: Path) -> None:
     tools = folder / ".tools"
     tools.mkdir(exist_ok=True)
-    (tools / "rankwright").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rankwright "$@"\n')
-    (tools / "rankwright").chmod(0o755)
+    for name, module in (("rankwright", "-m rankwright"), ("python", "")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        (tools / name).chmod(0o755)
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # python -m experiments
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
-        env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(paths),
+        },
         capture_output=True,
         text=True,
         timeout=600,
@@ -89,7 +96,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 PAGES = [
     *("feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
-    *("model_files.md", "rankers.md", "recommend.md"),
+    *("model_files.md", "rankers.md", "recommend.md", "tuning.md"),
 ]
 
 
@@ -99,8 +106,9 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch) -> No
     names = taken_for_granted(tmp_path)
     if page == "feedback.md":  # three documents are judged there
         names["X"] = names["X"][:3]  # type: ignore[index]
+    optional = "|python optuna" if find_spec("optuna") else ""  # skipped where it is missing
     with sklearn.config_context():
-        for _, text in blocks(page, "python"):
+        for _, text in blocks(page, f"python{optional}"):
             exec(text, names)
 
 
@@ -136,12 +144,13 @@ def test_the_make_targets_of_the_readme_exist() -> None:
     subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, check=True)
 
 
-def test_the_commands_behind_the_figures_of_the_readme_exist() -> None:
-    from rankwright.cli.experiments.records import known
+def test_the_commands_behind_the_figures_of_the_readme_exist(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from experiments.runner import experiment_names
 
     experiments = re.findall(r"python -m experiments (\S+)`", README)
     benchmarks = re.findall(r"python -m benchmarks (\S+)`", README)
-    assert set(experiments) <= set(known(ROOT / "experiments"))
+    assert set(experiments) <= set(experiment_names())
     assert experiments
     assert benchmarks
     assert all((ROOT / "benchmarks" / f"bench_{name}.py").is_file() for name in benchmarks)

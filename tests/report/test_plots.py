@@ -115,7 +115,7 @@ def test_sparse_rows_and_gaps_have_curves_too(data) -> None:
 def test_long_lines_are_thinned_out_and_keep_their_ends() -> None:
     spec = charts.lines({"a": np.arange(10_000.0)}, "round", "value")
     rows = spec["data"]["values"]
-    assert len(rows) <= charts.MOST_POINTS
+    assert len(rows) <= charts.MAX_POINTS
     assert (rows[0]["x"], rows[-1]["x"]) == (1, 10_000)
 
 

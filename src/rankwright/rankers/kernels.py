@@ -20,8 +20,8 @@ from scipy import linalg, sparse
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
-from rankwright.scoring.base import RowMap, Scorer
-from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues, row_blocks
+from rankwright.scoring.base import RowMap, Scorer, row_blocks
+from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Linear
 
 KernelFunction = Callable[[Any, Any], FloatArray]

@@ -86,6 +86,7 @@ class RankSVM(Ranker):
     True
     """
 
+    _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
     _constraints: ClassVar = {
         "C": schema.positive(),
         **KERNEL_CONSTRAINTS,
