@@ -142,11 +142,11 @@ def read_feedback(feedback: Feedback, n_items: int) -> tuple[IntArray, Levels, P
     """
     terms = list(feedback.terms())
     levels = _join_levels([term for term in terms if isinstance(term[1], Grades | Bipartite)])
-    listed = [(factor, term) for factor, term in terms if isinstance(term, Pairs)]
+    lists = [(factor, term) for factor, term in terms if isinstance(term, Pairs)]
     none = np.zeros(0, np.int64)
-    lower = np.concatenate([none, *(term.lower for _, term in listed)])
-    upper = np.concatenate([none, *(term.upper for _, term in listed)])
-    weight = np.concatenate([np.zeros(0), *(factor * term.weight for factor, term in listed)])
+    lower = np.concatenate([none, *(term.lower for _, term in lists)])
+    upper = np.concatenate([none, *(term.upper for _, term in lists)])
+    weight = np.concatenate([np.zeros(0), *(factor * term.weight for factor, term in lists)])
     lower, upper, weight = lower[weight > 0], upper[weight > 0], weight[weight > 0]
     used = np.concatenate([levels.row, lower, upper])
     _, first = np.unique(used, return_index=True)

@@ -61,7 +61,7 @@ class PairDistribution:
         Weight of the pairs that pull a row up, minus weight of those that pull it down; divide by
         ``total`` to get the paper's pi, for which the weights of all pairs add up to one.
     mass : (n_rows,) float64 or empty
-        The sum of the two, on the same scale; set it to an empty array if nobody reads it.
+        The sum of the two, on the same scale; an empty array if it is not needed.
     count : (n_rows,) float64
         How many rows each row counts as: its weight, but not less than one.
     total : float

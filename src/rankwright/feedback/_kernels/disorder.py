@@ -1,4 +1,4 @@
-"""The weight of pairs in wrong order, with sums over levels in Fenwick trees."""
+"""Fenwick trees, and the weight of the pairs in wrong order that they sum up."""
 
 from __future__ import annotations
 
@@ -25,6 +25,27 @@ def tree_sum(tree, level):
 
 
 @njit(cache=True, nogil=True)
+def add_at(trees, level, amount, y):
+    """Add to two Fenwick trees, rows of (2, n + 1): the amount, and the amount times y."""
+    level += 1
+    while level < trees.shape[1]:
+        trees[0, level] += amount
+        trees[1, level] += amount * y
+        level += level & -level
+
+
+@njit(cache=True, nogil=True)
+def gapped_before(trees, level, y, gaps):
+    """The sum below a level, each amount times its gap to y (times one without gaps)."""
+    plain, gapped = 0.0, 0.0
+    while level > 0:
+        plain += trees[0, level]
+        gapped += trees[1, level]
+        level -= level & -level
+    return y * plain - gapped if gaps else plain
+
+
+@njit(cache=True, nogil=True)
 def level_disorder(scores, levels):
     """The weight of the pairs in wrong order, and of those with equal scores: O(n log n).
 
@@ -36,39 +57,31 @@ def level_disorder(scores, levels):
     for query in range(len(levels.query_ptr) - 1):
         first, last = levels.query_ptr[query], levels.query_ptr[query + 1]
         start, n = level_ptr[first], level_ptr[last] - level_ptr[first]
-        level_of, y_of, key = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        level_of, y, key = np.empty(n, np.int64), np.empty(n), np.empty(n)
         for level in range(first, last):
             for k in range(level_ptr[level], level_ptr[level + 1]):
                 level_of[k - start] = level - first
-                y_of[k - start] = levels.grade[level] - levels.grade[first]
+                y[k - start] = levels.grade[level] - levels.grade[first]
                 key[k - start] = -scores[levels.row[k]]
         order = np.argsort(key)
         # Sums by level over the documents seen so far: those with strictly higher scores, and these
-        # with the equal ones; each plain and times the grade.
-        higher, higher_y = np.zeros(last - first + 1), np.zeros(last - first + 1)
-        seen, seen_y = np.zeros(last - first + 1), np.zeros(last - first + 1)
+        # with the equal ones.
+        higher, seen = np.zeros((2, last - first + 1)), np.zeros((2, last - first + 1))
         at = 0
         while at < n:
             end = at
             while end < n and key[order[end]] == key[order[at]]:
                 k = order[end]
-                tree_add(seen, level_of[k] + 1, weight[start + k])
-                tree_add(seen_y, level_of[k] + 1, weight[start + k] * y_of[k])
+                add_at(seen, level_of[k], weight[start + k], y[k])
                 end += 1
-            for j in range(at, end):
-                k = order[j]
+            for k in order[at:end]:
                 share = weight[start + k] * levels.query_weight[query]
-                above = tree_sum(higher, level_of[k])
-                even = tree_sum(seen, level_of[k])
-                if levels.magnitude[query]:
-                    above = y_of[k] * above - tree_sum(higher_y, level_of[k])
-                    even = y_of[k] * even - tree_sum(seen_y, level_of[k])
+                above = gapped_before(higher, level_of[k], y[k], levels.magnitude[query])
+                even = gapped_before(seen, level_of[k], y[k], levels.magnitude[query])
                 wrong += share * above
                 tied += share * (even - above)
-            for j in range(at, end):
-                k = order[j]
-                tree_add(higher, level_of[k] + 1, weight[start + k])
-                tree_add(higher_y, level_of[k] + 1, weight[start + k] * y_of[k])
+            for k in order[at:end]:
+                add_at(higher, level_of[k], weight[start + k], y[k])
             at = end
     return wrong, tied
 

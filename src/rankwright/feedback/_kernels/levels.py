@@ -141,9 +141,7 @@ def level_potentials(scores, move, levels, state, first, last, out):
             up, down = state.as_upper[level], state.as_lower[level]
             for k in range(level_ptr[level], level_ptr[level + 1]):
                 potential[k] = falling[k] * up - rising[k] * down
-        if mass.size:
-            for level in range(start_level, stop_level):
-                up, down = state.as_upper[level], state.as_lower[level]
+            if mass.size:
                 for k in range(level_ptr[level], level_ptr[level + 1]):
                     mass[k] = falling[k] * up + rising[k] * down
 

@@ -48,7 +48,7 @@ def odds_loss(upper, lower, code):
 
 @njit(cache=True, nogil=True)
 def exp_scores(scores, odds):
-    """exp(score - middle) of each row; whether it stays far from overflow."""
+    """Write exp(score - middle) of each row; return whether that is far from overflow."""
     low, high = np.min(scores), np.max(scores)
     if high - low > 600.0:
         return False
@@ -58,23 +58,23 @@ def exp_scores(scores, odds):
 
 
 @njit(cache=True, nogil=True)
-def place_discounts(order, weight, discount):
-    """The mean discount 1 / log2(place + 1) of the places that each row holds in this order.
+def position_discounts(order, weight, discount):
+    """The mean discount 1 / log2(position + 1) of the positions that each row takes in this order.
 
-    A row of weight 2 holds two places; a fraction of a place counts as that fraction.
+    A row of weight 2 takes two positions; a fraction of a position counts as that fraction.
     """
-    place = 0.0
+    position = 0.0
     for t in range(len(order)):
         i = order[t]
-        stop = place + weight[i]
-        total, p = 0.0, place
+        stop = position + weight[i]
+        total, p = 0.0, position
         while stop - p > 1e-12:
             whole = math.floor(p + 1e-12)
             part = min(stop, whole + 1.0) - p
             total += part / math.log2(whole + 2.0)
             p += part
         discount[i] = total / weight[i]
-        place = stop
+        position = stop
 
 
 @njit(cache=True, nogil=True)
@@ -100,9 +100,9 @@ def pair_loss_sums(queries, first, last, scores, gain, code, magnitude, slope):
         ideal = 1.0
         g = gain[start:stop] if by_ndcg else discount
         if by_ndcg:
-            place_discounts(np.argsort(-g, kind="mergesort"), w, discount)
+            position_discounts(np.argsort(-g, kind="mergesort"), w, discount)
             ideal = np.sum(g * discount * w)
-            place_discounts(np.argsort(-s, kind="mergesort"), w, discount)
+            position_discounts(np.argsort(-s, kind="mergesort"), w, discount)
         odds = np.empty(stop - start)
         moderate = exp_scores(s, odds)
         for i in range(stop - start):
@@ -126,13 +126,12 @@ def pair_loss_sums(queries, first, last, scores, gain, code, magnitude, slope):
 
 
 @njit(cache=True, nogil=True)
-def pair_slope_split(queries, first, last, scores, hit, code, magnitude):
-    """Sums of weighted |slope| over pairs of queries first .. last - 1, by which row is hit.
+def pair_slope_split(queries, first, last, scores, h, code, magnitude):
+    """Sums of weighted |slope| over pairs of queries first .. last - 1 that a weak ranking orders.
 
-    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as in
-         ``pair_loss_sums``
+    h  (n,) uint8, the weak ranking; the rest as in pair_loss_sums
 
-    Returns the sum over pairs whose upper row alone is hit, and over those whose lower row is.
+    Returns the sum over pairs with h(upper) > h(lower), and over those with h(upper) < h(lower).
     """
     ptr, grade, weight, query_weight = queries
     right, wrong = 0.0, 0.0
@@ -142,7 +141,7 @@ def pair_slope_split(queries, first, last, scores, hit, code, magnitude):
         moderate = exp_scores(scores[start:stop], odds)
         for i in range(start, stop):
             for j in range(start, stop):
-                if hit[i] == hit[j] or grade[i] <= grade[j]:
+                if h[i] == h[j] or grade[i] <= grade[j]:
                     continue
                 pair_weight = query_weight[q] * weight[i] * weight[j]
                 if magnitude:
@@ -151,7 +150,7 @@ def pair_slope_split(queries, first, last, scores, hit, code, magnitude):
                     _, derivative = odds_loss(odds[i - start], odds[j - start], code)
                 else:
                     _, derivative = pair_loss(scores[i] - scores[j], code)
-                if hit[i]:
+                if h[i]:
                     right -= pair_weight * derivative
                 else:
                     wrong -= pair_weight * derivative

@@ -227,12 +227,12 @@ class Ensemble:
             scores = self.scorer(number + 1, first=number).decision_function(rows)
             key = self._name(number, names)
             amounts[key] = amounts.get(key, 0.0) + float(scores[0] - scores[1])
-        found = [
+        contributions = [
             Contribution(name, amount, feature, threshold)
             for (name, feature, threshold, _), amount in amounts.items()
             if amount != 0.0
         ]
-        return sorted(found, key=lambda contribution: -abs(contribution.amount))
+        return sorted(contributions, key=lambda contribution: -abs(contribution.amount))
 
     def _name(self, number: int, names: list[str]) -> tuple[Any, ...]:
         """The name, feature, threshold and default of a round."""
@@ -255,22 +255,18 @@ def _sums(index: Any, values: FloatArray, n: int) -> FloatArray:
 
 def _nodes(trees: list[Tree]) -> dict[str, Any]:
     """The nodes of all trees in one list."""
-    starts = pointers([len(tree.feature) for tree in trees])
-
-    def join(name: str, dtype: Any, offset: Any = 0) -> Any:
-        parts = [np.array(getattr(tree, name), dtype) for tree in trees]
-        return np.concatenate([np.zeros(0, dtype), *parts]) + offset
-
-    first = np.repeat(starts[:-1], np.diff(starts))  # the root of each node
+    starts = pointers([len(tree.nodes) for tree in trees])
+    root = np.repeat(starts[:-1], np.diff(starts))  # of each node
+    nodes = [node for tree in trees for node in tree.nodes]
     return {
         "root": starts[:-1],
-        "node_feature": join("feature", np.int64),
-        "node_threshold": join("threshold", np.float64),
-        "node_default": join("default", np.int64),
-        "node_low": join("low", np.int64, first),
-        "node_high": join("high", np.int64, first),
-        "node_value": join("value", np.float64),
-        "node_gain": join("gain", np.float64),
+        "node_feature": np.array([node.feature for node in nodes], np.int64),
+        "node_threshold": np.array([node.threshold for node in nodes], np.float64),
+        "node_default": np.array([node.default for node in nodes], np.int64),
+        "node_low": np.array([node.low for node in nodes], np.int64) + root,
+        "node_high": np.array([node.high for node in nodes], np.int64) + root,
+        "node_value": np.array([node.value for node in nodes], np.float64),
+        "node_gain": np.array([node.gain for node in nodes], np.float64),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -75,36 +75,24 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass
+class Node:
+    """An inner node of a tree, or a leaf (feature -1); ``gain`` is what its split added."""
+
+    feature: int = -1
+    threshold: float = 0.0
+    default: int = 0
+    low: int = 0
+    high: int = 0
+    value: float = 0.0
+    gain: float = 0.0
+
+
+@dataclass
 class Tree:
-    """The nodes of one tree, children after their parent; feature -1 is a leaf.
+    """The nodes of one tree, children after their parent."""
 
-    ``gain`` is what each split added, for the importance of features.
-    """
-
-    alpha: float = 0.0
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    default: list[int] = field(default_factory=list)
-    low: list[int] = field(default_factory=list)
-    high: list[int] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-    gain: list[float] = field(default_factory=list)
-
-    def add_leaf(self) -> int:
-        for column, entry in zip(self._columns, (-1, 0.0, 0, 0, 0, 0.0, 0.0), strict=True):
-            column.append(entry)
-        return len(self.feature) - 1
-
-    def split(self, node: int, *entries: Any) -> None:
-        """Make a leaf an inner node: feature, threshold, default, low, high, value, gain."""
-        for column, entry in zip(self._columns, entries, strict=True):
-            column[node] = entry
-
-    @property
-    def _columns(self) -> tuple[list[Any], ...]:
-        return (
-            self.feature, self.threshold, self.default, self.low, self.high, self.value, self.gain
-        )  # fmt: skip
+    alpha: float
+    nodes: list[Node]
 
 
 class Splits(NamedTuple):
@@ -123,7 +111,7 @@ class Splits(NamedTuple):
 class _Leaf:
     """A leaf that may be split: its rows start .. stop, their sums by bin, and its best split."""
 
-    node: int
+    node: Node
     start: int
     stop: int
     sums: FloatArray
@@ -158,7 +146,7 @@ class TreeLearner(WeakLearner):
 
     def learn(self, pairs: PairDistribution) -> Tree | None:
         tree, leaves = self._grow(pairs)
-        value = np.array([tree.value[leaf.node] for leaf in leaves])
+        value = np.array([leaf.node.value for leaf in leaves])
         width = float(np.ptp(value))
         if len(leaves) == 1 or width <= 0:
             return None
@@ -178,8 +166,8 @@ class TreeLearner(WeakLearner):
         self._rows[:] = np.arange(len(self._rows))
         ridge = self._ranking.l2_regularization * float(pairs.mass.sum() / pairs.count.sum())
         ridge = max(ridge, 1e-12 * pairs.total)
-        tree = Tree()
-        root = _Leaf(tree.add_leaf(), 0, len(self._rows), self._new_sums())
+        tree = Tree(0.0, [Node()])
+        root = _Leaf(tree.nodes[0], 0, len(self._rows), self._new_sums())
         self._sum(root, pairs)
         self._find_split(root, ridge)
         leaves = [root]
@@ -192,7 +180,7 @@ class TreeLearner(WeakLearner):
         for leaf in leaves:
             rows = np.sort(self._rows[leaf.start : leaf.stop])
             value = pairs.potential[rows].sum() / (pairs.mass[rows].sum() + ridge)
-            tree.value[leaf.node] = float(value)
+            leaf.node.value = float(value)
             self._free.append(leaf.sums)
         return tree, leaves
 
@@ -203,11 +191,12 @@ class TreeLearner(WeakLearner):
         codes = self._bins.codes[leaf.feature]
         n_down = partition_rows(codes, rows, leaf.cut, leaf.default, self._buffer)
         middle = leaf.start + n_down
-        low, high = tree.add_leaf(), tree.add_leaf()
-        threshold = self._scan.threshold(leaf.feature, leaf.cut)
-        tree.split(leaf.node, leaf.feature, threshold, leaf.default, low, high, 0.0, leaf.gain)
-        down = _Leaf(low, leaf.start, middle, leaf.sums)
-        up = _Leaf(high, middle, leaf.stop, leaf.sums)
+        node, n = leaf.node, len(tree.nodes)
+        node.feature, node.threshold = leaf.feature, self._scan.threshold(leaf.feature, leaf.cut)
+        node.default, node.low, node.high, node.gain = leaf.default, n, n + 1, leaf.gain
+        down = _Leaf(Node(), leaf.start, middle, leaf.sums)
+        up = _Leaf(Node(), middle, leaf.stop, leaf.sums)
+        tree.nodes += [down.node, up.node]
         few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
         few.sums = self._new_sums()
         self._sum(few, pairs)

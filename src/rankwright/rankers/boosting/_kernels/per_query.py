@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from rankwright._typing import FloatArray
+from rankwright.feedback._kernels.disorder import add_at, gapped_before
 
 MAX_LEVELS = 8  # of a query that is described by a few numbers; the others have trees
 
@@ -301,27 +302,6 @@ def gains_of_changes(block, bins, tolerance, rounding, earlier, earlier_gain, ga
             earlier_gain[e] = none if cut == n else signed_gain(weights[0], weights[1], rounding)
 
 
-@njit(cache=True, nogil=True)
-def _add_at(trees, level, amount, y):
-    """Add to two Fenwick trees: the amount, and the amount times y."""
-    level += 1
-    while level < trees.shape[1]:
-        trees[0, level] += amount
-        trees[1, level] += amount * y
-        level += level & -level
-
-
-@njit(cache=True, nogil=True)
-def _gapped_before(trees, level, y, gaps):
-    """The sum below a level, each amount times its gap to y (times one without gaps)."""
-    plain, gapped = 0.0, 0.0
-    while level > 0:
-        plain += trees[0, level]
-        gapped += trees[1, level]
-        level -= level & -level
-    return y * plain - gapped if gaps else plain
-
-
 class ManyLevels(NamedTuple):
     """A query with many levels: sums over levels in Fenwick trees, (2, n + 1) each.
 
@@ -343,12 +323,12 @@ def _raise_document(query, level, rise, fall):
     """Raise a document of a query with many levels: what that changes."""
     y, mirror = query.y[level], len(query.y) - 1 - level
     as_up, as_low = query.as_up[level], query.as_low[level]
-    below = as_up * _gapped_before(query.lower, level, y, query.gaps)
-    above = as_low * _gapped_before(query.upper, mirror, -y, query.gaps)
-    all_below = as_up * _gapped_before(query.all_lower, level, y, query.gaps)
-    all_above = as_low * _gapped_before(query.all_upper, mirror, -y, query.gaps)
-    _add_at(query.lower, level, as_low * rise, y)
-    _add_at(query.upper, mirror, as_up * fall, -y)
+    below = as_up * gapped_before(query.lower, level, y, query.gaps)
+    above = as_low * gapped_before(query.upper, mirror, -y, query.gaps)
+    all_below = as_up * gapped_before(query.all_lower, level, y, query.gaps)
+    all_above = as_low * gapped_before(query.all_upper, mirror, -y, query.gaps)
+    add_at(query.lower, level, as_low * rise, y)
+    add_at(query.upper, mirror, as_up * fall, -y)
     return fall * (all_below - below) - rise * above, rise * (all_above - above) - fall * below
 
 
@@ -369,8 +349,8 @@ def many_level_changes(number, block, entries, levels, state, effects):
     )
     for level in range(n):
         low, up = state.lower_sum[first + level], state.upper_sum[first + level]
-        _add_at(query.all_lower, level, query.as_low[level] * low, query.y[level])
-        _add_at(query.all_upper, n - 1 - level, query.as_up[level] * up, -query.y[level])
+        add_at(query.all_lower, level, query.as_low[level] * low, query.y[level])
+        add_at(query.all_upper, n - 1 - level, query.as_up[level] * up, -query.y[level])
     for i in range(len(block.feature)):
         ptr = entries.query_ptr[block.feature[i]]
         documents = entries.document[ptr[number] : ptr[number + 1]]
