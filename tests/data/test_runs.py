@@ -178,11 +178,11 @@ def test_scores_can_be_the_features():
     assert (items.X.tolist(), items.feature_names) == ([[0.5], [0.25]], ("one",))
 
 
-def test_runs_without_names_of_their_own_are_refused():
+def test_runs_with_equal_names_are_refused():
     run, qrels = Run.from_dict({"q": {"d": 1.0}}), Qrels.from_dict({"q": {"d": 1}})
-    with pytest.raises(ParameterError, match="a name of their own"):
+    with pytest.raises(ParameterError, match="each with a different name"):
         items_from_runs([run, run], qrels)
-    with pytest.raises(ParameterError, match="a name of their own"):
+    with pytest.raises(ParameterError, match="each with a different name"):
         items_from_runs([], qrels)
     with pytest.raises(ParameterError, match='use "position" or "score"'):
         items_from_runs([run], qrels, features="rank")

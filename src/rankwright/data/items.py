@@ -156,16 +156,16 @@ class Items:
         return cls(_stack([part.X for part in parts]), **columns, feature_names=_names(parts))
 
     def __repr__(self) -> str:
-        words = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
+        parts = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
         if self.qid is not None:
-            words.append(f"{self.n_queries:,} queries")
+            parts.append(f"{self.n_queries:,} queries")
         if len(self):
-            words.append(f"grades {self.y.min():g} to {self.y.max():g}")
+            parts.append(f"grades {self.y.min():g} to {self.y.max():g}")
         if self.is_sparse:
-            words.append("sparse")
+            parts.append("sparse")
         if self.bad_lines:
-            words.append(f"{len(self.bad_lines):,} bad lines left out")
-        return f"Items({', '.join(words)})"
+            parts.append(f"{len(self.bad_lines):,} bad lines left out")
+        return f"Items({', '.join(parts)})"
 
 
 def _as_matrix(X: Any) -> Matrix:

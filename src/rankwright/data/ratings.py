@@ -261,10 +261,10 @@ class Ratings:
         return csr_array(parts, shape=(self.n_users, self.n_items))
 
     def __repr__(self) -> str:
-        words = [f"{len(self):,} ratings", f"{self.n_users:,} users", f"{self.n_items:,} items"]
+        parts = [f"{len(self):,} ratings", f"{self.n_users:,} users", f"{self.n_items:,} items"]
         if len(self):
-            words.append(f"values {self.value.min():g} to {self.value.max():g}")
-        return f"Ratings({', '.join(words)})"
+            parts.append(f"values {self.value.min():g} to {self.value.max():g}")
+        return f"Ratings({', '.join(parts)})"
 
 
 def _in_int64(ids: NDArray[Any]) -> NDArray[Any]:
@@ -303,8 +303,8 @@ def _refuse(ratings: Ratings) -> Ratings:
     row, earlier = first_twice(ratings) or (0, 0)
     user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
     raise DataError(
-        f"user {user} rated item {item} in row {earlier} and again in row {row}. Choose which "
-        'counts: duplicates="first", "last", "mean", or "keep" for both.'
+        f"user {user} rated item {item} in row {earlier} and again in row {row}. Say which "
+        'counts: duplicates="first", "last" or "mean", or "keep" for both.'
     )
 
 

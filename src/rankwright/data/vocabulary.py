@@ -52,7 +52,7 @@ def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
     """Row numbers from a mask, row numbers in any order, or a slice."""
     numbers = np.arange(n_rows, dtype=np.int64)
     if isinstance(rows, slice):
-        return numbers[rows]
+        return np.asarray(numbers[rows])
     index = np.asarray(rows)
     if index.size == 0 and index.dtype.kind == "f":  # an empty list
         index = index.astype(np.int64)
@@ -69,12 +69,12 @@ def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
             f"row number {index[np.argmax(outside)]} is out of range: give numbers in "
             f"0 .. {n_rows - 1}."
         )
-    return numbers[index]
+    return np.asarray(numbers[index])
 
 
 def pair_keys(left: IntArray, right: IntArray) -> IntArray:
     """One number for each pair of numbers >= 0; different pairs get different numbers."""
-    return left * (right.max(initial=0) + np.int64(1)) + right
+    return left * np.int64(right.max(initial=0) + 1) + right
 
 
 def first_repeat(left: IntArray, right: IntArray) -> tuple[int, int] | None:

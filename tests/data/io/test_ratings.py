@@ -80,7 +80,7 @@ def test_whole_stars_between_tabs_are_movielens_100k(tmp_path):
 
 
 def test_three_numbers_without_a_header_are_not_guessed_at(tmp_path):
-    with pytest.raises(DataError, match='Pass format="csv" or format="netflix"'):
+    with pytest.raises(DataError, match='Say format="csv" or format="netflix"'):
         read_ratings(write(tmp_path, ONE_TABLE["netflix"]))
 
 

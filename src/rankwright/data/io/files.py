@@ -238,7 +238,7 @@ def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
 
 
 _SUFFIX = ".rw-tmp"
-_STRAY_AFTER = 3600.0  # seconds since the last byte was written to it
+_STALE_AFTER = 3600.0  # seconds since the last byte was written to it
 
 
 @contextmanager
@@ -274,26 +274,26 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
     old_mode = _mode_of(target)
-    sweep_strays(target.parent)
-    stray = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"
+    remove_stale_files(target.parent)
+    temporary = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(stray, flags, mode)
+    descriptor = os.open(temporary, flags, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if old_mode is not None:
-                os.chmod(stray, old_mode)
+                os.chmod(temporary, old_mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(stray, target)
+        os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
-            stray.unlink()
+            temporary.unlink()
         raise
     _sync_folder(target.parent)
 
 
-def sweep_strays(folder: Path) -> int:
+def remove_stale_files(folder: Path) -> int:
     """Remove temporary files that killed processes left in a folder; returns how many."""
     now, removed = time.time(), 0
     with suppress(OSError), os.scandir(folder) as entries:
@@ -301,7 +301,7 @@ def sweep_strays(folder: Path) -> int:
             if not (entry.name.startswith(".") and entry.name.endswith(_SUFFIX)):
                 continue
             with suppress(OSError):  # another process may remove it at the same time
-                if now - entry.stat(follow_symlinks=False).st_mtime > _STRAY_AFTER:
+                if now - entry.stat(follow_symlinks=False).st_mtime > _STALE_AFTER:
                     os.unlink(entry.path)
                     removed += 1
     return removed

@@ -133,7 +133,7 @@ def _detect_format(text: Text, columns: dict[str, Any]) -> str:
     if re.fullmatch(number + rb"(," + number + rb"){2}", line):
         raise DataError(
             f"{text.path}: three numbers without a header may be user, item, value or movie, "
-            'customer, rating. Pass format="csv" or format="netflix".'
+            'customer, rating. Say format="csv" or format="netflix".'
         )
     return "csv"
 
@@ -175,12 +175,13 @@ def _parse_fast(text: Text, layout: _Layout) -> Ratings | None:
     columns = {role: rows[f"f{index}"] for role, index in layout.columns.items()}
     if layout.scale is not None:
         low, high = layout.scale
-        is_good = ((columns["value"] >= low) & (columns["value"] <= high)).all()  # NaN is not
-    else:
-        # As text, ids of more than 18 digits would stay text.
-        is_good = all(np.abs(columns[role]).max() < 10**18 for role in whole)
-        is_good = is_good and all(np.isfinite(column).all() for column in columns.values())
-    return _from_columns(columns) if is_good else None
+        if not ((columns["value"] >= low) & (columns["value"] <= high)).all():  # NaN fails
+            return None
+        return _from_columns(columns)
+    is_finite = all(np.isfinite(column).all() for column in columns.values())
+    # The exact parser keeps ids of more than 18 digits as text.
+    is_short = all(np.abs(columns[role]).max() < 10**18 for role in whole)
+    return _from_columns(columns) if is_finite and is_short else None
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Ratings:
@@ -325,7 +326,7 @@ def _find_columns(
             missing = repr(column) if column is not None else f"for the {role}"
             known = ", ".join(names) if names else f"{n_columns} without names"
             raise DataError(
-                f"{path}: no column {missing} among {known}. Give {role}=name or index."
+                f"{path}: no column {missing} among {known}. Give {role}=name or place."
             )
     if len(set(columns.values())) < len(columns):
         raise DataError(
