@@ -15,7 +15,7 @@ from sklearn.base import clone
 import rankwright as rw
 from contract.instances import INSTANCES
 from rankwright.persist.codec import KINDS
-from rankwright.rankers.registry import rankers
+from rankwright.rankers.base import rankers
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ConvergenceWarning")
 
@@ -76,7 +76,7 @@ def test_an_online_ranker_goes_on_where_it_was_saved(
         np.testing.assert_array_equal(getattr(loaded, attribute), value)
 
 
-@pytest.mark.parametrize("cls", rankers())
+@pytest.mark.parametrize("cls", rankers().values())
 def test_every_parameter_has_a_rule_by_which_a_file_is_checked(cls: Any) -> None:
     assert set(cls._constraints) == set(cls._get_param_names())
 

@@ -102,7 +102,7 @@ def test_early_stopping_takes_what_scikit_learn_users_write() -> None:
     assert EarlyStopping.from_parameter(True).get_params() == EarlyStopping().get_params()
     assert EarlyStopping.from_parameter(7).n_iter_no_change == 7
     assert RankBoost(n_estimators=9, early_stopping=False).fit(*TRAIN[:2]).best_iteration_ == 9
-    with pytest.raises(ParameterError, match="early_stopping must be None, True, False, an int"):
+    with pytest.raises(ParameterError, match="early_stopping must be None, True or False, an int"):
         RankBoost(early_stopping=0).fit(*TRAIN[:2])
     with pytest.raises(ParameterError, match=r"EarlyStopping.*measure must be the name"):
         RankBoost(early_stopping=EarlyStopping(measure="nice")).fit(*TRAIN[:2])

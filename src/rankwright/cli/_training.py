@@ -55,14 +55,17 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
     >>> make_ranker("rankboost", {"n_estimators": "5"})
     RankBoost(n_estimators=5)
     """
-    from rankwright.rankers.registry import RANKERS, ranker
+    import rankwright.rankers as package
+    from rankwright.rankers.base import find_ranker, rankers
 
-    names = {known.lower(): known for known in RANKERS}
     plain = name.lower().replace("-", "").replace("_", "")
-    near = get_close_matches(plain, names, 1)
-    if plain not in names and near:
-        raise ParameterError(f"ranker {name!r} is unknown. Did you mean {names[near[0]]}?")
-    cls = ranker(names.get(plain, name))
+    public = {known.lower(): known for known in dir(package)}
+    cls: Any = find_ranker(public.get(plain, name))
+    if cls is None:
+        names = {known.lower(): known for known in rankers()}
+        near = get_close_matches(plain, names, 1)
+        hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
+        raise ParameterError(f"ranker {name!r} is unknown. {hint}")
     check_parameters(cls.__name__, settings, list(inspect.signature(cls).parameters))
     return cls(**{key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()})
 

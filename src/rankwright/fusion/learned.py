@@ -73,7 +73,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar = {
-        "ranker": schema.either(schema.nothing(), schema.an_instance("a ranker", Ranker)),
+        "ranker": schema.optional(schema.instance_of("a ranker", Ranker)),
         "features": schema.one_of(*FEATURES),
     }
 

@@ -1,7 +1,7 @@
 """The closed tables: which name in a file stands for which class, and how it is put together.
 
 A file says ``"RankBoost"``; these tables say which class that is. Nothing else in a file can reach
-a class. To make a new class savable, add a line: a ranker to ``rankwright.rankers.registry``, a
+a class. To make a new class savable, add a line: a ranker to the stub of ``rankwright.rankers``, a
 transformer to ``TRANSFORMERS``, an object that rankers take as a parameter to ``PARTS``.
 """
 
@@ -21,7 +21,7 @@ from rankwright.metrics.measure import Measure
 from rankwright.persist.codec import KINDS, Packer, Unpacker
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
-from rankwright.rankers.registry import RANKERS
+from rankwright.rankers.base import find_ranker, rankers
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.transforms import Affine
@@ -147,8 +147,7 @@ def _is_fitted(step: Any) -> bool:
     return first is None or hasattr(first, "n_features_in_")
 
 
-_FLAG = schema.a_flag()
-_NOTHING = schema.nothing()
+_FLAG = schema.boolean()
 _PREPROCESSING = "sklearn.preprocessing"
 
 SCIKIT: dict[str, Entry] = {
@@ -179,9 +178,9 @@ SCIKIT: dict[str, Entry] = {
         "sklearn.pipeline",
         {
             "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
-            "memory": _NOTHING,
+            "memory": schema.optional(),
             "verbose": _FLAG,
-            "transform_input": schema.either(_NOTHING, Constraint("a list of names", _is_names)),
+            "transform_input": schema.optional(Constraint("a list of names", _is_names)),
         },
         lambda values: {},
     ),
@@ -205,6 +204,9 @@ SYSTEMS = {
     "Factors": "rankwright.recommend.models.factors",
 }
 
+# Estimators that are not rankers.
+OTHERS = {**TRANSFORMERS, **SYSTEMS, **{name: entry.module for name, entry in SCIKIT.items()}}
+
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
@@ -219,7 +221,7 @@ FLEETING = frozenset({"callbacks", "memory"})
 
 def pack_node(packer: Packer, value: Any, place: str) -> Any:
     """A tagged node for an object of the tables, or None."""
-    if _kind(value, _estimators()) is not None:
+    if _estimator(type(value).__name__) is type(value):
         return {"model": msgspec.to_builtins(pack_model(packer, value, place))}
     kind = _kind(value, PARTS)
     if kind is not None:
@@ -236,15 +238,16 @@ def pack_node(packer: Packer, value: Any, place: str) -> Any:
 
 def pack_model(packer: Packer, model: Any, place: str) -> ModelNode:
     """Take an estimator apart: its parameters, and what it has learned (nothing if not fitted)."""
-    kind = _kind(model, _estimators())
-    if kind is None and hasattr(model, "best_estimator_"):
+    kind = type(model).__name__
+    known = _estimator(kind) is type(model)
+    if not known and hasattr(model, "best_estimator_"):
         raise ParameterError(
             f"save: {type(model).__name__} is a search, not a model. Save its best_estimator_."
         )
-    if kind is None:
+    if not known:
         raise ParameterError(
-            f"save: {type(model).__name__} is not a class that model files know. They hold: "
-            f"{', '.join(sorted(_estimators()))}."
+            f"save: {kind} is not a class that model files know. They hold: "
+            f"{', '.join(sorted([*rankers(), *OTHERS]))}."
         )
     params = model.get_params(deep=False)
     learned = {
@@ -263,7 +266,9 @@ def pack_model(packer: Packer, model: Any, place: str) -> ModelNode:
 def build_model(unpacker: Unpacker, content: Any) -> Any:
     """The estimator that a node describes, every value of it checked."""
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
-    cls = _class(node.kind, _estimators())
+    cls = _estimator(node.kind)
+    if cls is None:
+        raise _unknown(node.kind)
     params = {name: unpacker.unpack(value) for name, value in node.params.items()}
     rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._constraints
     known = set(cls._get_param_names()) & set(rules)
@@ -313,9 +318,9 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     return [*transforms, *model._transforms()], scorer, bool(model._abstains)
 
 
-def _estimators() -> dict[str, str]:
-    scikit = {name: entry.module for name, entry in SCIKIT.items()}
-    return {**RANKERS, **TRANSFORMERS, **SYSTEMS, **scikit}
+def _estimator(name: str) -> Any:
+    """The class of an estimator that model files know, or None."""
+    return _class(name, OTHERS) if name in OTHERS else find_ranker(name)
 
 
 def _kind(value: Any, table: Mapping[str, str]) -> str | None:
@@ -326,11 +331,15 @@ def _kind(value: Any, table: Mapping[str, str]) -> str | None:
 
 def _class(name: str, table: Mapping[str, str]) -> Any:
     if name not in table:
-        raise Refused(
-            f"it holds a {name[:40]!r}, which this version does not know",
-            "If it is right, upgrade rankwright.",
-        )
+        raise _unknown(name)
     return getattr(import_module(table[name]), name)
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(
+        f"it holds a {name[:40]!r}, which this version does not know",
+        "If it is right, upgrade rankwright.",
+    )
 
 
 def _names(cls: type[Any]) -> list[str]:

@@ -57,7 +57,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         "measure": schema.Constraint("the name of a measure", _is_measure),
         "n_iter_no_change": schema.at_least(1),
         "validation_fraction": schema.between(0.01, 0.9),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
 
     def __init__(
@@ -82,8 +82,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
             stopping: EarlyStopping = value
         else:
             stopping = cls() if value is True else cls(n_iter_no_change=int(value))
-        for name, constraint in cls._constraints.items():
-            constraint.check("EarlyStopping", name, getattr(stopping, name))
+        schema.check_parameters(stopping)
         return stopping
 
     def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
@@ -111,11 +110,8 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         return rest, EvalSet(X[rows], feedback.y[rows], queries)
 
 
-EARLY_STOPPING = schema.Constraint(
-    "None, True, False, an integer >= 1 or an EarlyStopping",
-    lambda value: (
-        value is None or isinstance(value, bool | EarlyStopping) or schema.at_least(1).test(value)
-    ),
+EARLY_STOPPING = schema.optional(
+    schema.boolean(), schema.at_least(1), schema.instance_of("an EarlyStopping", EarlyStopping)
 )
 
 
@@ -125,6 +121,20 @@ class EvalSet(NamedTuple):
     X: Any
     y: FloatArray
     queries: Queries
+
+
+def rows_and_grades(eval_set: Any, owner: str) -> tuple[Any, Any]:
+    """The X and y of an ``eval_set``: a tuple, or a list of one tuple."""
+    if isinstance(eval_set, list) and len(eval_set) == 1:
+        eval_set = eval_set[0]
+    if isinstance(eval_set, tuple) and len(eval_set) == 2:
+        return eval_set
+    given = type(eval_set).__name__
+    if isinstance(eval_set, list | tuple):
+        given = f"a {given} of {len(eval_set)} entries"
+    raise ParameterError(
+        f"{owner}.fit: eval_set must be one tuple (X, y) of rows and grades, got {given}."
+    )
 
 
 class Validation:

@@ -1,14 +1,15 @@
-"""What a learned attribute looks like: its type, its shape, its range.
+"""What the parameters and the learned attributes of an estimator may be.
 
-Each estimator declares its learned attributes once. A model file is read against that declaration,
-so a value that training could never have produced is refused; and an attribute that was forgotten
-in the declaration cannot be saved, which the common checks notice.
+``_constraints`` of an estimator has a :class:`Constraint` for each parameter; ``fit`` checks it.
+``_learned`` has a :class:`Learned` (or :class:`Holds`) for each learned attribute. A model file is
+read against both, so a value that training could not have produced is refused. An attribute that is
+not declared cannot be saved; the common checks notice that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -20,7 +21,7 @@ from rankwright.exceptions import DataError, ParameterError
 
 @dataclass(frozen=True)
 class Constraint:
-    """Words that finish the sentence "it must be ...", and the test that they describe."""
+    """A test of a parameter, and words that complete the sentence "it must be ..."."""
 
     words: str
     test: Callable[[Any], bool]
@@ -31,81 +32,85 @@ class Constraint:
             raise ParameterError(f"{owner}({name}={value!r}): {name} must be {self.words}.")
 
 
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+def check_parameters(estimator: Any) -> None:
+    """Check the parameters of an estimator by its ``_constraints``."""
+    for name, constraint in estimator._constraints.items():
+        constraint.check(type(estimator).__name__, name, getattr(estimator, name))
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+def _is_number(value: Any, kind: Any = Real) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
 
 
 def at_least(low: int) -> Constraint:
-    return Constraint(f"an integer >= {low}", lambda value: _is_integer(value) and value >= low)
-
-
-def positive() -> Constraint:
-    return Constraint("a number > 0", lambda value: _is_real(value) and 0 < value < math.inf)
+    return Constraint(
+        f"an integer >= {low}", lambda value: _is_number(value, Integral) and value >= low
+    )
 
 
 def number(low: float = -math.inf) -> Constraint:
     words = "a finite number" if low == -math.inf else f"a number >= {low:g}"
     return Constraint(
-        words, lambda value: _is_real(value) and math.isfinite(value) and value >= low
+        words, lambda value: _is_number(value) and math.isfinite(value) and value >= low
+    )
+
+
+def positive(high: float = math.inf) -> Constraint:
+    words = "a number > 0" if high == math.inf else f"a number > 0 and <= {high:g}"
+    return Constraint(
+        words, lambda value: _is_number(value) and 0 < value < math.inf and value <= high
     )
 
 
 def between(low: float, high: float) -> Constraint:
     return Constraint(
-        f"a number from {low:g} to {high:g}", lambda value: _is_real(value) and low <= value <= high
-    )
-
-
-def above_0_up_to(high: float) -> Constraint:
-    return Constraint(
-        f"a number > 0 and <= {high:g}", lambda value: positive().test(value) and value <= high
+        f"a number from {low:g} to {high:g}",
+        lambda value: _is_number(value) and low <= value <= high,
     )
 
 
 def one_of(*choices: Any) -> Constraint:
     """One of the given values (compared with their type: 1 is not True)."""
-    words = " or ".join(filter(None, [", ".join(map(repr, choices[:-1])), repr(choices[-1])]))
     return Constraint(
-        words, lambda value: any(type(value) is type(c) and value == c for c in choices)
+        _alternatives(map(repr, choices)),
+        lambda value: any(type(value) is type(c) and value == c for c in choices),
     )
 
 
-def a_flag() -> Constraint:
+def boolean() -> Constraint:
     return Constraint("True or False", lambda value: isinstance(value, bool | np.bool_))
 
 
-def nothing() -> Constraint:
-    return Constraint("None", lambda value: value is None)
-
-
-def a_function() -> Constraint:
+def function() -> Constraint:
     return Constraint("a function", callable)
 
 
-def an_instance(words: str, *kinds: type) -> Constraint:
+def instance_of(words: str, *kinds: type) -> Constraint:
     return Constraint(words, lambda value: isinstance(value, kinds))
 
 
-def a_seed() -> Constraint:
+def either(*constraints: Constraint) -> Constraint:
     return Constraint(
-        "None, an integer >= 0 or a numpy RandomState",
-        lambda value: (
-            value is None
-            or (_is_integer(value) and value >= 0)
-            or isinstance(value, np.random.RandomState)
-        ),
+        _alternatives(constraint.words for constraint in constraints),
+        lambda value: any(constraint.test(value) for constraint in constraints),
     )
 
 
-def either(*rules: Constraint) -> Constraint:
-    return Constraint(
-        " or ".join(rule.words for rule in rules),
-        lambda value: any(rule.test(value) for rule in rules),
-    )
+def optional(*constraints: Constraint) -> Constraint:
+    """None, or what passes one of the constraints."""
+    return either(Constraint("None", lambda value: value is None), *constraints)
+
+
+def random_state() -> Constraint:
+    return optional(at_least(0), instance_of("a numpy RandomState", np.random.RandomState))
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+TYPES = {"f": "float64", "i": "int64", "b": "bool", "U": "text"}
 
 
 @dataclass(frozen=True)
@@ -130,36 +135,42 @@ class Learned:
     optional: bool = False
 
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+        """Raise a DataError unless this is such an attribute; ``sizes`` learns new names."""
         if value is None:
             if not self.optional:
                 raise DataError(f"{name} is missing.")
             return
         array = np.asarray(value)
-        self._check_form(name, array, sizes)
+        self._check_type(name, array)
+        self._check_shape(name, array, sizes)
         if self.dtype == "U" or array.size == 0:
             return
         numbers = array.astype(np.float64)
-        if self.finite and not np.isfinite(numbers).all():
-            raise DataError(f"{name} holds a value that is not finite.")
+        n_bad = np.count_nonzero(~np.isfinite(numbers))
+        if self.finite and n_bad:
+            raise DataError(f"{name}: {n_bad} of {array.size} values are not finite.")
         high = sizes[self.high] - 1 if isinstance(self.high, str) else self.high
-        if (
-            np.nanmin(numbers, initial=np.inf) < self.low
-            or np.nanmax(numbers, initial=-np.inf) > high
-        ):
-            raise DataError(f"{name} holds a value outside {self.low:g} .. {high:g}.")
+        outside = numbers[(numbers < self.low) | (numbers > high)]
+        if len(outside):
+            raise DataError(
+                f"{name}: the value {outside[0]:g} is outside {self.low:g} .. {high:g}."
+            )
 
-    def _check_form(self, name: str, array: Any, sizes: dict[str, int]) -> None:
-        kinds = {"f": "f", "i": "i", "b": "b", "U": "UO"}[self.dtype]
-        if array.dtype.kind not in kinds:
-            raise DataError(f"{name} has type {array.dtype}, needed {self.dtype}.")
-        if self.dtype == "U" and not all(isinstance(text, str) for text in array.ravel().tolist()):
-            raise DataError(f"{name} holds something that is not text.")
+    def _check_type(self, name: str, array: Any) -> None:
+        if array.dtype.kind not in ("UO" if self.dtype == "U" else self.dtype):
+            raise DataError(f"{name} has type {array.dtype}; it must be {TYPES[self.dtype]}.")
+        if self.dtype == "U":
+            for value in array.ravel().tolist():
+                if not isinstance(value, str):
+                    raise DataError(f"{name} holds a {type(value).__name__}, which is not text.")
+
+    def _check_shape(self, name: str, array: Any, sizes: dict[str, int]) -> None:
         if array.ndim != len(self.shape):
-            raise DataError(f"{name} has {array.ndim} axes, needed {len(self.shape)}.")
-        for size, wanted in zip(array.shape, self.shape, strict=True):
-            known = sizes.setdefault(wanted, size) if isinstance(wanted, str) else wanted
+            raise DataError(f"{name} has {array.ndim} axes; it must have {len(self.shape)}.")
+        for size, label in zip(array.shape, self.shape, strict=True):
+            known = sizes.setdefault(label, size) if isinstance(label, str) else label
             if size != known:
-                raise DataError(f"{name} has shape {array.shape}, needed {wanted} = {known}.")
+                raise DataError(f"{name} has shape {array.shape}; {label} = {known} needed.")
 
 
 @dataclass(frozen=True)
@@ -173,9 +184,10 @@ class Holds:
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
         if value is None and self.optional:
             return
-        found = value if self.several and isinstance(value, list) and value else [value]
-        if not all(isinstance(each, self.kinds) for each in found):
-            raise DataError(f"{name} is not a {' or '.join(kind.__name__ for kind in self.kinds)}.")
+        for item in value if self.several and isinstance(value, list) and value else [value]:
+            if not isinstance(item, self.kinds):
+                names = " or ".join(kind.__name__ for kind in self.kinds)
+                raise DataError(f"{name} holds a {type(item).__name__}; {names} needed.")
 
 
 def floats(*shape: int | str, **limits: Any) -> Learned:

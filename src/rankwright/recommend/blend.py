@@ -51,7 +51,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar = {
-        "ranker": schema.either(schema.nothing(), schema.an_instance("a ranker", Ranker)),
+        "ranker": schema.optional(schema.instance_of("a ranker", Ranker)),
         "seed": schema.at_least(0),
     }
 

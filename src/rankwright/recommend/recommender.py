@@ -147,10 +147,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar = {
-        "ranker": schema.either(schema.nothing(), a_ranker()),
+        "ranker": schema.optional(a_ranker()),
         "n_reference": schema.at_least(1),
         "reference": schema.one_of(*REFERENCE),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
 
     def __init__(

@@ -20,7 +20,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.labels import as_grades
 from rankwright.metrics.comparison import Comparison, compare
 from rankwright.metrics.evaluation import Scores, evaluate
@@ -185,7 +185,7 @@ class AutoRanker(BestRanker):
             lambda value: value == "default" if isinstance(value, str) else _are_pairs(value),
         ),
         "validation_fraction": schema.between(0.05, 0.5),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
         "n_jobs": schema.Constraint(
             "None, -1 or an integer >= 1",
             lambda value: value is None or value == -1 or schema.at_least(1).test(value),
@@ -222,8 +222,7 @@ class AutoRanker(BestRanker):
         eval_set : (X, y) to evaluate the candidates on, instead of folds of the training queries
         eval_qid : query ids of the rows of ``eval_set``
         """
-        for name, constraint in self._constraints.items():
-            constraint.check(type(self).__name__, name, getattr(self, name))
+        schema.check_parameters(self)
         validate_data(
             self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan"
         )  # the candidates get the rows as they were given
@@ -235,7 +234,9 @@ class AutoRanker(BestRanker):
         splits = [] if eval_set is not None else self._splits(rows, seed)
         folds = [(rows.take(split.train), rows.take(split.test)) for split in splits]
         if eval_set is not None:
-            folds = [(rows, _rows(*eval_set, eval_qid, "y of eval_set"))]
+            if not isinstance(eval_set, tuple) or len(eval_set) != 2:
+                raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
+            folds = [(rows, _rows(eval_set[0], eval_set[1], eval_qid, "y of eval_set"))]
         self.held_out_rows_ = np.concatenate([s.test for s in splits]) if splits else None
         attempts = map_blocks(
             lambda candidate: self._attempt(*candidate, rows, folds, measures),
@@ -392,7 +393,8 @@ def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
     params = estimator.get_params()
     stopping = params.get("early_stopping")
     if stops_early(estimator) and not isinstance(stopping, EarlyStopping):
-        stopping = EarlyStopping.from_parameter(stopping).set_params(measure=str(measure))
+        patience = {} if stopping is True else {"n_iter_no_change": stopping}
+        stopping = EarlyStopping(measure=str(measure), **patience)
         estimator.set_params(early_stopping=stopping)
     names = [name for name in params if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**{name: seed for name in names if params[name] is None})

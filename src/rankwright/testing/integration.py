@@ -21,7 +21,7 @@ from rankwright.exceptions import FeedbackError, ParameterError
 from rankwright.feedback.base import Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.rankers.registry import RANKERS
+from rankwright.rankers.base import rankers
 from rankwright.testing.inputs import refused
 from rankwright.testing.problems import Problem, fitted, make_problem
 
@@ -228,5 +228,5 @@ def _why_not_saved(ranker: Any) -> str:
     """A word of the reason why a model file cannot hold this ranker; empty if it can."""
     if any(callable(value) for value in ranker.get_params(deep=False).values()):
         return "function"
-    known = RANKERS.get(type(ranker).__name__) == type(ranker).__module__
+    known = rankers().get(type(ranker).__name__) is type(ranker)
     return "" if known else "not a class that model files know"

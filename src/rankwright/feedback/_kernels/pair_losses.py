@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+
+
+class GradedQueries(NamedTuple):
+    """Rows grouped by query.
+
+    ptr           (n_queries + 1,) int64, where each query starts
+    grade         (n,) float64
+    weight        (n,) float64, > 0
+    query_weight  (n_queries,) float64
+    """
+
+    ptr: Any
+    grade: Any
+    weight: Any
+    query_weight: Any
 
 
 @njit(cache=True, nogil=True)
@@ -62,19 +78,19 @@ def place_discounts(order, weight, discount):
 
 
 @njit(cache=True, nogil=True)
-def pair_loss_sums(
-    scores, grade, weight, query_weight, ptr, first, last, gain, code, magnitude, slope
-):
+def pair_loss_sums(queries, first, last, scores, gain, code, magnitude, slope):
     """Weighted loss over all pairs of queries first .. last - 1.
 
-    scores, grade, weight  (n,) float64, rows query by query; weights > 0
-    query_weight           (n_queries,) float64
-    ptr                    (n_queries + 1,) int64
-    gain                   (n,) float64: pairs also weigh |delta NDCG|; empty: they do not
-    slope                  (n,) float64   increased by the derivative
+    queries    GradedQueries of n rows
+    scores     (n,) float64
+    gain       (n,) float64: a pair is also weighted by |delta NDCG|; empty: it is not
+    code       which loss, as in ``pair_loss``
+    magnitude  whether a pair is also weighted by its difference of grades
+    slope      (n,) float64   increased by the derivative
 
     Returns the sum of weighted losses and the sum of weights.
     """
+    ptr, grade, weight, query_weight = queries
     value, mass = 0.0, 0.0
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
@@ -93,30 +109,32 @@ def pair_loss_sums(
             for j in range(stop - start):
                 if y[i] <= y[j]:
                     continue
-                each = query_weight[q] * w[i] * w[j]
+                pair_weight = query_weight[q] * w[i] * w[j]
                 if magnitude:
-                    each *= y[i] - y[j]
+                    pair_weight *= y[i] - y[j]
                 if by_ndcg:
-                    each *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
+                    pair_weight *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
                 if moderate:
-                    loss, bend = odds_loss(odds[i], odds[j], code)
+                    loss, derivative = odds_loss(odds[i], odds[j], code)
                 else:
-                    loss, bend = pair_loss(s[i] - s[j], code)
-                value += each * loss
-                mass += each
-                slope[start + i] += each * bend
-                slope[start + j] -= each * bend
+                    loss, derivative = pair_loss(s[i] - s[j], code)
+                value += pair_weight * loss
+                mass += pair_weight
+                slope[start + i] += pair_weight * derivative
+                slope[start + j] -= pair_weight * derivative
     return value, mass
 
 
 @njit(cache=True, nogil=True)
-def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last, code, magnitude):
+def pair_slope_split(queries, first, last, scores, hit, code, magnitude):
     """Sums of weighted |slope| over pairs of queries first .. last - 1, by which row is hit.
 
-    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as above
+    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as in
+         ``pair_loss_sums``
 
     Returns the sum over pairs whose upper row alone is hit, and over those whose lower row is.
     """
+    ptr, grade, weight, query_weight = queries
     right, wrong = 0.0, 0.0
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
@@ -126,15 +144,15 @@ def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last,
             for j in range(start, stop):
                 if hit[i] == hit[j] or grade[i] <= grade[j]:
                     continue
-                each = query_weight[q] * weight[i] * weight[j]
+                pair_weight = query_weight[q] * weight[i] * weight[j]
                 if magnitude:
-                    each *= grade[i] - grade[j]
+                    pair_weight *= grade[i] - grade[j]
                 if moderate:
-                    _, bend = odds_loss(odds[i - start], odds[j - start], code)
+                    _, derivative = odds_loss(odds[i - start], odds[j - start], code)
                 else:
-                    _, bend = pair_loss(scores[i] - scores[j], code)
+                    _, derivative = pair_loss(scores[i] - scores[j], code)
                 if hit[i]:
-                    right -= each * bend
+                    right -= pair_weight * derivative
                 else:
-                    wrong -= each * bend
+                    wrong -= pair_weight * derivative
     return right, wrong

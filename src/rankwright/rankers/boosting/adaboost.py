@@ -73,11 +73,11 @@ class AdaBoostRanker(Ranker):
 
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
-        "rel": schema.either(schema.nothing(), schema.number()),
+        "rel": schema.optional(schema.number()),
         "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
         "absent": schema.one_of("zero", "abstain"),
-        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
+        "smoothing": schema.optional(schema.positive(0.25)),
         "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {

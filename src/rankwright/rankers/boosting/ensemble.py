@@ -171,10 +171,6 @@ class Ensemble:
             np.array([weak.scale for weak in rounds], np.float64) if values else None,
         )
 
-    def learned(self) -> dict[str, Any]:
-        """Name and value of the learned attributes."""
-        return {f"{field.name}_": getattr(self, field.name) for field in fields(self)[2:]}
-
     def scorer(self, stop: int, first: int = 0) -> Scorer:
         """The sum of rounds first .. stop."""
         part = slice(first, stop)

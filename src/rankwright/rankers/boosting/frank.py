@@ -88,8 +88,8 @@ class FRank(Ranker):
         "n_estimators": schema.at_least(1),
         "cumulative": schema.one_of("signed", True, False),
         "max_bins": MAX_BINS,
-        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
-        "normalize": schema.either(schema.nothing(), schema.one_of("query")),
+        "smoothing": schema.optional(schema.positive(0.25)),
+        "normalize": schema.optional(schema.one_of("query")),
         "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {

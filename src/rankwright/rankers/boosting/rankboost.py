@@ -126,17 +126,17 @@ class RankBoost(Ranker):
         "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
         "estimator": schema.either(
-            schema.one_of("threshold", "value"), schema.an_instance("a TreeRanking", TreeRanking)
+            schema.one_of("threshold", "value"), schema.instance_of("a TreeRanking", TreeRanking)
         ),
         "absent": schema.one_of("zero", "abstain"),
-        "smoothing": schema.either(schema.nothing(), schema.above_0_up_to(0.25)),
-        "weighting": schema.either(schema.nothing(), schema.one_of("ndcg")),
+        "smoothing": schema.optional(schema.positive(0.25)),
+        "weighting": schema.optional(schema.one_of("ndcg")),
         "early_stopping": EARLY_STOPPING,
         "callbacks": schema.Constraint(
             "None or a list of functions",
             lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
         ),
-        "verbose": schema.either(schema.at_least(0), schema.a_flag()),
+        "verbose": schema.either(schema.at_least(0), schema.boolean()),
     }
     _learned: ClassVar = {
         **LEARNED,
@@ -193,14 +193,19 @@ class RankBoost(Ranker):
                 DegenerateDataWarning,
                 stacklevel=4,
             )
-        for name, value in trained.ensemble.learned().items():
-            setattr(self, name, value)
-        self.z_ = np.array(trained.z)
+        rounds = trained.ensemble
+        self.alpha_, self.z_ = rounds.alpha, np.array(trained.z)
+        self.feature_, self.threshold_ = rounds.feature, rounds.threshold
+        self.default_, self.scale_ = rounds.default, rounds.scale
+        self.root_, self.node_feature_ = rounds.root, rounds.node_feature
+        self.node_threshold_, self.node_default_ = rounds.node_threshold, rounds.node_default
+        self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
+        self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
         self.training_bound_ = float(np.exp(np.log(self.z_).sum()))
         self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
         self.train_ties_ = trained.tied
         self.n_lower_, self.n_upper_ = trained.n_lower, trained.n_upper
-        self.feature_importances_ = trained.ensemble.importances(self.z_, X.shape[1])
+        self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
 

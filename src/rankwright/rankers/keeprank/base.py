@@ -156,13 +156,13 @@ CONSTRAINTS: dict[str, schema.Constraint] = {
     "sigma2": schema.positive(),
     "degree": schema.at_least(1),
     "margin": schema.positive(),
-    "learning_rate": schema.above_0_up_to(1),
+    "learning_rate": schema.positive(1),
     "max_iter": schema.at_least(1),
     "levels": schema.one_of("binary", "ordinal"),
-    "average": schema.a_flag(),
-    "shuffle": schema.a_flag(),
-    "random_state": schema.a_seed(),
-    "normalize": schema.either(schema.nothing(), schema.one_of("query")),
+    "average": schema.boolean(),
+    "shuffle": schema.boolean(),
+    "random_state": schema.random_state(),
+    "normalize": schema.optional(schema.one_of("query")),
 }
 LEARNED: dict[str, Learned] = {
     "support_": floats("n_support", "n_features"),

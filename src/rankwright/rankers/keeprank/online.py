@@ -81,7 +81,7 @@ class OnlineKeepRank(RelaxationRanker):
 
     _constraints: ClassVar = {
         **CONSTRAINTS,
-        "budget": schema.either(schema.nothing(), schema.at_least(1)),
+        "budget": schema.optional(schema.at_least(1)),
     }
     _learned: ClassVar = {
         **LEARNED,

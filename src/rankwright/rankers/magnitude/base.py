@@ -20,7 +20,7 @@ from rankwright.feedback.base import Feedback
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import (
-    KERNEL_RULES,
+    KERNEL_CONSTRAINTS,
     DrawnLandmarks,
     Gram,
     dense,
@@ -213,12 +213,12 @@ class MagnitudeRanker(Ranker):
     """A ranker whose score differences predict differences of grades."""
 
     _constraints: ClassVar = {
-        **KERNEL_RULES,
+        **KERNEL_CONSTRAINTS,
         "C": schema.positive(),
         "n_components": schema.at_least(1),
         "tol": schema.positive(),
         "max_iter": schema.at_least(1),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
     _learned: ClassVar = {
         "coef_": floats("n_features", optional=True),

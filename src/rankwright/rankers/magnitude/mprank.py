@@ -365,5 +365,5 @@ class MPRank(LeaveOut, MagnitudeRanker):
             return self._checked_training(X, y)
         from sklearn.utils.validation import validate_data
 
-        X, y = validate_data(self, X, y, reset=False, y_numeric=True, **self._wanted())
+        X, y = validate_data(self, X, y, reset=False, y_numeric=True, **self._row_checks())
         return X, np.asarray(y, dtype=np.float64)

@@ -13,7 +13,7 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
-from rankwright.rankers.kernels import KERNEL_RULES
+from rankwright.rankers.kernels import KERNEL_CONSTRAINTS
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem, problem_of
 from rankwright.rankers.magnitude.leave_out import pair_mass, pairs_out
 from rankwright.rankers.magnitude.scatter import Sample, Scatter
@@ -73,9 +73,9 @@ class MPRankCV(MagnitudeRanker):
     """
 
     _constraints: ClassVar = {
-        **{name: KERNEL_RULES[name] for name in ("kernel", "degree", "coef0")},
+        **{name: KERNEL_CONSTRAINTS[name] for name in ("kernel", "degree", "coef0")},
         "Cs": _positive_list(),
-        "gammas": schema.either(_positive_list(), schema.nothing()),
+        "gammas": schema.optional(_positive_list()),
         "average": schema.one_of("pairs", "queries"),
     }
     _learned: ClassVar = {

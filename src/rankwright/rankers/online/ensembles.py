@@ -36,13 +36,11 @@ class Ensemble(SupportedRanker):
     """
 
     _constraints: ClassVar = {
-        "estimator": schema.either(
-            schema.nothing(), schema.an_instance("an online ranker", RuleRanker)
-        ),
+        "estimator": schema.optional(schema.instance_of("an online ranker", RuleRanker)),
         "n_estimators": schema.at_least(1),
-        "tau": schema.above_0_up_to(1),
+        "tau": schema.positive(1),
         "sampling": schema.one_of("bernoulli", "poisson"),
-        "random_state": schema.a_seed(),
+        "random_state": schema.random_state(),
     }
     _learned: ClassVar = {
         **STREAM,

@@ -78,12 +78,12 @@ class KernelPRank(SupportedRanker, RuleRanker):
 
     _constraints: ClassVar = {
         "kernel": schema.either(
-            schema.one_of("linear", "poly", "rbf", "precomputed"), schema.a_function()
+            schema.one_of("linear", "poly", "rbf", "precomputed"), schema.function()
         ),
         "gamma": schema.either(schema.one_of("auto"), schema.positive()),
         "degree": schema.at_least(1),
         "coef0": schema.number(),
-        "budget": schema.either(schema.nothing(), schema.at_least(1)),
+        "budget": schema.optional(schema.at_least(1)),
         "budget_rule": schema.one_of(*BUDGET_RULES),
         **PASS_CONSTRAINTS,
     }

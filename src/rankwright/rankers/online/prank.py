@@ -13,8 +13,8 @@ from rankwright.rankers.schema import floats, real
 
 PASS_CONSTRAINTS = {
     "max_iter": schema.at_least(1),
-    "shuffle": schema.a_flag(),
-    "random_state": schema.a_seed(),
+    "shuffle": schema.boolean(),
+    "random_state": schema.random_state(),
 }
 NO_DRIFT = [np.zeros(0), np.zeros(0)]
 
@@ -98,7 +98,7 @@ class PRank(RuleRanker):
     """
 
     _constraints: ClassVar = {
-        "average": schema.a_flag(),
+        "average": schema.boolean(),
         "update": schema.one_of("perceptron", "romma"),
         **PASS_CONSTRAINTS,
     }

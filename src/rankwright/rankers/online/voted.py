@@ -64,7 +64,7 @@ class VotedPRank(OnlineRanker):
 
     _constraints: ClassVar = {
         "count": schema.one_of("survived", "right"),
-        "max_rules": schema.either(schema.nothing(), schema.at_least(1)),
+        "max_rules": schema.optional(schema.at_least(1)),
         **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
