@@ -15,6 +15,7 @@ from rankwright.cli.demonstrations import metasearch
 
 import rankwright as rw
 from rankwright.data.synthetic import make_queries
+from rankwright.report.demonstrations import metasearch
 from rankwright.report.page import Chart, Page, Section, key_value_table, write_page
 from rankwright.report.sections import (
     comparison_section,

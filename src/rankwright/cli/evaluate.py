@@ -13,6 +13,7 @@ from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from rankwright.metrics.evaluation import Scores
+    from rankwright.persist.systems import JudgedFile
 
 
 def evaluate(
@@ -51,7 +52,8 @@ def evaluate(
     opt.refuse_two_pipes(system, data)
     ranking = opt.load_system(system, "model", "run", "scores")
     with opt.local_file(data) as local:
-        scores = Judged(local, data, table).evaluate(system, ranking, names, like)
+        judged = _open_judged(local, data, table, ranking)
+        scores = judged.evaluate(ranking, names, like=like, name=system)
     if json:
         console.print_json({"system": system, "data": data, **_as_dict(scores, per_query)})
     else:
@@ -119,9 +121,9 @@ def compare(
     rankings = [opt.load_system(path, "model", "run", "scores") for path in paths]
     systems = dict(zip(called, zip(paths, rankings, strict=True), strict=True))
     with opt.local_file(data) as local:
-        judged = Judged(local, data, reading)
+        judged = _open_judged(local, data, reading, rankings[0])
         scores = {
-            name: judged.evaluate(path, ranking, opt.split_measures(measures), like)
+            name: judged.evaluate(ranking, opt.split_measures(measures), like=like, name=path)
             for name, (path, ranking) in systems.items()
         }
         comparison = rw.compare(scores, test=test, alpha=alpha, baseline=baseline)
@@ -145,34 +147,14 @@ def compare(
             console.note(f"report: {report}")
 
 
-class Judged:
-    """What judges said, items with grades or qrels, to measure systems on."""
+def _open_judged(local: str, data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
+    """Judged data for systems, of which this is the first."""
+    from rankwright.persist.systems import JudgedFile
 
-    def __init__(self, local: str, path: str, table: opt.TableOptions) -> None:
-        from rankwright.data.io.items import detect_format
-
-        self.local, self.path, self.table = local, path, table
-        self._items: dict[Any, rw.Items] = {}
-        is_qrels = (table.read_as or detect_format(local)) == "qrels"
-        self.qrels = rw.read_qrels(local) if is_qrels else None
-
-    def evaluate(self, path: str, system: Any, measures: list[str], like: str | None) -> Scores:
-        """The measures of a system."""
-        from rankwright.persist.systems import evaluate_system
-
-        judged = self.items(system) if self.qrels is None else self.qrels
-        return evaluate_system(system, judged, measures, like=like, name=path, data=self.path)
-
-    def items(self, system: Any) -> rw.Items:
-        """The items with the features of a model; read once for models with the same features."""
-        model = system if hasattr(system, "feature_names") else None
-        key = None if model is None else (model.n_features, model.feature_names)
-        if key not in self._items:
-            items = rw.read_items(self.local, like=model, **self.table.parameters())
-            if not self._items:
-                opt.note_missing_queries(items, self.path)
-            self._items[key] = items
-        return self._items[key]
+    judged = JudgedFile(local, data, **table.parameters())
+    if judged.qrels is None:
+        opt.note_missing_queries(judged.items(first), data)
+    return judged
 
 
 def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from rankwright._typing import FloatArray
 from rankwright.data.alignment import align
 from rankwright.data.io.fields import split_fields
 from rankwright.data.io.files import read_text
-from rankwright.data.io.items import detect_format
-from rankwright.data.io.trec import read_run
+from rankwright.data.io.items import detect_format, read_items
+from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError
@@ -103,6 +103,40 @@ def evaluate_system(
     return evaluate(
         scores, judged.y, qid, listed, docid=judged.docid, like=like, predictions=predictions
     )
+
+
+class JudgedFile:
+    """A file of graded items or qrels, to measure several systems on.
+
+    Parameters
+    ----------
+    path : path
+    name : str or None
+        What errors and warnings call it; by default its path.
+    **options
+        As in :func:`rankwright.read_items`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], name: str | None = None, **options: Any
+    ) -> None:
+        self.path, self.name, self.options = path, name or os.fspath(path), options
+        is_qrels = (options.get("format") or detect_format(path)) == "qrels"
+        self.qrels = read_qrels(path) if is_qrels else None
+        self._items: dict[Any, Items] = {}
+
+    def items(self, system: Any = None) -> Items:
+        """The items with the features of a model; read once for models with the same features."""
+        model = system if hasattr(system, "feature_names") else None
+        key = None if model is None else (model.n_features, model.feature_names)
+        if key not in self._items:
+            self._items[key] = read_items(self.path, like=model, **self.options)
+        return self._items[key]
+
+    def evaluate(self, system: Any, measures: Any, **options: Any) -> Scores:
+        """What :func:`evaluate_system` gives, with its options."""
+        judged = self.items(system) if self.qrels is None else self.qrels
+        return evaluate_system(system, judged, measures, data=self.name, **options)
 
 
 def score_items(system: Any, items: Items, name: str = "the system") -> Any:
