@@ -93,7 +93,7 @@ def check_learned_attributes_are_declared(ranker: Any) -> None:
     model = fitted(ranker, make_problem())
     learned = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     undeclared = sorted(learned - set(model.learned()))
-    hidden = sorted(set(vars(model)) - learned - set(model.get_params(deep=False)))
+    hidden = sorted(set(model.__getstate__()) - learned - set(model.get_params(deep=False)))
     assert not undeclared, f"not declared: {undeclared}"
     assert not hidden, f"state that is neither parameter nor learned attribute: {hidden}"
 
