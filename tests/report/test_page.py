@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rankwright.cli.demonstrations import metasearch
 
 import rankwright as rw
 from rankwright.data.synthetic import make_queries
