@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rankwright.cli.demonstrations import metasearch
 
 import rankwright as rw
 from rankwright.data.synthetic import make_queries
+from rankwright.report.demonstrations import metasearch
 from rankwright.report.page import Chart, Page, Section, key_value_table, write_page
 from rankwright.report.sections import (
     comparison_section,
