@@ -192,13 +192,13 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 def _index(ids: NDArray[Any], keys: Iterable[Any]) -> IntArray:
     """The index of each key among the ids, compared as text; -1 where there is none."""
     index = {str(key): number for number, key in enumerate(ids.tolist())}
-    keys = keys.tolist() if isinstance(keys, np.ndarray) else keys
     return np.array([index.get(str(key), -1) for key in keys], np.int64)
 
 
 def _graded(pool: Pool, qrels: Qrels) -> FloatArray:
     """The grade of each row, NaN where its query was not judged at all."""
-    of_query, of_doc = _index(pool.queries, qrels.queries), _index(pool.docs, qrels.docs)
+    of_query = _index(pool.queries, qrels.queries.tolist())
+    of_doc = _index(pool.docs, qrels.docs.tolist())
     judged = np.isin(np.arange(len(pool.queries)), of_query)
     grades = np.where(judged[pool.query], 0.0, np.nan)
     row = _rows(pool, of_query[qrels.query], of_doc[qrels.doc])

@@ -2,7 +2,7 @@
 
 A file says ``"RankBoost"``; these tables say which class that is. Nothing else in a file can reach
 a class. To make a new class savable, add a line: a ranker to the stub of ``rankwright.rankers``, a
-transformer to ``TRANSFORMERS``, an object that rankers take as a parameter to ``PARTS``.
+transformer to ``OTHERS``, an object that rankers take as a parameter to ``PARTS``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Entry:
     module: str
     constraints: Mapping[str, Constraint]
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
-    transform: Callable[[Any], Transform | None] | None = None
+    transform: Callable[[Any], Transform | None] = lambda step: None
     newer: frozenset[str] = frozenset()
 
     def may_omit(self, cls: Any, name: str, value: Any) -> bool:
@@ -51,24 +51,16 @@ class Entry:
         return value is default or bool(type(value) is type(default) and value == default)
 
 
-def transforms_of(step: Any) -> list[Transform]:
-    """What a fitted step of a pipeline does to rows."""
-    if step in _IDLE:
-        return []
-    if hasattr(step, "steps"):
-        return [transform for _, inner in step.steps for transform in transforms_of(inner)]
-    if hasattr(step, "_transform"):
-        return [step._transform()]
-    to_transform = SCIKIT[type(step).__name__].transform
-    transform = to_transform(step) if to_transform else None
-    return [] if transform is None else [transform]
+def _steps(model: Any) -> list[Any]:
+    """The model itself, or the steps of a pipeline and of pipelines in it."""
+    if not hasattr(model, "steps"):
+        return [model]
+    return [inner for _, step in model.steps for inner in _steps(step)]
 
 
 def first_estimator(model: Any) -> Any:
     """The estimator that sees the rows first."""
-    while hasattr(model, "steps"):
-        model = next((step for _, step in model.steps if step not in _IDLE), None)
-    return model
+    return next((step for step in _steps(model) if step not in _IDLE), None)
 
 
 def _columns(*names: str, optional: bool = False) -> Callable[[Mapping[str, Any]], Any]:
@@ -173,14 +165,12 @@ SCIKIT: dict[str, Entry] = {
     ),
 }
 
-TRANSFORMERS = {
+# Estimators that are not rankers: transformers, fusions, recommenders and what is inside them.
+OTHERS = {
+    **{name: entry.module for name, entry in SCIKIT.items()},
     "QueryNormalizer": "rankwright.rankers.preprocessing",
     "PolynomialMap": "rankwright.rankers.preprocessing",
     "VSIMFeature": "rankwright.rankers.neighbors.vsim",
-}
-
-# A recommender, and the estimators inside a fitted one; a learned fusion.
-SYSTEMS = {
     "LearnedFusion": "rankwright.fusion.learned",
     "Recommender": "rankwright.recommend.recommender",
     "Blend": "rankwright.recommend.blend",
@@ -190,9 +180,6 @@ SYSTEMS = {
     "UserSimilarity": "rankwright.recommend.models.user_similarity",
     "MatrixFactorization": "rankwright.recommend.models.factors",
 }
-
-# Estimators that are not rankers.
-OTHERS = {**TRANSFORMERS, **SYSTEMS, **{name: entry.module for name, entry in SCIKIT.items()}}
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
@@ -289,17 +276,18 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
 
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
-    transforms: list[Transform] = []
-    while hasattr(model, "steps"):
-        for _, step in model.steps[:-1]:
-            transforms += transforms_of(step)
-        model = model.steps[-1][1]
-    if not hasattr(model, "_scorer"):
-        return None
-    scorer: Scorer = model._scorer()
+    *steps, ranker = _steps(model)
+    scorer = ranker._scorer() if hasattr(ranker, "_scorer") else None
     if type(scorer) not in KINDS.values():
         return None
-    return [*transforms, *model._transforms()], scorer, bool(model._abstains)
+    transforms = [_transform(step) for step in steps if step not in _IDLE]
+    applied = [transform for transform in transforms if transform is not None]
+    return [*applied, *ranker._transforms()], scorer, bool(ranker._abstains)
+
+
+def _transform(step: Any) -> Transform | None:
+    to_transform = getattr(step, "_transform", None)
+    return to_transform() if to_transform else SCIKIT[type(step).__name__].transform(step)
 
 
 def _is_estimator(value: Any) -> bool:

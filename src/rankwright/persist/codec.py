@@ -177,14 +177,6 @@ def pack_state(packer: Packer, state: State, path: str) -> StateNode:
     return StateNode(state.kind, values)
 
 
-def pack_served(
-    packer: Packer, transforms: list[Transform], scorer: Scorer, allow_nan: bool
-) -> Served:
-    """Everything from rows to scores."""
-    steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
-    return Served(steps, pack_state(packer, scorer, "served"), allow_nan)
-
-
 def build_state(unpacker: Unpacker, content: Any) -> State:
     """The scorer or transform that a node describes; types are checked here, values by itself."""
     node = content if isinstance(content, StateNode) else msgspec.convert(content, StateNode)

@@ -8,8 +8,8 @@ from rankwright import __version__
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist import classes
 from rankwright.persist import format as fmt
-from rankwright.persist.codec import Packer, Unpacker, build_state, pack_served
-from rankwright.persist.format import Manifest, Refused
+from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
+from rankwright.persist.format import Manifest, Refused, Served
 from rankwright.persist.scorer import scorer_of
 
 
@@ -97,8 +97,11 @@ def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
     first = classes.first_estimator(model)
     if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
-    scoring = classes.serve(model)
-    served = None if scoring is None else pack_served(packer, *scoring)
+    served = None
+    if scoring := classes.serve(model):
+        transforms, scorer, allow_nan = scoring
+        steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
+        served = Served(steps, pack_state(packer, scorer, "served"), allow_nan)
     names = getattr(first, "feature_names_in_", None)
     named = None if names is None else [str(name) for name in names]
     return Manifest(fmt.FORMAT, __version__, node, served, named, packer.stored), packer.arrays

@@ -72,22 +72,19 @@ def _curve(model: Any, rows: FloatArray, column: int, values: FloatArray) -> Flo
 
 
 def _sample(X: Any) -> FloatArray:
-    """Evenly spaced rows as a dense array."""
     n_items = X.shape[0]
     chosen = np.unique(np.linspace(0, n_items - 1, min(n_items, N_ROWS)).round().astype(np.int64))
     part = (X.to_numpy() if hasattr(X, "to_numpy") else X)[chosen]
-    dense = part.toarray() if hasattr(part, "toarray") else part
-    return np.array(dense, dtype=np.float64)
+    return np.array(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
 
 
 def _columns(model: Any, rows: FloatArray) -> list[int]:
     """All features; of more than MAX_FEATURES the most important, or those that vary most."""
-    n_features = rows.shape[1]
-    if n_features <= MAX_FEATURES:
-        return list(range(n_features))
+    if rows.shape[1] <= MAX_FEATURES:
+        return list(range(rows.shape[1]))
     weight = getattr(model, "feature_importances_", None)
     if weight is None:
         with np.errstate(invalid="ignore"):
             weight = np.nan_to_num(np.nanstd(rows, axis=0))
-    order = np.argsort(-np.asarray(weight), kind="stable")
-    return [int(column) for column in order[:MAX_FEATURES]]
+    order: list[int] = np.argsort(-np.asarray(weight), kind="stable").tolist()
+    return order[:MAX_FEATURES]

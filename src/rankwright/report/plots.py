@@ -44,8 +44,8 @@ def win_loss_spec(
     _check_systems(systems, first, second)
     parsed = Measure.parse(measure)
     ids = systems[first].query_ids.tolist()
-    gain = _per_query(systems[first], ids, parsed) - _per_query(systems[second], ids, parsed)
-    gain = parsed.sign * gain
+    one, two = (_per_query(systems[name], ids, parsed) for name in (first, second))
+    gain = parsed.sign * (one - two)
     known = gain[np.isfinite(gain)]
     wins, losses = int((known > 1e-12).sum()), int((known < -1e-12).sum())
     spec = charts.signed_bars(ids, gain, f"{parsed}: {first} minus {second}")
@@ -92,10 +92,8 @@ def plot_win_loss(
 def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int = 8) -> Any:
     """How the score changes with the most important features, side by side."""
     specs = contribution_specs(contributions(model, X, names, n_features))
-    for spec in specs:
-        spec["width"] = 200
-        del spec["config"]
-    panels = [_chart(spec) for spec in specs]
+    plain = [{k: v for k, v in spec.items() if k != "config"} for spec in specs]
+    panels = [_chart({**spec, "width": 200}) for spec in plain]
     import altair
 
     joined = altair.concat(*panels, columns=2)
@@ -116,9 +114,8 @@ def _chart(spec: Spec) -> Any:
     try:
         import altair
     except ImportError:
-        raise ParameterError(
-            "charts in notebooks need altair: pip install 'rankwright[plot]'."
-        ) from None
+        fault = "charts in notebooks need altair: pip install 'rankwright[plot]'."
+        raise ParameterError(fault) from None
     plain = {key: value for key, value in spec.items() if key != "autosize"}
     if plain.get("width") == "container":
         plain["width"] = 480
