@@ -277,7 +277,7 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
     *steps, ranker = _steps(model)
-    scorer = ranker._scorer() if hasattr(ranker, "_scorer") else None
+    scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
     if type(scorer) not in KINDS.values():
         return None
     transforms = [_transform(step) for step in steps if step not in _IDLE]

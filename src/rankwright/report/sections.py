@@ -16,9 +16,14 @@ from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
 from rankwright.persist.systems import score_items
 from rankwright.report import charts
-from rankwright.report.contributions import contributions
 from rankwright.report.page import Chart, Page, Section, key_value_table
-from rankwright.report.plots import contribution_specs, means_spec, per_query_spec, win_loss_spec
+from rankwright.report.plots import (
+    contribution_specs,
+    contributions,
+    means_spec,
+    per_query_spec,
+    win_loss_spec,
+)
 from rankwright.report.provenance import environment, file_fingerprint
 
 N_QUERIES, N_RANKS = 3, 10
