@@ -12,7 +12,7 @@ from rankwright import Bipartite, MPRank, OnlineKeepRank, Pairs, PRank, Ranker, 
 from rankwright.exceptions import DataError, FeedbackError
 from rankwright.rankers.schema import floats
 from rankwright.scoring.linear import Linear
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 from rankwright.testing.ranker import check_ranker
 
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 import rankwright as rw
 from rankwright.exceptions import MissingQueryWarning
 from rankwright.feedback.pairs import Pairs
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem()
 SCALED = rw.QueryNormalizer().fit_transform(PROBLEM.X, qid=PROBLEM.qid)

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
 from rankwright.data.synthetic import make_ordinal
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "minmax": lambda x: (x - x.min()) / (x.max() - x.min()) if np.ptp(x) else x * 0,

@@ -9,8 +9,7 @@ import rankwright as rw
 from rankwright import report
 from rankwright.exceptions import ParameterError
 from rankwright.report import charts
-from rankwright.report.contributions import contributions
-from rankwright.report.plots import win_loss_spec
+from rankwright.report.plots import contributions, win_loss_spec
 from rankwright.report.provenance import file_fingerprint
 
 

@@ -18,7 +18,7 @@ import rankwright as rw
 from rankwright.data.splits import fold_queries
 from rankwright.exceptions import DataError, MeasureError, ParameterError
 from rankwright.selection import auto
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 LINEAR = [("PRank", rw.PRank()), ("Regression", rw.Regression())]
 

@@ -25,7 +25,7 @@ from rankwright.exceptions import (
     ParameterError,
 )
 from rankwright.selection.search import Trial, Trials
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 
 def items(seed: int, n_queries: int = 6) -> Items:

@@ -134,7 +134,7 @@ def compare(
         console.write_result([text + "\n"], output)
         if report is not None:
             from rankwright.report.page import write_page
-            from rankwright.report.pages import comparison_page, fingerprints
+            from rankwright.report.sections import comparison_page, fingerprints
 
             on_items = {
                 name: (ranking, judged.items(ranking))

@@ -69,7 +69,7 @@ def train(
     rows = auto.held_out_rows_
     if report is not None:
         from rankwright.report.page import write_page
-        from rankwright.report.pages import fingerprints, training_page
+        from rankwright.report.sections import fingerprints, training_page
 
         held_out = other if rows is None else items.take(rows)
         about = {"random_state": random_state, "command": console.command(), **fingerprints([data])}

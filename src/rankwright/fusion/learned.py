@@ -101,10 +101,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
                 "LearnedFusion.fit: no query of the runs was judged. Check that qrels and runs "
                 "write their query ids alike."
             )
-        X = self._matrix(pool)[judged]
-        self.ranker_ = clone(self._ranker()).fit(
-            X, grades[judged], qid=pool.query[judged], **fit_params
-        )
+        X, qid = self._matrix(pool)[judged], pool.query[judged]
+        self.ranker_ = clone(self._ranker()).fit(X, grades[judged], qid=qid, **fit_params)
         self.engines_ = pool.names
         return self
 
@@ -140,8 +138,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
                 f"LearnedFusion.fuse: {unknown[0]!r} was not among the engines of the training "
                 f"({', '.join(self.engines_)}). Name the runs as in fit."
             )
-        by_name = {run.name: run for run in checked}
-        empty = Run.from_arrays([], [], [])
+        by_name, empty = {run.name: run for run in checked}, Run.from_arrays([], [], [])
         pool = Pool.of([by_name.get(engine, empty) for engine in self.engines_])
         if len(pool.query) == 0:
             return pool.run(np.zeros(0), name)
@@ -159,7 +156,6 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         return {"ranker_": Holds((Ranker,)), "engines_": Holds((tuple,))}
 
     def _loaded(self) -> None:
-        """Check the values of a model file against each other."""
         names, n_features = self.engines_, self.ranker_.n_features_in_
         if {type(name) for name in names} != {str}:
             raise DataError("LearnedFusion: engines_ holds names that are not text.")
@@ -170,7 +166,6 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
             )
 
     def _pool(self, runs: Any) -> Pool:
-        """Check the parameters, and put the runs of the training side by side."""
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
         return Pool.of(as_runs(runs))
@@ -184,7 +179,6 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         return self.default_ranker() if self.ranker is None else self.ranker
 
     def _matrix(self, pool: Pool) -> FloatArray:
-        """(n_rows, n_engines) features of a pool."""
         abstains = get_tags(self._ranker()).input_tags.allow_nan
         if self.features == "position":
             return -(pool.rank if abstains else pool.full_rank)
@@ -215,8 +209,7 @@ def _graded(pool: Pool, qrels: Qrels) -> FloatArray:
 def _rows(pool: Pool, query: IntArray, doc: IntArray) -> IntArray:
     """The row of each (query, document), -1 where there is none."""
     n_docs = max(len(pool.docs), 1)
-    keys = pool.query * n_docs + pool.doc
-    key = query * n_docs + doc
+    keys, key = pool.query * n_docs + pool.doc, query * n_docs + doc
     row = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
     known = (query >= 0) & (doc >= 0)
     if len(keys):
@@ -225,14 +218,12 @@ def _rows(pool: Pool, query: IntArray, doc: IntArray) -> IntArray:
 
 
 def _preference(row: Any) -> tuple[Any, ...]:
-    """(query, better doc, worse doc, weight)."""
     parts = () if isinstance(row, str) or not isinstance(row, Iterable) else tuple(row)
     if len(parts) == 3:
         return (*parts, 1.0)
     if len(parts) != 4 or not schema.number().test(parts[3]):
-        raise DataError(
-            f"preference {row!r} is not (query, better doc, worse doc) or (..., weight)."
-        )
+        needed = "(query, better doc, worse doc) or (..., weight)"
+        raise DataError(f"preference {row!r} is not {needed}.")
     return parts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from reprlib import repr as short
@@ -18,6 +18,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.fusion.normalization import NORMS, normalized
 from rankwright.fusion.pool import Pool
 from rankwright.rankers import schema
+from rankwright.scoring.base import row_blocks
 
 UNNAMED = Run.from_arrays([], [], []).name
 
@@ -34,9 +35,8 @@ def as_runs(runs: Any) -> list[Run]:
     [Run('run-0', 2 rows, 1 queries), Run('run-1', 1 rows, 1 queries)]
     """
     if isinstance(runs, Run | str) or not isinstance(runs, Iterable):
-        raise DataError(
-            f"runs is {type(runs).__name__}: give several runs, [run, run] or {{name: run}}."
-        )
+        kind = type(runs).__name__
+        raise DataError(f"runs is {kind}: give several runs, [run, run] or {{name: run}}.")
     if isinstance(runs, Mapping):
         named = [replace(_as_run(run, str(name)), name=str(name)) for name, run in runs.items()]
     else:
@@ -108,25 +108,10 @@ def comb_anz(values: FloatArray, listed: BoolArray, weights: FloatArray) -> Floa
     return np.divide(sorted_sum(values * weights), total, out=mean, where=total > 0)
 
 
-def comb_med(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
-    """CombMED: the median over the runs that list the document."""
-    return np.asarray(np.nanmedian(values, axis=1))
-
-
-def comb_min(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
-    """CombMIN: the lowest score that a run gave."""
-    return np.asarray(np.fmin.reduce(values, axis=1))
-
-
-def comb_max(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
-    """CombMAX: the highest score that a run gave."""
-    return np.asarray(np.fmax.reduce(values, axis=1))
-
-
 BLOCK_CELLS = 1 << 22  # how many pairs of documents are compared at a time
 
 
-def reciprocal_rank(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
+def rrf(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
     """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): sum of 1 / (k + rank)."""
     return sorted_sum(weights / (k + pool.rank))
 
@@ -162,36 +147,28 @@ def condorcet(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
 
 def _net_wins(rank: NDArray[np.float32], weights: NDArray[Any]) -> NDArray[np.int64]:
     """Majorities won minus majorities lost by each candidate of one query."""
-    n_docs = len(rank)
     even = 1e-12 * weights.sum()  # fractional weights may miss a draw by rounding
-    block = max(1, BLOCK_CELLS // n_docs)
-    won = np.empty(n_docs, np.int64)
-    for start in range(0, n_docs, block):
-        rows = rank[start : start + block]
-        votes = np.zeros((len(rows), n_docs), weights.dtype)
-        for mine, others, weight in zip(rows.T, rank.T, weights, strict=True):
+    won = np.empty(len(rank), np.int64)
+    for block in row_blocks(len(rank), len(rank), BLOCK_CELLS):
+        votes = np.zeros((len(rank[block]), len(rank)), weights.dtype)
+        for mine, others, weight in zip(rank[block].T, rank.T, weights, strict=True):
             votes += weight * (mine[:, None] < others)
             votes -= weight * (mine[:, None] > others)
-        won[start : start + block] = (votes > even).sum(axis=1) - (votes < -even).sum(axis=1)
+        won[block] = (votes > even).sum(axis=1) - (votes < -even).sum(axis=1)
     return won
 
 
-BY_SCORE = {
-    "sum": comb_sum,
-    "mnz": comb_mnz,
-    "anz": comb_anz,
-    "med": comb_med,
-    "min": comb_min,
-    "max": comb_max,
+WEIGHTED = {"sum": comb_sum, "mnz": comb_mnz, "anz": comb_anz}
+# CombMED, CombMIN and CombMAX: of the scores that the runs that list the document gave it.
+REDUCED: dict[str, Callable[..., Any]] = {
+    "med": np.nanmedian,
+    "min": np.fmin.reduce,
+    "max": np.fmax.reduce,
 }
-BY_RANK = {
-    "rrf": reciprocal_rank,
-    "borda": borda,
-    "median_rank": median_rank,
-    "condorcet": condorcet,
-}
+BY_SCORE = (*WEIGHTED, *REDUCED)
+BY_RANK = {"rrf": rrf, "borda": borda, "median_rank": median_rank, "condorcet": condorcet}
 METHODS = (*BY_SCORE, *BY_RANK)
-UNWEIGHTED = {"med", "min", "max", "median_rank"}
+UNWEIGHTED = {*REDUCED, "median_rank"}
 
 
 def fuse(
@@ -243,11 +220,12 @@ def fuse(
     checked = as_runs(runs)
     weight = _weights(weights, [run.name for run in checked], method)
     pool = Pool.of(checked)
-    if method in BY_SCORE:
-        values = normalized(pool, norm)
-        score = BY_SCORE[method](values, pool.listed, weight) if len(values) else np.zeros(0)
-    else:
+    if method in BY_RANK:
         score = BY_RANK[method](pool, weight, k)
+    elif method in WEIGHTED:
+        score = WEIGHTED[method](normalized(pool, norm), pool.listed, weight)
+    else:
+        score = np.asarray(REDUCED[method](normalized(pool, norm), axis=1))
     return pool.run(score, method if name is None else name)
 
 
@@ -272,10 +250,8 @@ def _weights(given: Any, names: list[str], method: str) -> FloatArray:
     except (TypeError, ValueError):  # no numbers: refused below
         weights = np.full(len(names), np.nan)
     if weights.shape != (len(names),) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ParameterError(
-            f"fuse(weights={short(given)}): give one finite number >= 0 for each of {len(names)} "
-            "runs."
-        )
+        needed = f"give one finite number >= 0 for each of {len(names)} runs."
+        raise ParameterError(f"fuse(weights={short(given)}): {needed}")
     if not weights.any():
         raise ParameterError("fuse(weights=...): all weights are 0. Give at least one above 0.")
     return weights

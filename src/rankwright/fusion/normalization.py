@@ -105,27 +105,20 @@ def normalize(run: Run, norm: str = "minmax") -> Run:
     >>> normalize(run, "minmax").to_dict()
     {'q1': {'a': 1.0, 'b': 0.25, 'c': 0.0}}
     """
-    pool = Pool.of([run])
-    values = normalized(pool, norm)[:, 0]
     order = np.lexsort((_text_order(run.docs)[run.doc], _text_order(run.queries)[run.query]))
     score = np.empty(len(run))
-    score[order] = values
+    score[order] = normalized(Pool.of([run]), norm)[:, 0]
     return replace(run, score=score)
 
 
 def _text_order(ids: NDArray[np.generic]) -> NDArray[np.int64]:
     """The number of each id when all are sorted as text, as a pool sorts them."""
-    texts = [str(key) for key in ids.tolist()]
-    number = np.empty(len(texts), dtype=np.int64)
-    number[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
-    return number
+    texts = np.array([str(key) for key in ids.tolist()], dtype=object)
+    return np.unique(texts, return_inverse=True)[1]
 
 
 def _scaled(pool: Pool) -> FloatArray:
-    """Scores divided by a power of two for each list, so that they are in -1 .. 1.
-
-    Sums of them cannot overflow.
-    """
+    """Scores divided by a power of two for each list: in -1 .. 1, so that no sum overflows."""
     _, exponent = np.frexp(np.nan_to_num(pool.highest(np.abs(pool.score))))
     return np.asarray(np.ldexp(pool.score, -exponent[pool.query]))
 

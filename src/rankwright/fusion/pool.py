@@ -56,7 +56,6 @@ class Pool:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Pool:
-        """Put runs side by side."""
         queries, query_of = _joined([run.queries for run in runs])
         # A truncated run still has the ids of all its documents: only those listed count.
         listed = [np.bincount(run.doc, minlength=len(run.docs)) > 0 for run in runs]

@@ -2,7 +2,7 @@
 
 A file says ``"RankBoost"``; these tables say which class that is. Nothing else in a file can reach
 a class. To make a new class savable, add a line: a ranker to the stub of ``rankwright.rankers``, a
-transformer to ``TRANSFORMERS``, an object that rankers take as a parameter to ``PARTS``.
+transformer to ``OTHERS``, an object that rankers take as a parameter to ``PARTS``.
 """
 
 from __future__ import annotations
@@ -34,43 +34,33 @@ class Entry:
     """A class of scikit-learn that a model file may hold.
 
     ``learned`` declares the learned values, ``transform`` gives what a fitted object does to rows
-    (None if nothing). ``newer`` names parameters that the oldest supported scikit-learn does not
-    have: they are left out of a file while they have their default, as is any parameter that a
-    future version adds. Files therefore work across versions.
+    (None if nothing). ``newer`` names parameters that the oldest supported scikit-learn lacks. Like
+    those of future versions, they are left out of a file while they have their default.
     """
 
     module: str
     constraints: Mapping[str, Constraint]
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
-    transform: Callable[[Any], Transform | None] | None = None
+    transform: Callable[[Any], Transform | None] = lambda step: None
     newer: frozenset[str] = frozenset()
 
     def may_omit(self, cls: Any, name: str, value: Any) -> bool:
-        """Whether a file can leave out this parameter."""
         if name in self.constraints and name not in self.newer:
             return False
         default = signature(cls).parameters[name].default
         return value is default or bool(type(value) is type(default) and value == default)
 
 
-def transforms_of(step: Any) -> list[Transform]:
-    """What a fitted step of a pipeline does to rows."""
-    if step in _IDLE:
-        return []
-    if hasattr(step, "steps"):
-        return [transform for _, inner in step.steps for transform in transforms_of(inner)]
-    if hasattr(step, "_transform"):
-        return [step._transform()]
-    to_transform = SCIKIT[type(step).__name__].transform
-    transform = to_transform(step) if to_transform else None
-    return [] if transform is None else [transform]
+def _steps(model: Any) -> list[Any]:
+    """The model itself, or the steps of a pipeline and of pipelines in it."""
+    if not hasattr(model, "steps"):
+        return [model]
+    return [inner for _, step in model.steps for inner in _steps(step)]
 
 
 def first_estimator(model: Any) -> Any:
-    """The estimator that sees the rows first: of a pipeline the first step that does anything."""
-    while hasattr(model, "steps"):
-        model = next((step for _, step in model.steps if step not in _IDLE), None)
-    return model
+    """The estimator that sees the rows first."""
+    return next((step for step in _steps(model) if step not in _IDLE), None)
 
 
 def _columns(*names: str, optional: bool = False) -> Callable[[Mapping[str, Any]], Any]:
@@ -103,13 +93,12 @@ def _min_max(scaler: Any) -> Transform:
 
 
 def _max_abs(scaler: Any) -> Transform:
-    limit = 1.0 if getattr(scaler, "clip", False) else None
-    return Affine(divisor=scaler.scale_, low=None if limit is None else -limit, high=limit)
+    low, high = (-1.0, 1.0) if getattr(scaler, "clip", False) else (None, None)
+    return Affine(divisor=scaler.scale_, low=low, high=high)
 
 
 def _is_range(value: Any) -> bool:
-    ends = schema.number()
-    return isinstance(value, tuple) and len(value) == 2 and all(map(ends.test, value))
+    return isinstance(value, tuple) and len(value) == 2 and all(map(schema.number().test, value))
 
 
 def _is_names(value: Any) -> bool:
@@ -137,29 +126,29 @@ def _is_step(value: Any) -> bool:
     return bool(name) and "__" not in name and (step in _IDLE or hasattr(step, "fit"))
 
 
-_FLAG = schema.boolean()
+def _flags(*names: str) -> dict[str, Constraint]:
+    return dict.fromkeys(names, schema.boolean())
+
+
+_RANGE = Constraint("a pair of finite numbers", _is_range)
 _PREPROCESSING = "sklearn.preprocessing"
 
 SCIKIT: dict[str, Entry] = {
     "StandardScaler": Entry(
         _PREPROCESSING,
-        {"copy": _FLAG, "with_mean": _FLAG, "with_std": _FLAG},
+        _flags("copy", "with_mean", "with_std"),
         _columns("mean_", "var_", "scale_", optional=True),
         _standard,
     ),
     "MinMaxScaler": Entry(
         _PREPROCESSING,
-        {
-            "copy": _FLAG,
-            "clip": _FLAG,
-            "feature_range": Constraint("a pair of finite numbers", _is_range),
-        },
+        {**_flags("copy", "clip"), "feature_range": _RANGE},
         _columns("min_", "scale_", "data_min_", "data_max_", "data_range_"),
         _min_max,
     ),
     "MaxAbsScaler": Entry(
         _PREPROCESSING,
-        {"copy": _FLAG, "clip": _FLAG},
+        _flags("copy", "clip"),
         _columns("scale_", "max_abs_"),
         _max_abs,
         newer=frozenset({"clip"}),
@@ -169,21 +158,19 @@ SCIKIT: dict[str, Entry] = {
         {
             "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
             "memory": schema.optional(),
-            "verbose": _FLAG,
+            **_flags("verbose"),
             "transform_input": schema.optional(Constraint("a list of names", _is_names)),
         },
         lambda values: {},
     ),
 }
 
-TRANSFORMERS = {
+# Estimators that are not rankers: transformers, fusions, recommenders and what is inside them.
+OTHERS = {
+    **{name: entry.module for name, entry in SCIKIT.items()},
     "QueryNormalizer": "rankwright.rankers.preprocessing",
     "PolynomialMap": "rankwright.rankers.preprocessing",
     "VSIMFeature": "rankwright.rankers.neighbors.vsim",
-}
-
-# A recommender, and the estimators inside a fitted one; a learned fusion.
-SYSTEMS = {
     "LearnedFusion": "rankwright.fusion.learned",
     "Recommender": "rankwright.recommend.recommender",
     "Blend": "rankwright.recommend.blend",
@@ -193,9 +180,6 @@ SYSTEMS = {
     "UserSimilarity": "rankwright.recommend.models.user_similarity",
     "MatrixFactorization": "rankwright.recommend.models.factors",
 }
-
-# Estimators that are not rankers.
-OTHERS = {**TRANSFORMERS, **SYSTEMS, **{name: entry.module for name, entry in SCIKIT.items()}}
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
@@ -228,11 +212,11 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
     if not _is_estimator(model):
         if hasattr(model, "best_estimator_"):
             raise ParameterError(
-                f"save: {type(model).__name__} is a search, not a model. Save its best_estimator_."
+                f"save: {kind} is a search, not a model. Save its best_estimator_."
             )
+        known = ", ".join(sorted([*rankers(), *OTHERS]))
         raise ParameterError(
-            f"save: {type(model).__name__} is not a class that model files know. They hold: "
-            f"{', '.join(sorted([*rankers(), *OTHERS]))}."
+            f"save: {kind} is not a class that model files know. They hold: {known}."
         )
     params = model.get_params(deep=False)
     learned = {
@@ -240,12 +224,10 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
         for name, value in vars(model).items()
         if name.endswith("_") and not name.startswith("_") and name not in params
     }
-    kept = {
-        name: value
-        for name, value in params.items()
-        if not (kind in SCIKIT and SCIKIT[kind].may_omit(type(model), name, value))
-    }
-    return ModelNode(kind, _pack_params(packer, kept, path), learned)
+    if kind in SCIKIT:
+        omit = SCIKIT[kind].may_omit
+        params = {name: v for name, v in params.items() if not omit(type(model), name, v)}
+    return ModelNode(kind, _pack_params(packer, params, path), learned)
 
 
 def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -262,16 +244,14 @@ def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[s
 def build_model(unpacker: Unpacker, content: Any) -> Any:
     """The estimator that a node describes, with every value checked."""
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
-    model = _construct(
-        unpacker, find_ranker(node.kind) or _class(node.kind, OTHERS), node.kind, node.params
-    )
+    cls = find_ranker(node.kind) or _class(node.kind, OTHERS)
+    model = _construct(unpacker, cls, node.kind, node.params)
     learned = {name: unpacker.unpack(value) for name, value in node.learned.items()}
     if learned:
-        _check_learned(type(model), node.kind, learned)
-    for name, value in learned.items():
-        setattr(model, name, value)
-    if learned and hasattr(model, "_loaded"):
-        model._loaded()
+        _check_learned(cls, node.kind, learned)
+        vars(model).update(learned)
+        if hasattr(model, "_loaded"):
+            model._loaded()
     return model
 
 
@@ -285,11 +265,8 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
     """An object from its parameters, checked by its constraints or (a dataclass) by itself."""
     values = {name: unpacker.unpack(value) for name, value in packed.items()}
     constraints = SCIKIT[kind].constraints if kind in SCIKIT else getattr(cls, "_constraints", {})
-    known = set(_names(cls))
-    if constraints:
-        known &= set(constraints)
-    unknown = sorted(set(values) - known)
-    if unknown:
+    known = set(_names(cls)) & set(constraints or _names(cls))
+    if unknown := sorted(set(values) - known):
         raise Refused(f"{kind} has no parameter {unknown[0][:40]!r}")
     made = cls(**values)
     for name in sorted(known & set(constraints)):
@@ -299,23 +276,22 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
 
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
-    transforms: list[Transform] = []
-    while hasattr(model, "steps"):
-        for _, step in model.steps[:-1]:
-            transforms += transforms_of(step)
-        model = model.steps[-1][1]
-    if not hasattr(model, "_scorer"):
-        return None
-    scorer: Scorer = model._scorer()
+    *steps, ranker = _steps(model)
+    scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
     if type(scorer) not in KINDS.values():
         return None
-    return [*transforms, *model._transforms()], scorer, bool(model._abstains)
+    transforms = [_transform(step) for step in steps if step not in _IDLE]
+    applied = [transform for transform in transforms if transform is not None]
+    return [*applied, *ranker._transforms()], scorer, bool(ranker._abstains)
+
+
+def _transform(step: Any) -> Transform | None:
+    to_transform = getattr(step, "_transform", None)
+    return to_transform() if to_transform else SCIKIT[type(step).__name__].transform(step)
 
 
 def _is_estimator(value: Any) -> bool:
-    """Whether its class is in the tables (a subclass is another class)."""
-    name = type(value).__name__
-    return find_ranker(name) is type(value) or _kind(value, OTHERS) is not None
+    return find_ranker(type(value).__name__) is type(value) or _kind(value, OTHERS) is not None
 
 
 def _kind(value: Any, table: Mapping[str, str]) -> str | None:
@@ -326,10 +302,8 @@ def _kind(value: Any, table: Mapping[str, str]) -> str | None:
 
 def _class(name: str, table: Mapping[str, str]) -> Any:
     if name not in table:
-        raise Refused(
-            f"it holds a {name[:40]!r}, which this version does not know",
-            "If it is right, upgrade rankwright.",
-        )
+        fault = f"it holds a {name[:40]!r}, which this version does not know"
+        raise Refused(fault, "If it is right, upgrade rankwright.")
     return getattr(import_module(table[name]), name)
 
 
@@ -343,9 +317,8 @@ def _check_learned(cls: Any, kind: str, learned: dict[str, Any]) -> None:
     declared = SCIKIT[kind].learned(learned) if kind in SCIKIT else cls.learned()
     for name, value in learned.items():
         shape = getattr(declared.get(name), "shape", None)
-        if shape is None or value is None:
-            continue
-        if not (isinstance(value, np.ndarray) if shape else np.isscalar(value)):
+        fits = isinstance(value, np.ndarray) if shape else np.isscalar(value)
+        if not (fits or shape is None or value is None):
             needed = "an array" if shape else "a number"
             raise Refused(f"{kind}.{name[:40]} is a {type(value).__name__}, not {needed}")
     check_learned(declared, learned)

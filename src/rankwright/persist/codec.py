@@ -1,8 +1,4 @@
-"""Values, scorers and transforms as JSON plus named arrays, and back; NumPy only.
-
-A scorer checks its *values* in ``__post_init__``. Its *types* are checked here first, against the
-annotations of its fields.
-"""
+"""Values, scorers and transforms as JSON plus named arrays, and back; NumPy only."""
 
 from __future__ import annotations
 
@@ -18,39 +14,18 @@ import numpy as np
 
 from rankwright.exceptions import ParameterError
 from rankwright.persist.format import Array, Refused, Served, StateNode, Stored, store
+from rankwright.scoring import kernel, linear, network, ordinal, transforms, trees
 from rankwright.scoring.base import Scorer, State, Transform
-from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
-from rankwright.scoring.linear import Deviations, FilledAverage, Linear, Slopes, WithDeviations
-from rankwright.scoring.network import Network
-from rankwright.scoring.ordinal import Ordinal, OrdinalProbit, Prototypes, Votes
-from rankwright.scoring.transforms import Affine, Mapped, Polynomial, QueryScale
-from rankwright.scoring.trees import Additive, Trees
 
 # The closed table: a name in a model file is looked up here; it never imports anything.
 KINDS: dict[str, type[State]] = {
     cls.kind: cls
-    for cls in (
-        Linear,
-        Additive,
-        Slopes,
-        Trees,
-        Ordinal,
-        OrdinalProbit,
-        Votes,
-        Prototypes,
-        Kernel,
-        KernelExpansion,
-        KernelValues,
-        Mapped,
-        Network,
-        Affine,
-        QueryScale,
-        Polynomial,
-        Deviations,
-        WithDeviations,
-        FilledAverage,
-    )
+    for module in (kernel, linear, network, ordinal, transforms, trees)
+    for cls in vars(module).values()
+    if getattr(cls, "__module__", "") == module.__name__ and hasattr(cls, "kind")
 }
+
+Nodes = Mapping[str, Callable[["Unpacker", Any], Any]]
 
 MAX_DEPTH = 48
 _ODD_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -59,9 +34,7 @@ _ODD_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 class Packer:
     """Turns values into JSON and named arrays; equal arrays are stored once.
 
-    Parameters
-    ----------
-    node : function from (packer, object, path) to a tagged node, or None for an unknown object
+    ``node`` makes a tagged node of (packer, object, path), or None of an unknown object.
 
     >>> packer = Packer()
     >>> packer.pack({"a": (1, 2.5)}, "model")
@@ -73,7 +46,7 @@ class Packer:
     def __init__(self, node: Callable[[Packer, Any, str], Any] | None = None) -> None:
         self.arrays: dict[str, Array] = {}
         self.stored: dict[str, Stored] = {}
-        self._names: dict[tuple[Any, ...], str] = {}
+        self._names: dict[bytes, str] = {}
         self._node = node
 
     def pack(self, value: Any, path: str) -> Any:
@@ -118,8 +91,7 @@ class Packer:
                 f"save: {path} is an array of {array.dtype}, which a model file cannot hold. It "
                 "holds float64, float32, int64, int32, uint8, bool and text."
             ) from None
-        key = (entry.dtype, tuple(entry.shape), entry.order, entry.sha256)
-        name = self._names.setdefault(key, path)
+        name = self._names.setdefault(msgspec.json.encode(entry), path)
         self.arrays.setdefault(name, plain)
         self.stored.setdefault(name, entry)
         return {"array": name}
@@ -131,50 +103,31 @@ class Packer:
                 f"save: {path} is an array of Python objects. A model file holds numbers and text."
             )
         parts = [text.encode(errors="surrogatepass") for text in texts]
-        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-        return {
-            "text": {
-                "bytes": self._array(np.frombuffer(b"".join(parts), np.uint8), f"{path}.bytes"),
-                "ends": self._array(ends, f"{path}.ends"),
-                "shape": list(array.shape),
-            }
-        }
+        raw = self._array(np.frombuffer(b"".join(parts), np.uint8), f"{path}.bytes")
+        ends = self._array(np.cumsum([*map(len, parts)], dtype=np.int64), f"{path}.ends")
+        return {"text": {"bytes": raw, "ends": ends, "shape": list(array.shape)}}
 
 
 class Unpacker:
-    """Rebuilds values from JSON and arrays.
+    """Rebuilds values from JSON and arrays; ``nodes`` maps a tag to the builder of its objects.
 
-    Parameters
-    ----------
-    arrays : the arrays of the file, by name
-    nodes : tag -> function from (unpacker, content) to an object
-    own : whether each value gets its own array, so that a model can go on learning; otherwise equal
-        arrays are shared and read-only (a scorer)
+    With ``own`` each value gets its own array, so that a model can go on learning; otherwise equal
+    arrays are shared and read-only (a scorer).
     """
 
-    def __init__(
-        self,
-        arrays: Mapping[str, Array],
-        nodes: Mapping[str, Callable[[Unpacker, Any], Any]],
-        *,
-        own: bool,
-    ) -> None:
+    def __init__(self, arrays: Mapping[str, Array], nodes: Nodes, *, own: bool) -> None:
         self._arrays, self._nodes, self._own, self._depth = arrays, nodes, own, 0
         self._used: set[str] = set()  # names of the arrays returned so far
 
     def unpack(self, value: Any) -> Any:
-        """A value from its JSON form."""
         if not isinstance(value, list | dict):
             return value
         if self._depth >= MAX_DEPTH:
             raise Refused(f"its values are nested more than {MAX_DEPTH} deep")
         self._depth += 1
-        try:
-            if isinstance(value, list):
-                return [self.unpack(item) for item in value]
-            return self._tagged(value)
-        finally:
-            self._depth -= 1
+        unpacked = [*map(self.unpack, value)] if isinstance(value, list) else self._tagged(value)
+        self._depth -= 1
+        return unpacked
 
     def _tagged(self, value: dict[str, Any]) -> Any:
         if len(value) != 1:
@@ -187,7 +140,7 @@ class Unpacker:
         if tag == "float" and isinstance(content, str) and content in _ODD_FLOATS:
             return _ODD_FLOATS[content]
         if tag == "tuple" and isinstance(content, list):
-            return tuple(self.unpack(item) for item in content)
+            return tuple(map(self.unpack, content))
         if tag == "dict" and isinstance(content, dict):
             return {key: self.unpack(item) for key, item in content.items()}
         if tag == "text" and isinstance(content, dict):
@@ -224,16 +177,8 @@ def pack_state(packer: Packer, state: State, path: str) -> StateNode:
     return StateNode(state.kind, values)
 
 
-def pack_served(
-    packer: Packer, transforms: list[Transform], scorer: Scorer, allow_nan: bool
-) -> Served:
-    """Everything from rows to scores."""
-    steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
-    return Served(steps, pack_state(packer, scorer, "served"), allow_nan)
-
-
 def build_state(unpacker: Unpacker, content: Any) -> State:
-    """The scorer or transform that a node describes."""
+    """The scorer or transform that a node describes; types are checked here, values by itself."""
     node = content if isinstance(content, StateNode) else msgspec.convert(content, StateNode)
     if node.kind not in KINDS:
         raise Refused(f"it holds a scorer of the unknown kind {node.kind[:40]!r}")

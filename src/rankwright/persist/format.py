@@ -123,17 +123,14 @@ def refusing(path: Any) -> Iterator[None]:
     except (ModelFileError, OSError):
         raise
     except Exception as error:
-        if isinstance(error, Refused):
-            refused = error
-        elif isinstance(error, DataError):
-            refused = Refused(brief(error))
-        else:
-            refused = Refused(f"its values contradict each other ({brief(error)})")
+        known = isinstance(error, DataError)
+        fault = brief(error) if known else f"its values contradict each other ({brief(error)})"
+        refused = error if isinstance(error, Refused) else Refused(fault)
         raise ModelFileError(f"{os.fspath(path)}: {refused.reason}. {refused.remedy}") from error
 
 
 def brief(error: BaseException) -> str:
-    """The first line of an error, cut to 200 characters, to be quoted in another error."""
+    """The first line of an error, to be quoted in another one."""
     return (str(error).split("\n", 1)[0][:200] or type(error).__name__).rstrip(".")
 
 
@@ -144,12 +141,8 @@ def store(array: Array) -> tuple[Array, Stored]:
         raise TypeError(f"arrays of type {array.dtype}")
     fortran = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
     plain = np.ascontiguousarray(array, dtype=little)
-    return plain, Stored(
-        dtype=_DTYPE_NAMES[little],  # type: ignore[arg-type]
-        shape=list(array.shape),
-        order="F" if fortran else "C",
-        sha256=_hash(plain),
-    )
+    name: Any = _DTYPE_NAMES[little]
+    return plain, Stored(name, list(array.shape), "F" if fortran else "C", _hash(plain))
 
 
 def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> None:
@@ -174,28 +167,17 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
 
 
 def read_file(path: Any, max_bytes: int = MAX_BYTES) -> tuple[Manifest, dict[str, Array]]:
-    """Read and check a whole file: its sizes first, then its manifest, then each array.
-
-    Raises
-    ------
-    Refused
-        The content is not what it should be.
-    OSError
-        The file does not exist or cannot be read.
-    """
+    """Read and check a whole file: its sizes first, then its manifest, then each array."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise Refused("it is not a regular file", "Give the path of a model file.")
     with Path(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > max_bytes:
-            raise Refused(
-                f"it has {size:,} bytes, the limit is {max_bytes:,}",
-                "If you trust it, raise the limit with max_bytes=.",
-            )
+            fault = f"it has {size:,} bytes, the limit is {max_bytes:,}"
+            raise Refused(fault, "If you trust it, raise the limit with max_bytes=.")
         header = _read_header(file, size)
-        n_bytes = size - file.tell()
         manifest = _read_manifest(header.pop("__metadata__", None))
-        names = _check_layout(header, manifest.arrays, n_bytes)
+        names = _check_layout(header, manifest.arrays, size - file.tell())
         arrays = {name: _read_array(file, name, manifest.arrays[name]) for name in names}
     return manifest, arrays
 
@@ -218,18 +200,16 @@ def _foreign(start: bytes) -> Refused:
     name = next((name for pattern, name in _FOREIGN if re.match(pattern, start)), None)
     if name is None:
         return Refused("it is not a model file, or its beginning is damaged or cut off")
-    return Refused(
-        f"it is {name}, not a rankwright model file",
-        "Load it with the program that wrote it; rankwright.save(model, path) writes model files.",
+    remedy = (
+        "Load it with the program that wrote it; rankwright.save(model, path) writes model files."
     )
+    return Refused(f"it is {name}, not a rankwright model file", remedy)
 
 
 def _read_manifest(metadata: Any) -> Manifest:
     if not isinstance(metadata, dict) or "rankwright" not in metadata:
-        raise Refused(
-            "it is a safetensors file, but not one that rankwright wrote",
-            "Give a file written by rankwright.save(model, path).",
-        )
+        fault = "it is a safetensors file, but not one that rankwright wrote"
+        raise Refused(fault, "Give a file written by rankwright.save(model, path).")
     text, digest = metadata["rankwright"], metadata.get("sha256")
     if not isinstance(text, str) or set(metadata) != {"rankwright", "sha256"}:
         raise Refused("its metadata are damaged")
@@ -253,12 +233,11 @@ def _read_manifest(metadata: Any) -> Manifest:
 
 
 def _to_json(value: Any) -> str:
-    """JSON in ASCII, without NaN; floats are written so that they read back to the last bit."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def _from_json(raw: bytes, what: str) -> dict[str, Any]:
-    """A JSON object; refuses repeated keys, NaN, and more values than memory should be given to."""
+    """A JSON object; refuses repeated keys, NaN and too many values."""
     try:
         _check_limits(raw, what)
         value = json.loads(raw.decode(), object_pairs_hook=_no_repeats, parse_constant=_no_constant)
@@ -289,10 +268,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _check_layout(header: dict[str, Any], stored: dict[str, Stored], size: int) -> list[str]:
-    """Check header against manifest, and that the arrays fill the data without gaps.
-
-    Returns the names of the arrays in the order of the file.
-    """
+    """Check header against manifest, and for gaps; the names of the arrays in their order."""
     if set(header) != set(stored):
         name = min(set(header) ^ set(stored))
         raise Refused(f"array {name!r} is {'not in the manifest' if name in header else 'missing'}")
@@ -322,15 +298,14 @@ def _check_layout(header: dict[str, Any], stored: dict[str, Stored], size: int) 
 
 
 def _read_array(file: BinaryIO, name: str, entry: Stored) -> Array:
-    dtype = np.dtype(_DTYPES[entry.dtype])
-    array = np.empty(entry.shape, dtype=dtype)
+    array = np.empty(entry.shape, dtype=_DTYPES[entry.dtype])
     if file.readinto(_bytes_of(array)) != array.nbytes:  # type: ignore[attr-defined]
         raise Refused(f"the file ends inside array {name!r}")
     if _hash(array) != entry.sha256:
         raise Refused(f"array {name!r} does not match its checksum: the file was damaged")
     if entry.dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:
         raise Refused(f"array {name!r} holds a truth value that is neither 0 nor 1")
-    array = array.astype(dtype.newbyteorder("="), copy=False)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     array = np.asfortranarray(array) if entry.order == "F" else array
     array.setflags(write=False)
     return array

@@ -6,36 +6,20 @@ from typing import Any
 
 from rankwright import __version__
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.persist.classes import (
-    build_model,
-    build_part,
-    first_estimator,
-    pack_model,
-    pack_node,
-    serve,
-)
-from rankwright.persist.codec import Packer, Unpacker, build_state, pack_served
-from rankwright.persist.format import (
-    FORMAT,
-    MAX_BYTES,
-    Array,
-    Manifest,
-    Refused,
-    read_file,
-    refusing,
-    write_file,
-)
+from rankwright.persist import classes
+from rankwright.persist import format as fmt
+from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
+from rankwright.persist.format import Manifest, Refused, Served
 from rankwright.persist.scorer import scorer_of
 
 
 def save(model: Any, path: Any) -> None:
     """Write a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
-    The new file replaces ``path`` atomically once it is complete and on disk; after a crash or a
-    power cut the old file is still there. A new file gets the permissions that the umask gives to
-    any file; a replaced file keeps its own. Models that keep training rows (kernels, neighbors)
-    store those rows in the file, and a recommender stores all its ratings: for confidential data
-    set ``umask 077`` first.
+    The new file replaces ``path`` atomically once it is complete and on disk. It gets the
+    permissions that the umask allows; a replaced file keeps its own. Models that keep training rows
+    (kernels, neighbors) store them in the file, and a recommender stores all its ratings: for
+    confidential data set ``umask 077`` first.
 
     Parameters
     ----------
@@ -60,19 +44,18 @@ def save(model: Any, path: Any) -> None:
     """
     if hasattr(model, "_saved_as"):  # an AutoRanker is saved as the ranker that it chose
         model = model._saved_as()
-    manifest, arrays = _pack(model)
+    (manifest, arrays), kind = _pack(model), type(model).__name__
     try:
         _unpack(manifest, arrays, own=False)  # a file that could not be loaded is not written
-        write_file(path, manifest, arrays)
+        fmt.write_file(path, manifest, arrays)
     except Refused as refused:
-        raise ParameterError(f"save: {type(model).__name__}: {refused.reason}.") from refused
+        raise ParameterError(f"save: {kind}: {refused.reason}.") from refused
     except DataError as error:
-        raise ParameterError(
-            f"save: {type(model).__name__} is not in a state that fit could have left ({error})"
-        ) from error
+        fault = f"save: {kind} is not in a state that fit could have left ({error})"
+        raise ParameterError(fault) from error
 
 
-def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
+def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
     """Read a model that :func:`save` wrote.
 
     Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
@@ -104,37 +87,33 @@ def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
     ...
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
-    with refusing(path):
-        return _unpack(*read_file(path, max_bytes))
+    with fmt.refusing(path):
+        return _unpack(*fmt.read_file(path, max_bytes))
 
 
-def _pack(model: Any) -> tuple[Manifest, dict[str, Array]]:
-    packer = Packer(pack_node)
-    node = pack_model(packer, model, "model")
-    first = first_estimator(model)
+def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
+    packer = Packer(classes.pack_node)
+    node = classes.pack_model(packer, model, "model")
+    first = classes.first_estimator(model)
     if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
-    served = serve(model)
+    served = None
+    if scoring := classes.serve(model):
+        transforms, scorer, allow_nan = scoring
+        steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
+        served = Served(steps, pack_state(packer, scorer, "served"), allow_nan)
     names = getattr(first, "feature_names_in_", None)
-    manifest = Manifest(
-        format=FORMAT,
-        library=__version__,
-        model=node,
-        served=None if served is None else pack_served(packer, *served),
-        feature_names=None if names is None else [str(name) for name in names],
-        arrays=packer.stored,
-    )
-    return manifest, packer.arrays
+    named = None if names is None else [str(name) for name in names]
+    return Manifest(fmt.FORMAT, __version__, node, served, named, packer.stored), packer.arrays
 
 
-def _unpack(manifest: Manifest, arrays: dict[str, Array], *, own: bool = True) -> Any:
-    nodes = {"model": build_model, "part": build_part, "state": build_state}
-    unpacker = Unpacker(arrays, nodes, own=own)
-    model = build_model(unpacker, manifest.model)
-    first = first_estimator(model)
+def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = True) -> Any:
+    nodes = {"model": classes.build_model, "part": classes.build_part, "state": build_state}
+    model = classes.build_model(Unpacker(arrays, nodes, own=own), manifest.model)
+    first = classes.first_estimator(model)
     if not _is_fitted(first):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
-    served = serve(model)
+    served = classes.serve(model)
     sizes = {first.n_features_in_} if hasattr(first, "n_features_in_") else set()
     if served is not None:
         sizes.add(served[0][0].n_features if served[0] else served[1].n_features)

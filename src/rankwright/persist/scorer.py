@@ -13,15 +13,7 @@ from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Unpacker, build_served, build_state
-from rankwright.persist.format import (
-    MAX_BYTES,
-    Array,
-    Manifest,
-    Refused,
-    brief,
-    read_file,
-    refusing,
-)
+from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
 from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
 
@@ -33,9 +25,8 @@ MOST_VALUES = 1 << 27
 def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     """Open a model file for scoring only.
 
-    Scores equal those of the saved model bit for bit, because both run the code of
-    ``rankwright.scoring``. Only NumPy and msgspec are imported (narwhals for data frames), so a
-    server starts in a fraction of a second and needs little memory.
+    Scores equal those of the saved model bit for bit: both run the code of ``rankwright.scoring``.
+    Only NumPy and msgspec are imported (narwhals for data frames), so a server starts quickly.
 
     Parameters
     ----------
@@ -64,13 +55,11 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
         return scorer_of(*read_file(path, max_bytes))
 
 
-def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:
+def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScorer:
     """The scorer that a file's manifest describes."""
     if manifest.served is None:
-        raise Refused(
-            f"it holds a {manifest.model.kind[:40]}, which has no scores for rows",
-            "Use rankwright.load(path).",
-        )
+        fault = f"it holds a {manifest.model.kind[:40]}, which has no scores for rows"
+        raise Refused(fault, "Use rankwright.load(path).")
     unpacker = Unpacker(arrays, {"state": build_state}, own=False)
     transforms, scorer = build_served(unpacker, manifest.served)
     names = None if manifest.feature_names is None else tuple(manifest.feature_names)
@@ -177,7 +166,6 @@ class SavedScorer:
 
 
 def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
-    """X as a float64 array in C order or a CSR matrix, with the right number of columns."""
     if hasattr(X, "tocsr"):
         rows = X.tocsr().astype(np.float64)
     else:
@@ -185,9 +173,9 @@ def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
     if rows.ndim == 1 and rows.size == 0:
         rows = rows.reshape(0, n_features)
     if rows.ndim != 2 or rows.shape[1] != n_features:
+        hint = " For a single row: X.reshape(1, -1)." if rows.shape == (n_features,) else ""
         raise DataError(
-            f"X has shape {rows.shape}, this model needs (n_items, {n_features})."
-            + (" For a single row: X.reshape(1, -1)." if rows.shape == (n_features,) else "")
+            f"X has shape {rows.shape}, this model needs (n_items, {n_features}).{hint}"
         )
     return rows
 
@@ -205,7 +193,6 @@ def _as_array(X: Any) -> FloatArray:
 
 
 def _from_frame(X: Any, names: Sequence[str] | None) -> Any:
-    """The columns of a data frame, by name if the model has feature names."""
     import narwhals as nw
 
     try:
@@ -216,9 +203,7 @@ def _from_frame(X: Any, names: Sequence[str] | None) -> Any:
         return frame.to_numpy()
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        raise DataError(
-            f"X lacks the column {missing[0]!r}"
-            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-            + f". This model was trained on: {', '.join(names[:20])}."
-        )
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        trained = f"This model was trained on: {', '.join(names[:20])}."
+        raise DataError(f"X lacks the column {missing[0]!r}{more}. {trained}")
     return frame.select(list(names)).to_numpy()

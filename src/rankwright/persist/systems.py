@@ -28,14 +28,7 @@ KINDS = ("model", "run", "scores")
 def load_system(
     path: str | os.PathLike[str], kinds: Iterable[str] = KINDS
 ) -> SavedScorer | Run | FloatArray:
-    """A model opened for scoring, a run, or the scores in a file.
-
-    Parameters
-    ----------
-    path : path
-    kinds : some of "model", "run", "scores"
-        What the file may hold.
-    """
+    """A model opened for scoring, a run, or scores; ``kinds`` says what the file may hold."""
     kinds, kind = list(kinds), detect_format(path)
     if kind == "run" and kind in kinds:
         return read_run(path)
@@ -86,10 +79,8 @@ def evaluate_system(
         else:
             qrels, like = judged, like or "trec_eval"
         _check_queries(system, qrels, name, data)
-        beside = align(system, qrels)
-        return evaluate(
-            beside.scores, beside.y, beside.qid, measures, docid=beside.docid, like=like
-        )
+        both = align(system, qrels)
+        return evaluate(both.scores, both.y, both.qid, measures, docid=both.docid, like=like)
     if isinstance(judged, Qrels):
         raise DataError(
             f"{data} holds qrels and no features, which {name} needs. Rank the items first, and "

@@ -44,6 +44,8 @@ CONFIG: Spec = {
 }
 _LINE = {"type": "line", "strokeWidth": 2, "tooltip": True}
 _FREE = {"zero": False}  # a scale that need not include 0
+_RULE = {"type": "rule", "strokeWidth": 3, "opacity": 0.5}
+_DOT = {"type": "point", "filled": True}
 
 
 def intervals(
@@ -57,33 +59,19 @@ def intervals(
         )
     ]
     axis = {"tickCount": 5, "labelOverlap": True}
+    low, mean = (_number(f, measure, scale=_FREE, axis=axis) for f in ("low", "mean"))
     color = {"condition": {"test": "datum.best", "value": GOOD}, "value": GRAY}
     labels = {"title": None, "axis": {"labelLimit": 180}}
+    tooltip = [{"field": "system"}, *(_exact(f) for f in ("mean", "low", "high"))]
+    dots = {"x": mean, "color": color, "tooltip": tooltip}
     return _chart(
         f"Mean {measure} of each system with its bootstrap interval.",
         rows,
         28 * len(rows) + 10,
         encoding={"y": {"field": "system", "type": "nominal", "sort": list(names), **labels}},
         layer=[
-            {
-                "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
-                "encoding": {
-                    "x": _number("low", measure, scale=_FREE, axis=axis),
-                    "x2": {"field": "high"},
-                    "color": color,
-                },
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-                "encoding": {
-                    "x": _number("mean", measure, scale=_FREE, axis=axis),
-                    "color": color,
-                    "tooltip": [
-                        {"field": "system"},
-                        *({"field": f, "format": ".4f"} for f in ("mean", "low", "high")),
-                    ],
-                },
-            },
+            {"mark": _RULE, "encoding": {"x": low, "x2": {"field": "high"}, "color": color}},
+            {"mark": {**_DOT, "size": 90, "opacity": 1}, "encoding": dots},
         ],
     )
 
@@ -128,12 +116,12 @@ def points(names: Sequence[str], ids: Sequence[Any], matrix: ArrayLike, measure:
     ]
     scale = {"nice": False, "zero": False}
     axis = {"tickMinStep": 1, "tickCount": 8, "format": "d"}
-    tooltip = [{"field": "system"}, {"field": "query"}, {"field": "value", "format": ".4f"}]
+    tooltip = [{"field": "system"}, {"field": "query"}, _exact("value")]
     return _chart(
         f"{measure} of each query for each system; queries sorted by {names[0]}.",
         rows,
         280,
-        mark={"type": "point", "filled": True, "size": 36, "opacity": 0.75},
+        mark={**_DOT, "size": 36, "opacity": 0.75},
         encoding={
             "x": _number("place", f"queries, sorted by {names[0]}", scale=scale, axis=axis),
             "y": _number("value", measure, scale=_FREE),
@@ -154,21 +142,17 @@ def signed_bars(ids: Sequence[Any], difference: ArrayLike, title: str) -> Spec:
         {"query": str(ids[q]), "place": k + 1, "gain": float(gain[q])}
         for k, q in enumerate(order.tolist())
     ]
+    title_x, axis = "queries, sorted by the difference", {"labels": False, "ticks": False}
     return _chart(
         f"{title}, query by query, largest first.",
         rows,
         220,
         mark={"type": "bar", "tooltip": True},
         encoding={
-            "x": {
-                "field": "place",
-                "type": "ordinal",
-                "title": "queries, sorted by the difference",
-                "axis": {"labels": False, "ticks": False},
-            },
+            "x": {"field": "place", "type": "ordinal", "title": title_x, "axis": axis},
             "y": _number("gain", "difference"),
             "color": {"condition": {"test": "datum.gain < 0", "value": BAD}, "value": GOOD},
-            "tooltip": [{"field": "query"}, {"field": "gain", "format": "+.4f"}],
+            "tooltip": [{"field": "query"}, _exact("gain", "+.4f")],
         },
     )
 
@@ -205,26 +189,18 @@ def histogram(scores: ArrayLike, y: ArrayLike, cuts: ArrayLike) -> Spec:
             for a, b, share in zip(edges[:-1], edges[1:], shares, strict=True)
         ]
     marks = [{"cut": float(cut)} for cut in np.asarray(cuts).tolist() if np.isfinite(cut)]
-    dashed = {"strokeDash": [5, 4], "strokeWidth": 1.5, "color": "currentColor"}
+    dashed = {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5, "color": "currentColor"}
+    area = {"type": "area", "opacity": 0.35, "line": True, "interpolate": "monotone"}
     share = _number("share", "share of the grade's items", stack=None, axis={"format": "%"})
+    color = {**_by("grade", names), "legend": {"title": "true grade"}}
+    cut = {"x": {"field": "cut", "type": "quantitative"}}
     return _chart(
         "Scores of the items of each grade, with the thresholds between predicted grades.",
         rows,
         260,
         layer=[
-            {
-                "mark": {"type": "area", "opacity": 0.35, "line": True, "interpolate": "monotone"},
-                "encoding": {
-                    "x": _number("x", "score"),
-                    "y": share,
-                    "color": {**_by("grade", names), "legend": {"title": "true grade"}},
-                },
-            },
-            {
-                "data": {"values": marks},
-                "mark": {"type": "rule", **dashed},
-                "encoding": {"x": {"field": "cut", "type": "quantitative"}},
-            },
+            {"mark": area, "encoding": {"x": _number("x", "score"), "y": share, "color": color}},
+            {"data": {"values": marks}, "mark": dashed, "encoding": cut},
         ],
     )
 
@@ -242,12 +218,14 @@ def _chart(description: str, rows: list[Spec], height: int, **parts: Any) -> Spe
 
 
 def _number(field: str, title: str, **more: Any) -> Spec:
-    """The encoding of a quantity."""
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
+def _exact(field: str, form: str = ".4f") -> Spec:
+    return {"field": field, "format": form}
+
+
 def _by(field: str, names: Sequence[str]) -> Spec:
-    """The encoding of a name, in the order of the table."""
     return {"field": field, "type": "nominal", "sort": list(names), "scale": {"domain": [*names]}}
 
 

@@ -13,19 +13,9 @@ from rankwright.data.splits import halve_users, split_queries
 from rankwright.data.synthetic import make_engines, make_ordinal, make_queries, make_ratings
 from rankwright.metrics.comparison import Comparison
 from rankwright.persist.systems import evaluate_system
+from rankwright.report import sections
 from rankwright.report.page import Page, Section
 from rankwright.report.provenance import environment
-from rankwright.report.sections import (
-    by_mean,
-    comparison_section,
-    contributions_section,
-    learning_section,
-    queries_section,
-    rankings_section,
-    settings_section,
-    thresholds_section,
-    win_loss_section,
-)
 from rankwright.selection.progressive_validation import progressive
 
 
@@ -44,7 +34,6 @@ class Part:
         return f"{self.comparison}\n{self.remark}".rstrip()
 
     def named_sections(self) -> list[Section]:
-        """The sections, the first under the name of this part."""
         first, *rest = self.sections
         return [replace(first, title=self.short), *(replace(each, level=3) for each in rest)]
 
@@ -76,17 +65,19 @@ def ordinal_stream(seed: int) -> Part:
         for name, ranker in rankers.items()
     }
     comparison = rw.compare(scores)
-    shown = rankers["PRank, averaged"]
-    sections = [
-        comparison_section(comparison),
-        learning_section(curves, "mean rank loss so far", "items seen", step=10),
-        thresholds_section(shown.decision_function(X_test), test.y, shown.thresholds_),
+    averaged = rankers["PRank, averaged"]
+    shown = [
+        sections.comparison_section(comparison),
+        sections.learning_section(curves, "mean rank loss so far", "items seen", step=10),
+        sections.thresholds_section(
+            averaged.decision_function(X_test), test.y, averaged.thresholds_
+        ),
     ]
     title = (
         "Grades 1 to 5 of 1,000 new items after one pass over 5,000 (rank loss: lower is better)"
     )
     best = f"no rule can expect less than {train.bayes_rank_loss:.4f} on such data"
-    return Part(title, "Ordinal stream", comparison, sections, best)
+    return Part(title, "Ordinal stream", comparison, shown, best)
 
 
 def search(seed: int) -> Part:
@@ -113,15 +104,15 @@ def search(seed: int) -> Part:
     judged = {name: rw.evaluate(each, test.y, test.qid, measures) for name, each in scores.items()}
     comparison = rw.compare(judged)
     lists = {name: scores[name] for name in ("PRank", "RankBoost")}
-    sections = [
-        comparison_section(comparison),
-        queries_section(judged, comparison),
-        win_loss_section(judged, comparison),
-        contributions_section(rankers["RankBoost"], test.X),
-        rankings_section(lists, test.y, test.qid),
+    shown = [
+        sections.comparison_section(comparison),
+        sections.queries_section(judged, comparison),
+        sections.win_loss_section(judged, comparison),
+        sections.contributions_section(rankers["RankBoost"], test.X),
+        sections.rankings_section(lists, test.y, test.qid),
     ]
     title = f"Graded documents of {test.n_queries} new queries (disagreement: lower is better)"
-    return Part(title, "Search", comparison, [each for each in sections if each is not None])
+    return Part(title, "Search", comparison, [each for each in shown if each is not None])
 
 
 def metasearch(seed: int) -> Part:
@@ -135,9 +126,9 @@ def metasearch(seed: int) -> Part:
     }
     judged = {name: evaluate_system(run, new.qrels) for name, run in runs.items()}
     comparison = rw.compare(judged)
-    sections = [comparison_section(comparison), win_loss_section(judged, comparison)]
+    shown = [sections.comparison_section(comparison), sections.win_loss_section(judged, comparison)]
     title = "Five engines fused, 60 new queries (trec_eval's conventions)"
-    return Part(title, "Metasearch", comparison, sections)
+    return Part(title, "Metasearch", comparison, shown)
 
 
 def ratings(seed: int) -> Part:
@@ -168,18 +159,17 @@ def ratings(seed: int) -> Part:
         f"\na new user rated {', '.join(f'item {item}: {v:g}' for item, v in given.items())}\n"
         f"and should like {', '.join(f'item {each.item} ({each.score:.2f})' for each in likes)}"
     )
-    sections = [comparison_section(comparison), win_loss_section(judged, comparison)]
+    shown = [sections.comparison_section(comparison), sections.win_loss_section(judged, comparison)]
     title = f"Ratings of {test.n_users} users predicted from the other half of their ratings"
-    return Part(title, "Recommendation", comparison, sections, remark)
+    return Part(title, "Recommendation", comparison, shown, remark)
 
 
 PARTS: tuple[Callable[[int], Part], ...] = (ordinal_stream, search, metasearch, ratings)
 
 
 def demo_page(parts: Sequence[Part], command: str) -> Page:
-    """The page of all parts."""
-    sections = [section for part in parts for section in part.named_sections()]
-    sections.append(settings_section({"command": command, **environment()}))
+    shown = [section for part in parts for section in part.named_sections()]
+    shown.append(sections.settings_section({"command": command, **environment()}))
     lead = "Every family of rankers on data that were generated for this page."
-    facts = {part.short: f"best: {by_mean(part.comparison)[0]}" for part in parts}
-    return Page("rankwright demo", lead, tuple(sections), facts)
+    facts = {part.short: f"best: {sections.by_mean(part.comparison)[0]}" for part in parts}
+    return Page("rankwright demo", lead, tuple(shown), facts)

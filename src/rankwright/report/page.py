@@ -28,8 +28,8 @@ class Chart:
 class Section:
     """A part of a page: a headline, HTML (already escaped), charts, and a remark.
 
-    Charts are arranged in one column, or side by side where there is room ("two", "many"). A
-    section of level 3 belongs to the section of level 2 before it.
+    ``columns`` arranges the charts where there is room. A section of level 3 belongs to the section
+    of level 2 before it.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Page:
 
     title: str
     lead: str = ""
-    sections: tuple[Section, ...] = field(default_factory=tuple)
+    sections: tuple[Section, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -79,9 +79,7 @@ class Page:
                 for number, section in numbered
                 if section.level == 2
             ),
-            sections="".join(
-                _section(number, section, bool(script)) for number, section in numbered
-            ),
+            sections="".join(_section(*part, bool(script)) for part in numbered),
             version=__version__,
             style=_file("style.css"),
             vega=script,
@@ -105,10 +103,8 @@ def write_page(page: Page, path: Any) -> None:
 
 def key_value_table(rows: Mapping[str, Any]) -> str:
     """Settings as an HTML table."""
-    body = "".join(
-        f"<tr><th>{html.escape(str(key))}</th><td>{html.escape(str(value))}</td></tr>"
-        for key, value in rows.items()
-    )
+    pairs = [(html.escape(str(key)), html.escape(str(value))) for key, value in rows.items()]
+    body = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in pairs)
     return f'<div class="wide"><table class="settings"><tbody>{body}</tbody></table></div>'
 
 

@@ -14,8 +14,8 @@ from rankwright import __version__
 def environment() -> dict[str, str]:
     """Versions of this package, Python and the numerical libraries.
 
-    >>> environment()["rankwright"]
-    '0.1.0'
+    >>> list(environment())[:3]
+    ['rankwright', 'Python', 'numpy']
     """
     versions = {"rankwright": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn", "numba"):

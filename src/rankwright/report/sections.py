@@ -1,55 +1,54 @@
-"""The sections of a report page, made from comparisons, models and scores."""
+"""The sections of a report page, and the pages of a comparison of systems and of a training."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
+from rankwright.persist.systems import score_items
 from rankwright.report import charts
-from rankwright.report.contributions import contributions
-from rankwright.report.page import Chart, Section, key_value_table
-from rankwright.report.plots import contribution_specs, means_spec, per_query_spec, win_loss_spec
+from rankwright.report.page import Chart, Page, Section, key_value_table
+from rankwright.report.plots import (
+    contribution_specs,
+    contributions,
+    means_spec,
+    per_query_spec,
+    win_loss_spec,
+)
+from rankwright.report.provenance import environment, file_fingerprint
 
 N_QUERIES, N_RANKS = 3, 10
+MOST_SYSTEMS, MOST_PAIRS, MOST_MODELS = 4, 3, 3  # with charts of their own
 MIN_SPAN = 0.02  # of the span of the steepest curve; flatter curves are not shown
 
 
 def rankings_section(
     scores: Mapping[str, ArrayLike], y: ArrayLike, qid: Any, docid: Any = None
 ) -> Section:
-    """The rankings of two systems for the queries where they differ most.
-
-    Parameters
-    ----------
-    scores : mapping of two names to (n_items,) scores
-    y : (n_items,) grades
-    qid : (n_items,) queries, or None
-    docid : (n_items,) ids, or None to name items by their row
-    """
+    """The rankings of two systems, {name: scores}, for the queries where they differ most."""
     (first, one), (second, two) = scores.items()
     grades = np.asarray(y, dtype=np.float64)
     queries = Queries.from_ids(qid, len(grades))
     before, after = (queries.places(np.asarray(values, dtype=np.float64)) for values in (one, two))
-    moved = np.bincount(
-        queries.codes, np.abs(before - after) / np.minimum(before, after), queries.n_queries
-    )
+    move = np.abs(before - after) / np.minimum(before, after)
+    moved = np.bincount(queries.codes, move, queries.n_queries)
     names = [f"row {k + 1}" for k in range(len(grades))] if docid is None else docid
     parts = []
     for query in np.argsort(-moved, kind="stable")[:N_QUERIES].tolist():
         rows = np.flatnonzero(queries.codes == query)
         title = "" if qid is None else f"<h4>query {html.escape(str(queries.ids[query]))}</h4>"
-        lists = [
-            _list(first, rows, before, None, grades, names),
-            _list(second, rows, after, before, grades, names),
-        ]
-        parts.append(f'<div class="pair">{title}<div class="lists">{"".join(lists)}</div></div>')
+        lists = _list(first, rows, before, None, grades, names)
+        lists += _list(second, rows, after, before, grades, names)
+        parts.append(f'<div class="pair">{title}<div class="lists">{lists}</div></div>')
     remark = (
         f"The queries on which {first} and {second} differ most near the top. The box holds the "
         f"grade of the item; arrows show how many ranks {second} moved it."
@@ -59,10 +58,10 @@ def rankings_section(
 
 def _list(
     name: str,
-    rows: NDArray[np.int64],
-    rank: NDArray[np.int64],
-    other: NDArray[np.int64] | None,
-    grades: NDArray[np.float64],
+    rows: IntArray,
+    rank: IntArray,
+    other: IntArray | None,
+    grades: FloatArray,
     names: Any,
 ) -> str:
     """The top of one ranking, with the moves from the other one if there is one."""
@@ -87,22 +86,18 @@ def _move(ranks: int) -> str:
 
 def comparison_section(comparison: Comparison, title: str = "Comparison") -> Section:
     """The table, and a chart of means with intervals for each measure."""
-    charts = [Chart(means_spec(comparison, measure)) for measure in comparison.measures[:4]]
-    several = len(comparison.systems) > 1
-    body = comparison.to_html(intervals=True).replace(
-        "<table>", '<div class="wide"><table class="compare">', 1
-    )
-    return Section(
-        title,
-        body.replace("</table>", "</table></div>", 1).replace("* best;", "Bold: best;", 1),
-        tuple(charts) if several else (),
+    body = comparison.to_html(intervals=True).replace("* best;", "Bold: best;", 1)
+    body = body.replace("<table>", '<div class="wide"><table class="compare">', 1)
+    body = body.replace("</table>", "</table></div>", 1)
+    if len(comparison.systems) == 1:
+        return Section(title, body, headline=verdict(comparison))
+    charts = tuple(Chart(means_spec(comparison, measure)) for measure in comparison.measures[:4])
+    remark = (
         "Dots are means over queries, lines their bootstrap intervals; the best mean is colored. "
         "Where intervals overlap widely, more queries are needed to separate the systems."
-        if several
-        else "",
-        columns="two" if several and len(charts) > 1 else "one",
-        headline=verdict(comparison),
     )
+    columns: Any = "two" if len(charts) > 1 else "one"
+    return Section(title, body, charts, remark, columns, verdict(comparison))
 
 
 def verdict(comparison: Comparison) -> str:
@@ -121,26 +116,21 @@ def verdict(comparison: Comparison) -> str:
     return f"{best} has the best {measure}, {value}, not significantly better than {shown}."
 
 
-def queries_section(
-    systems: Mapping[str, Scores], comparison: Comparison, most_systems: int = 4
-) -> Section:
+def queries_section(systems: Mapping[str, Scores], comparison: Comparison) -> Section:
     """The first measure on every query, for the best systems."""
     measure = str(comparison.measures[0])
-    best = by_mean(comparison)[:most_systems]
+    best = by_mean(comparison)[:MOST_SYSTEMS]
     chosen = {name: systems[name] for name in best}
     more = f" The {len(best)} best of {len(systems)} systems." if len(best) < len(systems) else ""
     caption = (
         f"Every query is a column of points, sorted by {best[0]}: look for queries on which all "
         f"systems fail, and for those on which they differ.{more}"
     )
-    return Section(
-        f"{measure} per query", charts=(Chart(per_query_spec(chosen, measure), caption),)
-    )
+    chart = Chart(per_query_spec(chosen, measure), caption)
+    return Section(f"{measure} per query", charts=(chart,))
 
 
-def win_loss_section(
-    systems: Mapping[str, Scores], comparison: Comparison, most: int = 3
-) -> Section:
+def win_loss_section(systems: Mapping[str, Scores], comparison: Comparison) -> Section:
     """The best system against the others, query by query."""
     measure = str(comparison.measures[0])
     first, *others = by_mean(comparison)
@@ -159,7 +149,7 @@ def win_loss_section(
         charts.append(Chart(spec, caption))
     remark = f"Equal to {first} on every query: {', '.join(alike)}." if alike else ""
     title = f"Wins and losses in {measure}"
-    return Section(title, charts=tuple(charts[:most]), remark=remark)
+    return Section(title, charts=tuple(charts[:MOST_PAIRS]), remark=remark)
 
 
 def learning_section(
@@ -214,3 +204,105 @@ def by_mean(comparison: Comparison) -> list[str]:
     means = (comparison.measures[0].sign * comparison.means[:, 0]).tolist()
     order = sorted(range(len(means)), key=lambda k: -means[k])
     return [comparison.systems[k] for k in order]
+
+
+def comparison_page(
+    comparison: Comparison,
+    scores: Mapping[str, Scores],
+    *,
+    systems: Mapping[str, tuple[Any, Items]] | None = None,
+    data: str = "the data",
+    settings: Mapping[str, Any] | None = None,
+) -> Page:
+    """The page of several systems on the same data.
+
+    ``scores`` and ``systems`` go by name: what :func:`rankwright.evaluate` returns, and for systems
+    that score items (model or scores, items with its features). ``settings`` are printed under "To
+    reproduce this".
+    """
+    systems = {} if systems is None else systems
+    values = {name: score_items(system, items) for name, (system, items) in systems.items()}
+    sections = _table_sections(comparison, scores)
+    models = [name for name, (system, _) in systems.items() if hasattr(system, "predict")]
+    for name in models[:MOST_MODELS]:
+        sections += _model_sections(*systems[name], values[name], f": {name}")
+    both = [name for name in comparison.systems if name in systems][:2]
+    if len(both) == 2:
+        items = systems[both[0]][1]
+        lists = {name: values[name] for name in both}
+        sections.append(rankings_section(lists, items.y, items.qid, items.docid))
+    sections.append(settings_section({**(settings or {}), **environment()}))
+    lead, facts = f"{len(scores)} systems on {data}.", _facts(comparison, scores)
+    return Page("Comparison of rankings", lead, tuple(sections), facts)
+
+
+def training_page(
+    model: Any,
+    held_out: Items | None,
+    *,
+    data: str = "the data",
+    settings: Mapping[str, Any] | None = None,
+) -> Page:
+    """The page of a fitted :class:`rankwright.AutoRanker`, evaluated on the items held out."""
+    attempts, best = model.results_, model.results_.best
+    comparison = attempts.comparison
+    scores = {each.name: each.scores for each in attempts if each.scores is not None}
+    sections: list[Section] = []
+    if comparison is not None:
+        sections = _table_sections(comparison, scores)
+        curves = {each.name: each.curve for each in attempts if each.curve is not None}
+        if curves:
+            sections.insert(1, learning_section(curves, str(comparison.measures[0])))
+    if held_out is not None:
+        values = model.decision_function(held_out.X, held_out.qid)
+        sections += _model_sections(model.best_estimator_, held_out, values)
+        others = [each for each in attempts if each is not best and each.held_out is not None]
+        if others and best.held_out is not None:
+            lists = {others[0].name: others[0].held_out, best.name: best.held_out}
+            sections.append(rankings_section(lists, held_out.y, held_out.qid, held_out.docid))
+    ranker = {"ranker": repr(model.best_estimator_)}
+    sections.append(settings_section({**ranker, **(settings or {}), **environment()}))
+    chosen = "was chosen on held-out queries" if len(attempts) > 1 else "was requested"
+    lead = f"Trained on {data}; {best.name} {chosen}."
+    facts = {} if comparison is None else _facts(comparison, scores)
+    return Page(f"Training: {best.name}", lead, tuple(sections), facts)
+
+
+def fingerprints(paths: Iterable[str]) -> dict[str, str]:
+    """Size and checksum of each file; nothing for a pipe."""
+    files = {path: file_fingerprint(path) for path in paths}
+    return {
+        path: f"{file['bytes']:,} bytes, SHA-256 {file['sha256']}"
+        for path, file in files.items()
+        if "sha256" in file
+    }
+
+
+def _table_sections(comparison: Comparison, scores: Mapping[str, Scores]) -> list[Section]:
+    sections = [comparison_section(comparison), queries_section(scores, comparison)]
+    return [*sections, win_loss_section(scores, comparison)] if len(scores) > 1 else sections
+
+
+def _model_sections(model: Any, items: Items, scores: Any, name: str = "") -> list[Section]:
+    title = f"What the features add{name}"
+    curves = contributions_section(model, items.X, items.feature_names, title)
+    sections, thresholds = [] if curves is None else [curves], _thresholds(model)
+    if thresholds is not None:
+        sections.append(thresholds_section(scores, items.y, thresholds, f"Thresholds{name}"))
+    return sections
+
+
+def _thresholds(model: Any) -> Any:
+    """The thresholds of an ordinal ranker, a pipeline or a saved scorer; None without any."""
+    last = model[-1] if hasattr(model, "steps") else model
+    thresholds = getattr(last, "thresholds_", None)
+    if thresholds is None:
+        thresholds = getattr(getattr(last, "scorer", None), "thresholds", None)
+    return thresholds if getattr(thresholds, "ndim", 0) == 1 else None
+
+
+def _facts(comparison: Comparison, scores: Mapping[str, Scores]) -> dict[str, str]:
+    best = by_mean(comparison)[0]
+    row = comparison.means[comparison.systems.index(best)]
+    means = {str(m): f"{mean:.4f}" for m, mean in zip(comparison.measures, row, strict=True)}
+    return {"best": best, **means, "queries": f"{scores[best].n_queries:,}"}

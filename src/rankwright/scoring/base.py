@@ -20,11 +20,20 @@ Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of th
 class State(ABC):
     """A frozen dataclass whose fields are arrays, numbers, text, or other states.
 
-    ``__post_init__`` checks every value, so any state that exists is safe to use, wherever its
-    values came from. The methods ``_check_*`` raise a DataError that names the kind and the field.
+    ``__post_init__`` checks every value, so any state that exists is safe to use. The methods
+    ``_check_*`` raise a DataError that names the kind and the field.
     """
 
     kind: ClassVar[str]
+    _width: ClassVar[str] = "coef"  # the field that says how many columns X must have
+
+    @property
+    def n_features(self) -> int:
+        """How many columns X must have: a number, the last axis of an array, or a state's own."""
+        value = getattr(self, self._width)
+        if isinstance(value, State):
+            return value.n_features
+        return int(value.shape[-1] if isinstance(value, np.ndarray) else value)
 
     def values(self) -> dict[str, Any]:
         """The fields by name: what a model file keeps."""
@@ -35,10 +44,7 @@ class State(ABC):
             raise DataError(f"{self.kind}: {fault}.")
 
     def _check_arrays(self, **shapes: tuple[int | str, ...]) -> None:
-        """Check the shapes of these arrays, and that they and all plain numbers are finite.
-
-        An axis is a size or a name, which stands for the same size wherever it occurs.
-        """
+        """Check shapes (an axis is a size, or a name for one) and that all numbers are finite."""
         sizes: dict[int | str, int] = {}
         for name, shape in shapes.items():
             array = getattr(self, name)
@@ -53,8 +59,11 @@ class State(ABC):
             if not finite or (name in shapes and not np.isfinite(value).all()):
                 self._check(False, f"{name}: {not_finite(value)}")
 
+    def _check_name(self, field: str, *known: str) -> None:
+        name, listed = getattr(self, field), f"{', '.join(known[:-1])} or {known[-1]}"
+        self._check(name in known, f"{field} {name!r} is not {listed}")
+
     def _check_range(self, name: str, low: float, high: float) -> None:
-        """Check that low <= value <= high throughout."""
         value = np.asarray(getattr(self, name))
         inside = (value >= low) & (value <= high)
         if not inside.all():
@@ -81,19 +90,13 @@ def not_finite(values: Any) -> str:
     array = np.asarray(values)
     n_nan, n_bad = int(np.isnan(array).sum()), int((~np.isfinite(array)).sum())
     fault = "NaN" if n_nan == n_bad else "NaN or infinite" if n_nan else "infinite"
-    count = (
-        f"{n_bad} of {array.size} values {'is' if n_bad == 1 else 'are'}" if array.ndim else "it is"
-    )
+    verb = "is" if n_bad == 1 else "are"
+    count = f"{n_bad} of {array.size} values {verb}" if array.ndim else "it is"
     return f"{count} {fault}; a model holds finite values only"
 
 
 class Scorer(State):
     """Rows in, scores out; a higher score ranks first."""
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """How many columns X must have."""
 
     @abstractmethod
     def decision_function(self, X: Matrix) -> FloatArray:
@@ -110,11 +113,6 @@ class Scorer(State):
 
 class Transform(State):
     """Rows in, rows out; may look at the other rows of the same query."""
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """How many columns X must have."""
 
     @property
     def n_outputs(self) -> int:

@@ -33,8 +33,7 @@ class Kernel(State):
     coef0: float = 1.0
 
     def __post_init__(self) -> None:
-        known = self.name in ("linear", "poly", "rbf")
-        self._check(known, f"name {self.name!r} is not linear, poly or rbf")
+        self._check_name("name", "linear", "poly", "rbf")
         self._check_arrays()
         self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
         self._check(isinstance(self.degree, int), f"degree {self.degree!r} is not an integer")
@@ -76,13 +75,10 @@ class KernelExpansion(Scorer):
     support: FloatArray
     coef: FloatArray
     intercept: float = 0.0
+    _width: ClassVar[str] = "support"
 
     def __post_init__(self) -> None:
         self._check_arrays(support=("n_support", "n_features"), coef=("n_support",))
-
-    @property
-    def n_features(self) -> int:
-        return int(self.support.shape[1])
 
     def decision_function(self, X: Matrix) -> FloatArray:
         def block(rows: Matrix) -> FloatArray:
@@ -102,13 +98,10 @@ class KernelValues(RowMap):
     kind: ClassVar[str] = "kernel_values"
     kernel: Kernel
     support: FloatArray
+    _width: ClassVar[str] = "support"
 
     def __post_init__(self) -> None:
         self._check_arrays(support=("n_support", "n_features"))
-
-    @property
-    def n_features(self) -> int:
-        return int(self.support.shape[1])
 
     @property
     def n_outputs(self) -> int:

@@ -30,10 +30,6 @@ class Linear(Scorer):
         wide = self.coef.dtype == np.float64
         self._check(wide, f"coef has type {self.coef.dtype}; it needs float64")
 
-    @property
-    def n_features(self) -> int:
-        return len(self.coef)
-
     def decision_function(self, X: Matrix) -> FloatArray:
         return np.asarray(X @ self.coef + self.intercept, dtype=np.float64)
 
@@ -54,16 +50,13 @@ class Slopes(Scorer):
     offset: FloatArray
     missing: FloatArray
     absent_abstains: bool = False
+    _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
         n = ("n_used",)
         self._check_arrays(feature=n, slope=n, offset=n, missing=n)
         self._check_range("n_inputs", 1, np.inf)
         self._check_range("feature", 0, self.n_inputs - 1)
-
-    @property
-    def n_features(self) -> int:
-        return self.n_inputs
 
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])
@@ -78,11 +71,8 @@ class Deviations(Scorer):
     """score(x) = intercept + sum over features of coef (x - mean), NaN adding nothing.
 
     With ``rated_only`` the sum is divided by the sum of |coef| over the features that have a value
-    in the row, so that a row does not move away from the intercept only because many features
-    have a value for it.
+    in the row: having many values does not by itself move a row away from the intercept.
 
-    Examples
-    --------
     >>> scorer = Deviations(np.array([3.0, 2.0]), np.array([0.5, 0.5]), 4.0)
     >>> scorer.decision_function(np.array([[5.0, 2.0], [5.0, np.nan], [np.nan, np.nan]]))
     array([5., 5., 4.])
@@ -98,10 +88,6 @@ class Deviations(Scorer):
     def __post_init__(self) -> None:
         self._check_arrays(mean=("n_features",), coef=("n_features",))
         self._check(len(self.coef), "coef is empty; it needs a value for each feature")
-
-    @property
-    def n_features(self) -> int:
-        return len(self.coef)
 
     def decision_function(self, X: Matrix) -> FloatArray:
         return in_blocks(self._block, X, self.n_features) + self.intercept
@@ -122,10 +108,7 @@ class WithDeviations(Transform):
 
     kind: ClassVar[str] = "with_deviations"
     scorer: Deviations
-
-    @property
-    def n_features(self) -> int:
-        return self.scorer.n_features
+    _width: ClassVar[str] = "scorer"
 
     @property
     def n_outputs(self) -> int:
@@ -142,8 +125,7 @@ def dense_rows(X: Any, absent_abstains: bool) -> FloatArray:
         return X
     if not absent_abstains:
         return np.asarray(X.toarray())
-    dense = np.full(X.shape, np.nan)
-    table = X.tocoo()
+    dense, table = np.full(X.shape, np.nan), X.tocoo()
     dense[table.row, table.col] = table.data
     return dense
 
@@ -152,8 +134,6 @@ def dense_rows(X: Any, absent_abstains: bool) -> FloatArray:
 class FilledAverage(Scorer):
     """score(x) = the mean over ``feature`` of x[feature], or of ``default`` where that is NaN.
 
-    Examples
-    --------
     >>> scorer = FilledAverage(3, np.array([2, 0]), np.array([1.0, 5.0]))
     >>> scorer.decision_function(np.array([[1.0, 0.0, 3.0], [np.nan, 0.0, np.nan]]))
     array([2., 3.])
@@ -164,15 +144,12 @@ class FilledAverage(Scorer):
     feature: IntArray
     default: FloatArray
     absent_abstains: bool = False
+    _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
         self._check_arrays(feature=("n_used",), default=("n_used",))
         self._check(len(self.feature), "feature is empty; the average needs at least one")
         self._check_range("feature", 0, self.n_inputs - 1)
-
-    @property
-    def n_features(self) -> int:
-        return self.n_inputs
 
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])

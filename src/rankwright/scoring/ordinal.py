@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
 from rankwright.scoring.base import Matrix, Scorer, row_blocks
 
 
@@ -26,16 +26,13 @@ class Ordinal(Scorer):
     score: Scorer
     thresholds: FloatArray
     classes: FloatArray
+    _width: ClassVar[str] = "score"
 
     def __post_init__(self) -> None:
         n_classes = self.thresholds.size + 1
         self._check_arrays(thresholds=(n_classes - 1,), classes=(n_classes,))
         self._check_ascending("thresholds")
         self._check_ascending("classes", strictly=True)
-
-    @property
-    def n_features(self) -> int:
-        return self.score.n_features
 
     def decision_function(self, X: Matrix) -> FloatArray:
         return self.score.decision_function(X)
@@ -58,7 +55,6 @@ class OrdinalProbit(Ordinal):
     kind: ClassVar[str] = "ordinal_probit"
 
     def expected(self, X: Matrix) -> FloatArray:
-        """The mean grade under the noise."""
         distance = self.decision_function(X)[:, None] - self.thresholds
         twice = np.frompyfunc(math.erfc, 1, 1)(-math.sqrt(0.5) * distance)
         above = np.asarray(twice, dtype=np.float64) / 2
@@ -87,19 +83,12 @@ class Votes(Scorer):
     classes: FloatArray
 
     def __post_init__(self) -> None:
-        self._check_arrays(
-            coef=("n_rules", "n_features"),
-            thresholds=("n_rules", "n_thresholds"),
-            votes=("n_rules",),
-        )
+        n = "n_rules"
+        self._check_arrays(coef=(n, "n_features"), thresholds=(n, "n_thresholds"), votes=(n,))
         self._check_arrays(classes=(self.thresholds.shape[1] + 1,))
         self._check_ascending("classes", strictly=True)
         self._check_range("votes", 0, np.inf)
         self._check(self.votes.sum() > 0, "votes: all are 0; at least one rule needs a vote")
-
-    @property
-    def n_features(self) -> int:
-        return int(self.coef.shape[1])
 
     def decision_function(self, X: Matrix) -> FloatArray:
         gap = np.diff(self.classes).min(initial=1.0) / self.votes.sum()
@@ -108,7 +97,6 @@ class Votes(Scorer):
         return np.asarray(mean + 0.49 * gap * (score / (scale + np.abs(score))))
 
     def expected(self, X: Matrix) -> FloatArray:
-        """The mean grade."""
         return self._mean_and_score(X)[0]
 
     def predict(self, X: Matrix) -> FloatArray:
@@ -154,24 +142,14 @@ class Prototypes(Scorer):
         self._check(len(self.classes), "classes is empty; it needs at least one")
         self._check_ascending("classes", strictly=True)
 
-    @property
-    def n_features(self) -> int:
-        return int(self.coef.shape[1])
-
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.asarray(X @ self.coef.T)
-        best = scores.argmax(axis=1)
-        top = _column(scores, best)
-        above = _column(scores, np.minimum(best + 1, len(self.classes) - 1)) - top
-        below = _column(scores, np.maximum(best - 1, 0)) - top
-        lean = above - below
+        rows, best = np.arange(len(scores)), scores.argmax(axis=1)
+        top = scores[rows, best]
+        above = scores[rows, np.minimum(best + 1, len(self.classes) - 1)] - top
+        lean = above - (scores[rows, np.maximum(best - 1, 0)] - top)
         gap = np.diff(self.classes).min(initial=1.0)
         return np.asarray(self.classes[best] + 0.49 * gap * lean / (1.0 + np.abs(lean)))
 
     def predict(self, X: Matrix) -> FloatArray:
         return np.asarray(self.classes[np.asarray(X @ self.coef.T).argmax(axis=1)])
-
-
-def _column(scores: FloatArray, number: IntArray) -> FloatArray:
-    """One score of each row, by the number of its column."""
-    return np.asarray(np.take_along_axis(scores, number[:, None], axis=1)[:, 0])

@@ -18,6 +18,7 @@ from rankwright.exceptions import DataError
 from rankwright.scoring.base import Matrix, RowMap, Scorer, Transform, in_blocks
 
 Column = NDArray[np.floating[Any]]  # one value per feature
+_STEPS = {"shift": np.subtract, "divisor": np.divide, "factor": np.multiply, "offset": np.add}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,42 +49,31 @@ class Affine(Transform):
         self._check(not zeros, f"divisor: {zeros} of its values are 0")
 
     def _columns(self) -> dict[str, Column]:
-        names = ("shift", "divisor", "factor", "offset")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        """The steps that are not skipped, in the order in which they apply."""
+        steps = {name: getattr(self, name) for name in _STEPS}
+        return {name: column for name, column in steps.items() if column is not None}
 
     @property
     def n_features(self) -> int:
         return len(next(iter(self._columns().values())))
 
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
-        if not isinstance(X, np.ndarray):
-            return self._transform_sparse(X)
         rows = X.copy()
-        if self.shift is not None:
-            rows -= self.shift
-        if self.divisor is not None:
-            rows /= self.divisor
-        if self.factor is not None:
-            rows *= self.factor
-        if self.offset is not None:
-            rows += self.offset
-        return self._clip(rows)
-
-    def _transform_sparse(self, X: Matrix) -> Matrix:
-        if self.shift is not None or self.offset is not None:
+        if isinstance(X, np.ndarray):
+            values = rows
+            for name, column in self._columns().items():
+                _STEPS[name](values, column, out=values)
+        elif self.shift is not None or self.offset is not None:
             raise DataError("a shift makes sparse rows dense: call X.toarray() first.")
-        rows = X.copy()
-        if self.divisor is not None:
-            rows.data *= (1.0 / self.divisor)[rows.indices]
-        if self.factor is not None:
-            rows.data *= self.factor[rows.indices]
-        self._clip(rows.data)
-        return rows
-
-    def _clip(self, values: FloatArray) -> FloatArray:
+        else:
+            values = rows.data
+            if self.divisor is not None:
+                values *= (1.0 / self.divisor)[rows.indices]
+            if self.factor is not None:
+                values *= self.factor[rows.indices]
         if self.low is not None or self.high is not None:
             np.clip(values, self.low, self.high, out=values)
-        return values
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +94,11 @@ class QueryScale(Transform):
     kind: ClassVar[str] = "query_scale"
     n_columns: int
     method: str
+    _width: ClassVar[str] = "n_columns"
 
     def __post_init__(self) -> None:
-        known = self.method in ("minmax", "standard", "max")
-        self._check(known, f"method {self.method!r} is not minmax, standard or max")
+        self._check_name("method", "minmax", "standard", "max")
         self._check_range("n_columns", 1, np.inf)
-
-    @property
-    def n_features(self) -> int:
-        return self.n_columns
 
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
         if not isinstance(X, np.ndarray):
@@ -170,6 +156,7 @@ class Polynomial(RowMap):
     degree: int = 2
     gamma: float = 1.0
     coef0: float = 1.0
+    _width: ClassVar[str] = "n_columns"
 
     def __post_init__(self) -> None:
         for name, high in (("n_columns", np.inf), ("degree", 100)):
@@ -179,14 +166,8 @@ class Polynomial(RowMap):
         self._check_arrays()
         self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
         self._check_range("coef0", 0, np.inf)
-        self._check(
-            self.n_outputs <= MOST_COLUMNS,
-            f"{self.n_outputs} columns; the limit is {MOST_COLUMNS}. Lower the degree",
-        )
-
-    @property
-    def n_features(self) -> int:
-        return self.n_columns
+        fault = f"{self.n_outputs} columns; the limit is {MOST_COLUMNS}. Lower the degree"
+        self._check(self.n_outputs <= MOST_COLUMNS, fault)
 
     @property
     def n_outputs(self) -> int:
@@ -220,14 +201,11 @@ class Mapped(Scorer):
     kind: ClassVar[str] = "mapped"
     map: RowMap
     score: Scorer
+    _width: ClassVar[str] = "map"
 
     def __post_init__(self) -> None:
         given, needed = self.map.n_outputs, self.score.n_features
         self._check(given == needed, f"map gives {given} columns, score needs {needed}")
-
-    @property
-    def n_features(self) -> int:
-        return self.map.n_features
 
     def decision_function(self, X: Matrix) -> FloatArray:
         return self._mapped(self.score.decision_function, X)

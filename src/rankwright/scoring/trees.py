@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer
+from rankwright.scoring.base import Matrix, Scorer, row_blocks
 
-ROWS_PER_BLOCK = 65536
+ROWS_PER_BLOCK, ROWS_PER_TREE_BLOCK = 65536, 16384
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +22,6 @@ class Additive(Scorer):
     ``value[ptr[i] + i + k]``, where k thresholds are below x. NaN gets ``missing[i]``; so does an
     entry that a CSR matrix does not store if ``absent_abstains``, else such an entry is a zero.
 
-    Examples
-    --------
     >>> curve = Additive(
     ...     n_inputs=2, feature=np.array([1]), ptr=np.array([0, 2]), threshold=np.array([1.0, 5.0]),
     ...     value=np.array([0.0, 0.5, 2.0]), missing=np.array([-1.0]))
@@ -39,19 +37,18 @@ class Additive(Scorer):
     value: FloatArray
     missing: FloatArray
     absent_abstains: bool = False
+    _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
         n, n_steps = self.feature.size, self.threshold.size
-        self._check_arrays(
-            feature=(n,), missing=(n,), ptr=(n + 1,), threshold=(n_steps,), value=(n_steps + n,)
-        )
+        self._check_arrays(feature=(n,), missing=(n,), ptr=(n + 1,))
+        self._check_arrays(threshold=(n_steps,), value=(n_steps + n,))
         self._check_range("n_inputs", 1, np.inf)
         self._check_range("feature", 0, self.n_inputs - 1)
         self._check_ascending("ptr")
-        ends = (int(self.ptr[0]), int(self.ptr[-1]))
-        self._check(
-            ends == (0, n_steps), f"ptr runs from {ends[0]} to {ends[1]}, not 0 to {n_steps}"
-        )
+        first, last = int(self.ptr[0]), int(self.ptr[-1])
+        fault = f"ptr runs from {first} to {last}, not 0 to {n_steps}"
+        self._check((first, last) == (0, n_steps), fault)
         descents = np.flatnonzero(np.diff(self.threshold) < 0) + 1
         within = descents[~np.isin(descents, self.ptr)]  # not where the next feature begins
         self._check(not len(within), f"threshold: {len(within)} values are below the one before")
@@ -83,27 +80,15 @@ class Additive(Scorer):
         value = np.repeat(start, n_steps + 1)
         for i in range(len(used)):
             value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
-        missing = np.bincount(place, np.where(default == 1, alpha, 0.0), len(used))
-        return cls(
-            n_inputs,
-            used.astype(np.int64),
-            ptr.astype(np.int64),
-            steps[new],
-            value,
-            missing.astype(np.float64),
-            absent_abstains,
-        )
-
-    @property
-    def n_features(self) -> int:
-        return self.n_inputs
+        used, ptr = used.astype(np.int64), ptr.astype(np.int64)
+        absent = np.where(default == 1, alpha, 0.0)
+        missing = np.bincount(place, absent, len(used)).astype(np.float64)
+        return cls(n_inputs, used, ptr, steps[new], value, missing, absent_abstains)
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:
         """Thresholds, the values between them (one more), and the value without the feature."""
         found = np.flatnonzero(self.feature == feature)
-        if not len(found):
-            return np.zeros(0), np.zeros(1), 0.0
-        return self._curve(int(found[0]))
+        return self._curve(int(found[0])) if len(found) else (np.zeros(0), np.zeros(1), 0.0)
 
     def _curve(self, i: int) -> tuple[FloatArray, FloatArray, float]:
         start, stop = int(self.ptr[i]), int(self.ptr[i + 1])
@@ -126,8 +111,7 @@ def columns_of(
 
     A CSR matrix is never made dense as a whole; what it does not store is 0, or NaN.
     """
-    for start in range(0, X.shape[0], ROWS_PER_BLOCK):
-        rows = slice(start, min(start + ROWS_PER_BLOCK, X.shape[0]))
+    for rows in row_blocks(X.shape[0], 1, ROWS_PER_BLOCK):
         block = X[rows]
         if hasattr(block, "tocsc"):
             block = block.tocsc()
@@ -142,9 +126,6 @@ def columns_of(
             yield rows, place, column
 
 
-BLOCK = 16384
-
-
 @dataclass(frozen=True, eq=False)
 class Trees(Scorer):
     """score = the sum over trees of weight * (value of the leaf that the row falls into).
@@ -153,8 +134,6 @@ class Trees(Scorer):
     above ``threshold[n]``, to ``low[n]`` if not, and where it lacks the feature to ``high[n]`` if
     ``default[n]`` is 1. Children come after their parent; tree t starts at ``root[t]``.
 
-    Examples
-    --------
     >>> stump = Trees(
     ...     n_inputs=1, root=np.array([0]), weight=np.array([2.0]), feature=np.array([0, -1, -1]),
     ...     threshold=np.array([1.0, 0.0, 0.0]), default=np.array([0, 0, 0]),
@@ -174,6 +153,7 @@ class Trees(Scorer):
     high: IntArray
     value: FloatArray
     absent_abstains: bool = False
+    _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
         nodes = ("feature", "default", "low", "high", "value")
@@ -195,29 +175,17 @@ class Trees(Scorer):
         parents = np.bincount(entries, minlength=1)
         self._check(parents.max() <= 1, f"node {parents.argmax()} has {parents.max()} parents")
 
-    @property
-    def n_features(self) -> int:
-        return self.n_inputs
-
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])
-        for start in range(0, X.shape[0], BLOCK):
-            columns = self._columns(X[start : start + BLOCK])
-            for tree in range(len(self.root)):
-                scores[start : start + BLOCK] += self.weight[tree] * self._leaves(tree, columns)
+        used = np.unique(self.feature[self.feature >= 0]).tolist()
+        for block in row_blocks(X.shape[0], 1, ROWS_PER_TREE_BLOCK):
+            parts = columns_of(X[block], used, self.absent_abstains)
+            columns = {used[i]: np.ascontiguousarray(column) for _, i, column in parts}
+            for tree, weight in enumerate(self.weight):
+                scores[block] += weight * self._leaves(tree, columns, block.stop - block.start)
         return scores
 
-    def _columns(self, X: Matrix) -> dict[int, FloatArray]:
-        used = np.unique(self.feature[self.feature >= 0])
-        columns = {int(feature): np.empty(X.shape[0]) for feature in used}
-        for rows, place, column in columns_of(X, used, self.absent_abstains):
-            columns[int(used[place])][rows] = column
-        if not columns:
-            columns[-1] = np.empty(X.shape[0])
-        return columns
-
-    def _leaves(self, tree: int, columns: dict[int, FloatArray]) -> FloatArray:
-        n_rows = len(next(iter(columns.values())))
+    def _leaves(self, tree: int, columns: dict[int, FloatArray], n_rows: int) -> FloatArray:
         out = np.empty(n_rows)
         waiting = [(int(self.root[tree]), np.arange(n_rows))]
         while waiting:

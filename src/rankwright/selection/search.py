@@ -138,7 +138,7 @@ class RankSearchCV(BestRanker):
     Examples
     --------
     >>> from rankwright import RankSVM
-    >>> from rankwright.testing.problems import make_problem
+    >>> from rankwright.testing.inputs import make_problem
     >>> data = make_problem(n_queries=10)
     >>> search = RankSearchCV(RankSVM(), {"C": [0.1, 10.0]}, scoring="AP", cv=3, random_state=0)
     >>> search.fit(data.X, data.y, qid=data.qid).best_params_
@@ -309,7 +309,7 @@ def tune(
     Examples
     --------
     >>> from rankwright import RankSVM
-    >>> from rankwright.testing.problems import make_problem
+    >>> from rankwright.testing.inputs import make_problem
     >>> train, valid = (Items(p.X, p.y, p.qid) for p in (make_problem(), make_problem(seed=1)))
     >>> search = tune(RankSVM(), {"C": [0.01, 1.0]}, train, valid, "NDCG@5")
     >>> search.best_params_, len(search.trials_.trials)

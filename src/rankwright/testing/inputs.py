@@ -1,14 +1,17 @@
-"""Checks of the data a ranker is given: array types, queries, weights, bad and degenerate data."""
+"""Small ranking problems, and checks of the data a ranker is given."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -19,7 +22,51 @@ from rankwright.exceptions import (
     MissingQueryWarning,
     ParameterError,
 )
-from rankwright.testing.problems import Problem, fitted, make_problem, refused
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, grades and query ids."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    qid: NDArray[Any]
+
+    def take(self, rows: Any) -> Problem:
+        return Problem(self.X[rows], self.y[rows], self.qid[rows])
+
+
+def make_problem(
+    n_queries: int = 6, n_items: int = 9, n_features: int = 4, noise: float = 0.3, seed: int = 0
+) -> Problem:
+    """Graded queries (grades 0 .. 2) ordered by their first two features, plus noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * n_items, n_features))
+    signal = X[:, 0] + 0.5 * X[:, 1] + noise * rng.normal(size=len(X))
+    grades = np.digitize(signal, [-0.5, 0.5]).astype(float)
+    return Problem(X, grades, np.repeat(np.arange(n_queries), n_items))
+
+
+def fitted(ranker: Any, problem: Problem, **arguments: Any) -> Any:
+    """A clone of the ranker, fitted to the problem with its queries."""
+    return clone(ranker).fit(problem.X, problem.y, **{"qid": problem.qid, **arguments})
+
+
+def scores_of(ranker: Any, problem: Problem, **arguments: Any) -> Any:
+    """The scores of the problem's own rows after training on them."""
+    return fitted(ranker, problem, **arguments).decision_function(problem.X)
+
+
+@contextmanager
+def refused(kind: type[Exception], text: str) -> Iterator[None]:
+    """Assert that the block raises this kind of error, with this text in its message."""
+    message = None
+    try:
+        yield
+    except kind as error:
+        message = str(error)
+    assert message is not None, f"no {kind.__name__} was raised (about {text!r})"
+    assert text in message, f"the error does not say {text!r}: {message}"
 
 
 def check_array_types_are_equal(ranker: Any) -> None:
@@ -48,7 +95,7 @@ def check_array_types_are_equal(ranker: Any) -> None:
 def check_data_frames_equal_arrays_and_keep_names(ranker: Any) -> None:
     """Data frames of the libraries installed here: same scores, names kept."""
     problem = make_problem()
-    expected = fitted(ranker, problem).decision_function(problem.X)
+    expected = scores_of(ranker, problem)
     names = [f"feature {i}" for i in range(problem.X.shape[1])]
     for frame in _frames(dict(zip(names, problem.X.T, strict=True))):
         other = clone(ranker).fit(frame, problem.y, qid=problem.qid)
@@ -57,14 +104,9 @@ def check_data_frames_equal_arrays_and_keep_names(ranker: Any) -> None:
 
 
 def _frames(columns: dict[str, Any]) -> Iterator[Any]:
-    with suppress(ImportError):
-        import pandas
-
-        yield pandas.DataFrame(columns)
-    with suppress(ImportError):
-        import polars
-
-        yield polars.DataFrame(columns)
+    for library in ("pandas", "polars"):
+        with suppress(ImportError):
+            yield import_module(library).DataFrame(columns)
 
 
 def check_columns_must_be_as_in_training(ranker: Any) -> None:
@@ -78,22 +120,17 @@ def check_columns_must_be_as_in_training(ranker: Any) -> None:
 def check_missing_values(ranker: Any) -> None:
     """NaN is refused by name, or is an abstention and leaves every score finite; inf is refused."""
     problem = make_problem()
-    holes = problem.X.copy()
-    holes[::5, 0] = np.nan
+    holes, infinite, grades = problem.X.copy(), problem.X.copy(), problem.y.copy()
+    holes[::5, 0], infinite[0, 0], grades[3] = np.nan, np.inf, np.nan
+    bad = [(infinite, problem.y, "infinity"), (problem.X, grades, "NaN")]
     if ranker._abstains:
-        model = clone(ranker).fit(holes, problem.y, qid=problem.qid)
-        assert np.isfinite(model.decision_function(holes)).all(), "an abstention became a NaN score"
+        scores = scores_of(ranker, Problem(holes, problem.y, problem.qid))
+        assert np.isfinite(scores).all(), "an abstention became a NaN score"
     else:
-        with refused(ValueError, "NaN"):
-            clone(ranker).fit(holes, problem.y, qid=problem.qid)
-    infinite = problem.X.copy()
-    infinite[0, 0] = np.inf
-    with refused(ValueError, "infinity"):
-        clone(ranker).fit(infinite, problem.y, qid=problem.qid)
-    grades = problem.y.copy()
-    grades[3] = np.nan
-    with refused(ValueError, "NaN"):
-        clone(ranker).fit(problem.X, grades, qid=problem.qid)
+        bad.append((holes, problem.y, "NaN"))
+    for X, y, text in bad:
+        with refused(ValueError, text):
+            clone(ranker).fit(X, y, qid=problem.qid)
 
 
 def check_text_is_no_grade(ranker: Any) -> None:
@@ -106,16 +143,14 @@ def check_text_is_no_grade(ranker: Any) -> None:
     with refused(DataError, "y holds"):
         fitted(ranker, problem).score(problem.X, text, qid=problem.qid)
     as_text = clone(ranker).fit(problem.X, problem.y.astype(str), qid=problem.qid)
-    np.testing.assert_array_equal(
-        as_text.decision_function(problem.X),
-        fitted(ranker, problem).decision_function(problem.X),
-    )
+    scores = as_text.decision_function(problem.X)
+    np.testing.assert_array_equal(scores, scores_of(ranker, problem))
 
 
 def check_wrong_lengths_are_refused(ranker: Any) -> None:
     problem = make_problem()
     with refused(DataError, "qid"):
-        clone(ranker).fit(problem.X, problem.y, qid=problem.qid[:-1])
+        fitted(ranker, problem, qid=problem.qid[:-1])
     with refused(ValueError, "inconsistent"):
         clone(ranker).fit(problem.X, problem.y[:-1], qid=problem.qid)
 
@@ -134,13 +169,12 @@ def check_bad_parameters_are_refused_by_name(ranker: Any) -> None:
 
 
 def check_inputs_stay_unchanged(ranker: Any) -> None:
-    problem = make_problem()
-    before = [problem.X.copy(), problem.y.copy(), problem.qid.copy()]
+    problem, before = make_problem(), make_problem()
     model = fitted(ranker, problem)
     model.decision_function(problem.X), model.predict(problem.X)
     model.score(problem.X, problem.y, qid=problem.qid)
-    for array, now in zip(before, [problem.X, problem.y, problem.qid], strict=True):
-        np.testing.assert_array_equal(array, now)
+    for name, array in vars(before).items():
+        np.testing.assert_array_equal(getattr(problem, name), array)
 
 
 def check_unfitted_is_refused(ranker: Any) -> None:
@@ -152,7 +186,7 @@ def check_unfitted_is_refused(ranker: Any) -> None:
 
 def check_query_ids_may_be_of_any_type(ranker: Any) -> None:
     problem = make_problem()
-    expected = fitted(ranker, problem).decision_function(problem.X)
+    expected = scores_of(ranker, problem)
     forms = {
         "text": [f"query {i}" for i in problem.qid],
         "tuples": [("q", int(i)) for i in problem.qid],
@@ -161,7 +195,7 @@ def check_query_ids_may_be_of_any_type(ranker: Any) -> None:
         "mixed": [int(i) if i % 2 else str(i) for i in problem.qid],
     }
     for name, qid in forms.items():
-        scores = fitted(ranker, problem, qid=qid).decision_function(problem.X)
+        scores = scores_of(ranker, problem, qid=qid)
         np.testing.assert_array_equal(scores, expected, err_msg=f"qid as {name}")
 
 
@@ -170,10 +204,9 @@ def check_row_order_has_no_effect(ranker: Any) -> None:
     if ranker._order_matters:
         return
     problem = make_problem()
-    expected = fitted(ranker, problem).decision_function(problem.X)
     shuffled = problem.take(np.random.default_rng(1).permutation(len(problem.y)))
     scores = fitted(ranker, shuffled).decision_function(problem.X)
-    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(scores, scores_of(ranker, problem), rtol=1e-5, atol=1e-7)
 
 
 def check_ranks_follow_scores(ranker: Any) -> None:
@@ -221,7 +254,7 @@ def check_a_row_of_weight_two_is_two_rows(ranker: Any) -> None:
     weight = np.random.default_rng(2).integers(0, 3, len(problem.y))
     copies = problem.take(np.repeat(np.arange(len(problem.y)), weight))
     expected = fitted(ranker, copies).decision_function(problem.X)
-    scores = fitted(ranker, problem, sample_weight=weight).decision_function(problem.X)
+    scores = scores_of(ranker, problem, sample_weight=weight)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -229,14 +262,11 @@ def check_a_query_of_weight_two_is_two_queries(ranker: Any) -> None:
     if not _has(ranker, "query_weight"):
         return
     problem = make_problem()
-    again = problem.take(problem.qid == 1)
-    copies = Problem(
-        np.vstack([problem.X, again.X]),
-        np.concatenate([problem.y, again.y]),
-        np.concatenate([problem.qid, again.qid + 100]),
-    )
+    rows = np.concatenate([np.arange(len(problem.y)), np.flatnonzero(problem.qid == 1)])
+    copies = problem.take(rows)
+    copies.qid[len(problem.y) :] += 100
     expected = fitted(ranker, copies).decision_function(problem.X)
-    scores = fitted(ranker, problem, query_weight=[1, 2, 1, 1, 1, 1]).decision_function(problem.X)
+    scores = scores_of(ranker, problem, query_weight=[1, 2, 1, 1, 1, 1])
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -246,9 +276,7 @@ def check_query_weights_in_any_form(ranker: Any) -> None:
         return
     problem, per_query = make_problem(), np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
     forms = [per_query, per_query[problem.qid], dict(enumerate(per_query))]
-    first, *others = [
-        fitted(ranker, problem, query_weight=form).decision_function(problem.X) for form in forms
-    ]
+    first, *others = [scores_of(ranker, problem, query_weight=form) for form in forms]
     for other in others:
         np.testing.assert_array_equal(other, first)
 
@@ -264,7 +292,7 @@ def check_bad_weights_are_refused(ranker: Any) -> None:
         cases += [("query_weight", np.full(6, np.nan)), ("query_weight", np.ones(4))]
     for name, value in cases:
         with refused(ValueError, name.split("_")[1]):
-            clone(ranker).fit(problem.X, problem.y, qid=problem.qid, **{name: value})
+            fitted(ranker, problem, **{name: value})
 
 
 def _has(ranker: Any, argument: str) -> bool:
@@ -314,11 +342,9 @@ def check_nothing_to_learn_is_warned_of(ranker: Any) -> None:
 def check_extreme_scales_stay_finite(ranker: Any) -> None:
     problem = make_problem()
     for scale in (1e-150, 1e-6, 1e6):
-        model = clone(ranker)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(problem.X * scale, problem.y, qid=problem.qid)
-            scores = model.decision_function(problem.X * scale)
+            scores = scores_of(ranker, Problem(problem.X * scale, problem.y, problem.qid))
         assert np.isfinite(scores).all(), f"features times {scale:g}: a score is not finite"
 
 

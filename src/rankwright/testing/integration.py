@@ -21,26 +21,21 @@ from rankwright.feedback.base import Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers.base import rankers
-from rankwright.testing.problems import Problem, fitted, make_problem, refused
+from rankwright.testing.inputs import Problem, fitted, make_problem, refused, scores_of
 
 
 def check_same_seed_same_bits(ranker: Any) -> None:
     problem, seeded = make_problem(), _seeded(ranker)
-    first, second = fitted(seeded, problem), fitted(seeded, problem)
-    np.testing.assert_array_equal(
-        first.decision_function(problem.X), second.decision_function(problem.X)
-    )
+    np.testing.assert_array_equal(scores_of(seeded, problem), scores_of(seeded, problem))
 
 
 def check_fit_twice_equals_fit_once(ranker: Any) -> None:
     """A refit forgets everything, even another number of features."""
-    problem = make_problem()
-    wider = make_problem(n_features=6, seed=3)
-    seeded = _seeded(ranker)
-    model = clone(seeded).fit(wider.X, wider.y, qid=wider.qid)
+    problem, seeded = make_problem(), _seeded(ranker)
+    model = fitted(seeded, make_problem(n_features=6, seed=3))
     model.fit(problem.X, problem.y, qid=problem.qid)
-    expected = fitted(seeded, problem).decision_function(problem.X)
-    np.testing.assert_array_equal(model.decision_function(problem.X), expected)
+    scores = model.decision_function(problem.X)
+    np.testing.assert_array_equal(scores, scores_of(seeded, problem))
 
 
 def check_predicting_changes_nothing(ranker: Any) -> None:
@@ -55,7 +50,7 @@ def check_threads_have_no_effect(ranker: Any) -> None:
     problem, seeded, scores = make_problem(n_queries=20), _seeded(ranker), []
     for threads in (1, 2, 8):
         with patch.dict(os.environ, RANKWRIGHT_THREADS=str(threads)):
-            scores.append(fitted(seeded, problem).decision_function(problem.X))
+            scores.append(scores_of(seeded, problem))
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[0], scores[2])
 
@@ -100,9 +95,9 @@ def check_learned_attributes_are_declared(ranker: Any) -> None:
 
 def check_grades_as_feedback_equal_fit(ranker: Any) -> None:
     problem = make_problem()
-    expected = fitted(ranker, problem).decision_function(problem.X)
     other = clone(ranker).fit_feedback(problem.X, Grades(problem.y, problem.qid))
-    np.testing.assert_array_equal(other.decision_function(problem.X), expected)
+    scores = other.decision_function(problem.X)
+    np.testing.assert_array_equal(scores, scores_of(ranker, problem))
 
 
 def check_feedback(ranker: Any) -> None:
@@ -132,29 +127,19 @@ def check_feedback(ranker: Any) -> None:
 def check_queries_are_routed(ranker: Any) -> None:
     """qid reaches fit and score through a pipeline, a grid search and a cross-validation."""
     problem = make_problem(n_queries=8)
-    grid = {name: [value] for name, value in ranker.get_params(deep=False).items()}
-    folds = GroupKFold(2)
+    X, y, qid = problem.X, problem.y, problem.qid
     with config_context(enable_metadata_routing=True):
-        folds = folds.set_split_request(groups="qid")
-        search = GridSearchCV(clone(ranker), {}, cv=folds, error_score="raise")
-        search.fit(problem.X, problem.y, qid=problem.qid)
+        options = {"cv": GroupKFold(2).set_split_request(groups="qid"), "error_score": "raise"}
+        GridSearchCV(clone(ranker), {}, **options).fit(X, y, qid=qid)
         pipeline = make_pipeline(StandardScaler(), clone(ranker))
-        grid = {f"{pipeline.steps[-1][0]}__{name}": values for name, values in grid.items()}
-        search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise")
-        search.fit(problem.X, problem.y, qid=problem.qid)
-        table = cross_validate(
-            pipeline,
-            problem.X,
-            problem.y,
-            cv=folds,
-            params={"qid": problem.qid},
-            error_score="raise",
-        )
+        (_, _), (step, _) = pipeline.steps
+        grid = {f"{step}__{name}": [v] for name, v in ranker.get_params(deep=False).items()}
+        search = GridSearchCV(pipeline, grid, **options).fit(X, y, qid=qid)
+        table = cross_validate(pipeline, X, y, params={"qid": qid}, **options)
         expected = []
-        for train, test in GroupKFold(2).split(problem.X, groups=problem.qid):
+        for train, test in GroupKFold(2).split(X, groups=qid):
             model = fitted(pipeline, problem.take(train))
-            held = problem.take(test)
-            expected.append(model.score(held.X, held.y, qid=held.qid))
+            expected.append(model.score(X[test], y[test], qid=qid[test]))
     np.testing.assert_allclose(table["test_score"], expected, rtol=1e-9)
     np.testing.assert_allclose(search.best_score_, np.mean(expected), rtol=1e-9)
 
@@ -178,11 +163,10 @@ def check_model_files(ranker: Any) -> None:
         save(model, path)
         again, scorer = load(path), load_scorer(path)
     assert again.get_params().keys() == model.get_params().keys()
-    for other in (again, scorer):
-        np.testing.assert_array_equal(
-            other.decision_function(problem.X), model.decision_function(problem.X)
-        )
-        np.testing.assert_array_equal(other.predict(problem.X), model.predict(problem.X))
+    for method in ("decision_function", "predict"):
+        expected = getattr(model, method)(problem.X)
+        for other in (again, scorer):
+            np.testing.assert_array_equal(getattr(other, method)(problem.X), expected)
 
 
 def check_learning_goes_on_after_loading(ranker: Any) -> None:
@@ -199,11 +183,11 @@ def check_learning_goes_on_after_loading(ranker: Any) -> None:
         path = Path(folder) / "model.rw"
         save(model, path)
         again = load(path)
-    for other in (model, again):
-        other.partial_fit(second.X, second.y)
-    np.testing.assert_array_equal(
-        again.decision_function(problem.X), model.decision_function(problem.X)
-    )
+    scores = [
+        other.partial_fit(second.X, second.y).decision_function(problem.X)
+        for other in (model, again)
+    ]
+    np.testing.assert_array_equal(*scores)
 
 
 def _why_not_saved(ranker: Any) -> str:

@@ -12,7 +12,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.boosting.frank import FidelityLoss
 from rankwright.rankers.losses import all_batches
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=4, n_items=8, n_features=3)
 FEEDBACK = Grades(PROBLEM.y, PROBLEM.qid)

@@ -9,7 +9,7 @@ import pytest
 
 from rankwright import LargeMarginOrdinal, RankSVM
 from rankwright.rankers.gradient.ranksvm import rank_boundaries
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem()
 

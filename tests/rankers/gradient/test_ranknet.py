@@ -14,7 +14,7 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
 from rankwright.rankers.gradient.ranknet import Trainee
 from rankwright.rankers.losses import LOSSES, QueryPairs, all_batches
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=3, n_items=7, n_features=3)
 

@@ -14,7 +14,7 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.kernels import Gram
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=4, n_items=8, n_features=3)
 

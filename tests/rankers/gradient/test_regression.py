@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 import rankwright as rw
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 
 def centered(values: np.ndarray, qid: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.keeprank.expansion import SupportTable
 from rankwright.scoring.kernel import Kernel
-from rankwright.testing.problems import make_problem
+from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=5, n_items=60, n_features=3)  # 300 rows: more than one block
 
