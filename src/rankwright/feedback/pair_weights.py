@@ -210,7 +210,6 @@ class PairDistribution:
             self._travel, self._moves, self._refresh_shift = 0.0, 0, self.shift
         ratio = float(np.exp(self._refresh_shift - self.shift))
         move = Move(h, step, refresh, self.shift, ratio)
-        by_row = Potentials(self.potential, self.mass)
         has_pairs = len(self.pairs.lower) > 0
         at_once = self._ndcg is None and self.levels.direct and not has_pairs
         out = self._by_document()
@@ -225,6 +224,7 @@ class PairDistribution:
         self._add_up(out)
         self.total, self.unit = float(self.state.query_sum.sum()), self.shift
         if has_pairs:
+            by_row = Potentials(self.potential, self.mass)
             self.total += _kernels.pair_potentials(self.scores, self.pairs, self.shift, by_row)
         self.shift += float(np.log(self.total))
         self.log_weight = self.shift - self._first_shift
@@ -254,12 +254,13 @@ class PairDistribution:
 
     def _add_up(self, by_document: Potentials) -> None:
         """Potentials of rows from those of documents."""
+        if self.levels.direct:
+            return
         from rankwright.feedback._kernels.levels import scatter_add
 
-        if not self.levels.direct:
-            for values, out in zip(by_document, (self.potential, self.mass), strict=True):
-                out[:] = 0.0
-                scatter_add(values, self.levels.row[: len(values)], out)
+        for values, out in zip(by_document, (self.potential, self.mass), strict=True):
+            out[:] = 0.0
+            scatter_add(values, self.levels.row[: len(values)], out)
 
     def _row_parts(self) -> list[tuple[int, int]]:
         starts = self.levels.level_ptr[self.levels.query_ptr]

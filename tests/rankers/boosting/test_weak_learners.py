@@ -111,9 +111,9 @@ def test_a_tree_has_no_more_leaves_and_no_smaller_ones_than_allowed() -> None:
     X, y, qid = _problem(n=200)
     tree = TreeRanking(max_leaf_nodes=5, min_samples_leaf=15)
     model = RankBoost(estimator=tree, n_estimators=3).fit(X, y, qid=qid)
-    scorer = model._scorer()
     for number in range(3):
-        _, counts = np.unique(scorer.tree(number, X), return_counts=True)
+        added = model._ensemble.scorer(number + 1, first=number).decision_function(X)
+        _, counts = np.unique(added, return_counts=True)
         assert len(counts) <= 5
         assert counts.min() >= 15
 
