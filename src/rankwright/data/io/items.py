@@ -16,7 +16,7 @@ import numpy as np
 from rankwright.data.frames import read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.fields import likely_separator
-from rankwright.data.io.files import Text, read_text
+from rankwright.data.io.files import Text, open_text, read_text
 from rankwright.data.io.letor import read_letor
 from rankwright.data.items import Items
 from rankwright.exceptions import (
@@ -245,7 +245,10 @@ def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[
 
 def first_fields(path: str, separator: str | None) -> list[str]:
     """The fields of the first line of a table: the names of its columns, if it names them."""
-    line = read_text(path).first_line
+    with open_text(path) as file:
+        line = Text(path, next(file.blocks(1 << 16), b"")).first_line
+    if not line:
+        line = read_text(path).first_line  # raises if the file is empty
     separator = separator or likely_separator(Text(path, line)) or ","
     fields = next(csv.reader([line.decode("utf-8", "replace")], delimiter=separator), [])
     return [name.strip() for name in fields]
