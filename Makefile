@@ -2,21 +2,20 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-SHARED := $(abspath ../shared/data)
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-# Real data for tests and experiments, where a checkout has them beside it; users set this themselves.
-ifneq ($(wildcard $(SHARED)/README.md),)
-export RANKWRIGHT_DATA ?= $(SHARED)
-endif
-
-.PHONY: help demo test check bench experiments docs clean
+.PHONY: help demo test test-nojit test-oldest coverage check bench experiments docs constraints clean
 help:
-	@echo "make demo         train on generated data and print the compare tables"
-	@echo "make test         the whole test suite (under ten minutes on two cores)"
+	@echo "make demo         train on generated data, print comparison tables, write a report page"
+	@echo "make test         the whole test suite"
 	@echo "make check        ruff, mypy --strict, import-linter"
-	@echo "make bench        speed beside peers, as ratios in one run"
+	@echo "make test-nojit   small cases with numba's JIT switched off"
+	@echo "make test-oldest  the test suite with the oldest supported dependencies"
+	@echo "make coverage     branch coverage of the test suite"
+	@echo "make bench        speed next to peers, as ratios within one run"
 	@echo "make experiments  the papers' tables and figures"
-	@echo "make docs         the documentation site"
+	@echo "make docs         the documentation site, warnings are errors"
+	@echo "make constraints  pin the versions that CI installs to what .venv has now"
 
 $(VENV)/.made-%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -24,17 +23,22 @@ $(VENV)/.made-%: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	@touch $@
 
-$(VENV)/.made: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing rankwright into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable .
-	@touch $@
-
 demo: $(VENV)/.made-report
 	@$(BIN)/rankwright demo
 
 test: $(VENV)/.made-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(PYTEST)
+
+test-nojit: $(VENV)/.made-test
+	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/contract/test_reference_scores.py
+
+test-oldest:
+	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --editable ".[test]"
+	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal -q
+
+coverage: $(VENV)/.made-test
+	$(PYTEST) --cov --cov-report=term
 
 check: $(VENV)/.made-test $(VENV)/.made-check
 	$(BIN)/ruff check .
@@ -52,5 +56,8 @@ docs: $(VENV)/.made-docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+constraints: $(VENV)/.made-test $(VENV)/.made-check $(VENV)/.made-docs
+	$(BIN)/python -m pip freeze --exclude-editable > .ci/constraints.txt
+
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

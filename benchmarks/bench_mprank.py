@@ -1,8 +1,7 @@
-"""MPRank and SVRank beside scikit-learn's KernelRidge and the BLAS products they rest on.
+"""MPRank and SVRank, compared with scikit-learn's KernelRidge and with the BLAS products they use.
 
-Wall seconds, the least of several runs, on as many threads as BLAS takes; ratios are of figures
-from the same run. On a busy machine set OPENBLAS_NUM_THREADS=1: threads that wait for each other
-measure the other work.
+Wall seconds, the minimum of several runs, on all threads of BLAS; ratios are of figures from the
+same run. On a busy machine set OPENBLAS_NUM_THREADS=1, or waiting threads distort the figures.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def kernel_fits(m: int, n_features: int) -> None:
     ridge = KernelRidge(kernel="rbf", gamma=gamma, alpha=1.0)
     model = rw.MPRank(C=m / 2, kernel="rbf", gamma=gamma)
     path = rw.MPRankCV(Cs=np.logspace(0, 5, 50), gammas=[gamma])
-    model.fit(X[:50], y[:50]).leave_pair_out()  # the kernels compile
+    model.fit(X[:50], y[:50]).leave_pair_out()  # compile the kernels
     peer = best(lambda: ridge.fit(X, y), 4)
     fit = best(lambda: model.fit(X, y), 4)
     left = best(model.leave_pair_out, 2)
@@ -43,16 +42,16 @@ def kernel_fits(m: int, n_features: int) -> None:
     print(f"\nrbf kernel, m = {m}, {n_features} features: s and multiples of KernelRidge")
     rows = {
         "KernelRidge.fit": peer,
-        "MPRank.fit (wanted: 1.2)": fit,
-        "MPRank.fit + leave_pair_out (wanted: 4)": fit + left,
-        "MPRankCV.fit, 50 values of C (wanted: 60)": cv,
+        "MPRank.fit (goal: 1.2)": fit,
+        "MPRank.fit + leave_pair_out (goal: 4)": fit + left,
+        "MPRankCV.fit, 50 values of C (goal: 60)": cv,
     }
     for name, seconds in rows.items():
         print(f"  {name:<45} {seconds:8.2f} {seconds / peer:7.2f} x", flush=True)
 
 
 def streaming_primal(m: int = 1_000_000, d: int = 100, chunk: int = 50_000) -> None:
-    """partial_fit over chunks, beside the products X'X and X'y of the same chunks."""
+    """partial_fit over chunks, compared with the products X'X and X'y of the same chunks."""
     import rankwright as rw
 
     X, y = linear_rows(m, d)
@@ -70,7 +69,7 @@ def streaming_primal(m: int = 1_000_000, d: int = 100, chunk: int = 50_000) -> N
     blas, ours = best(products, 6), best(stream, 6)
     print(f"\nlinear, {m:,} x {d} in chunks of {chunk:,}: s")
     print(f"  BLAS products alone {blas:.2f}, MPRank.partial_fit {ours:.2f}", end="")
-    print(f" = {ours / blas:.2f} x (wanted: 1.5)", flush=True)
+    print(f" = {ours / blas:.2f} x (goal: 1.5)", flush=True)
 
 
 def svrank_linear() -> None:
@@ -88,7 +87,7 @@ def svrank_linear() -> None:
             gap = model.gap_ / model.objective_
             print(f"  n = {power}, m = {m:>9,}: {seconds[m]:7.2f}, gap {gap:.1e}", flush=True)
         exponent = np.log10(seconds[1_000_000] / seconds[10_000]) / 2
-        print(f"  n = {power}, exponent of time from 1e4 to 1e6: {exponent:.2f} (wanted: <= 1.2)")
+        print(f"  n = {power}, exponent of time from 1e4 to 1e6: {exponent:.2f} (goal: <= 1.2)")
 
 
 def svrank_kernel(m: int) -> None:
@@ -119,7 +118,7 @@ def linear_rows(m: int, d: int, seed: int = 0) -> tuple[Any, Any]:
 
 
 def best(work: Callable[[], Any], repeats: int) -> float:
-    """The least time of several runs."""
+    """The minimum time of several runs."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()

@@ -88,7 +88,7 @@ def compare() -> None:
     _show("RankBoost, r, 255 bins", binned)
     try:
         peer = lightgbm_stump(data, N_ROUNDS)
-        _show("LightGBM, stump", peer, f"ours takes {_ratio(binned, peer):.2f} of it (wanted <= 1)")
+        _show("LightGBM, stump", peer, f"ours takes {_ratio(binned, peer):.2f} of it (target <= 1)")
         peer = lightgbm_stump(data, N_ROUNDS, threads=2)
         both = ours(data, N_ROUNDS, threads=2)
         _show("LightGBM, stump, 2 threads", peer, f"ours takes {_ratio(both, peer):.2f} of it")
@@ -96,9 +96,9 @@ def compare() -> None:
         print("  LightGBM is not installed (extra bench): left out")
     exact = ours(data, 60, max_bins=None)
     ratio = _ratio(exact, binned)
-    _show("RankBoost, r, every threshold", exact, f"{ratio:.2f} times the bins (wanted <= 4)")
+    _show("RankBoost, r, every threshold", exact, f"{ratio:.2f} times the bins (target <= 4)")
     z = ours(data, 20, criterion="z")
-    _show("RankBoost, z, 255 bins", z, f"{_ratio(z, exact):.2f} times exact r (wanted <= 8)")
+    _show("RankBoost, z, 255 bins", z, f"{_ratio(z, exact):.2f} times exact r (target <= 8)")
     z = ours(data, 20, criterion="z", max_bins=None)
     _show("RankBoost, z, every threshold", z, f"{_ratio(z, exact):.2f} times exact r")
     _show("RankBoost, trees of 8 leaves", ours(data, 12, estimator=TreeRanking()))
@@ -115,7 +115,7 @@ def threads() -> None:
     }
     for form, (options, n_estimators) in forms.items():
         one, two = (ours(data, n_estimators, n, time.perf_counter, **options) for n in (1, 2))
-        note = f"{_ratio(one, two):.2f} times one, by the clock (r: wanted >= 1.6)"
+        note = f"{_ratio(one, two):.2f} times one, by the clock (r: target >= 1.6)"
         _show(f"2 threads, {form}", two, note)
 
 
@@ -127,7 +127,7 @@ def memory() -> None:
         RankBoost(n_estimators=3, **options).fit(X, y, qid=qid)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        print(f"  memory {options}: X and {peak / X.nbytes:.2f} of X (wanted <= 3)", flush=True)
+        print(f"  memory {options}: X and {peak / X.nbytes:.2f} of X (target <= 3)", flush=True)
 
 
 def growth() -> None:
@@ -137,7 +137,7 @@ def growth() -> None:
         medians.append(float(np.min(seconds)))
         _show(f"{n_items:,} rows", seconds)
     slope = np.polyfit(np.log(sizes), np.log(medians), 1)[0]
-    print(f"  time grows as rows ** {slope:.2f} (wanted <= 1.1)", flush=True)
+    print(f"  time grows as rows ** {slope:.2f} (target <= 1.1)", flush=True)
 
 
 def large() -> None:
@@ -153,11 +153,11 @@ PARTS: dict[str, Callable[[], None]] = {
 }  # fmt: skip
 
 
-def run(wanted: Iterable[str] = PARTS) -> None:
+def run(parts: Iterable[str] = PARTS) -> None:
     """Run some parts, or all (``python -m benchmarks.bench_rankboost compare threads``)."""
     before = os.environ.get("RANKWRIGHT_THREADS")
     try:
-        for name in wanted:
+        for name in parts:
             PARTS[name]()
     finally:
         if before is None:

@@ -1,4 +1,4 @@
-"""Recommending from one million ratings: fit, somebody new, all users; peers beside it.
+"""Recommending from one million ratings: fit, a new user, all users; with peers.
 
 Peers are those of ``experiments/rankboost/recsys_peers.py`` (extra ``bench-recsys``); the quality
 of all of them on the same split is printed by ``python -m experiments rankboost/table_movielens``.
@@ -19,11 +19,11 @@ N_NEW, N_RATED, N_USERS = 20, 20, 200
 
 
 def run() -> None:
-    """Print seconds (and milliseconds for one person), ours and the peers' in one run."""
+    """Print seconds (and milliseconds for one user), ours and the peers' in one run."""
     try:
         ratings = rw.load_dataset("movielens-1m")
     except rw.exceptions.DatasetError as error:
-        print(f"left out: {error}")
+        print(f"skipped: {error}")
         return
     split = split_ratings(ratings, random_state=0)
     train, test = ratings.take(split.train), ratings.take(split.test)
@@ -39,14 +39,14 @@ def run() -> None:
     for name, peer in PEERS.items():
         library = name.split()[0].lower()
         if importlib.util.find_spec(library) is None:
-            print(f"{name}: {library} is not installed, left out")
+            print(f"{name}: {library} is not installed, skipped")
             continue
         scored = peer(train, test)
         print(f"{name:<32} fit {scored.fit:8.1f}, score {scored.predict:8.1f} CPU s", flush=True)
 
 
 def _new(model: rw.Recommender, ratings: rw.Ratings) -> None:
-    """Somebody new with twenty ratings gets a list of ten."""
+    """A new user with twenty ratings gets a list of ten."""
     rng, took = np.random.default_rng(0), []
     for _ in range(N_NEW):
         items = ratings.items[rng.choice(ratings.n_items, N_RATED, replace=False)]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
+from operator import attrgetter
+from pathlib import Path
 
 import pytest
 
 import rankwright
+from rankwright import rankers
 
+API = Path(__file__).parents[1] / "docs" / "api.md"
+DOCUMENTED = re.findall(r"^   (\w[\w.]*)$", API.read_text(encoding="utf-8"), re.MULTILINE)
 HEAVY = {"numba", "sklearn", "scipy", "pandas", "polars", "safetensors", "pooch", "narwhals"}
 
 
@@ -45,11 +52,33 @@ def test_defining_a_ranker_does_not_load_numba() -> None:
 
 
 @pytest.mark.parametrize("name", rankwright.__all__)
-def test_every_public_name_can_be_had(name: str) -> None:
-    assert getattr(rankwright, name) is not None
+def test_every_public_name_exists_and_is_documented(name: str) -> None:
+    value = getattr(rankwright, name)
     assert name in dir(rankwright)
+    assert inspect.ismodule(value) or name in DOCUMENTED, f"{name} is not listed in docs/api.md"
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_documented_name_exists(name: str) -> None:
+    assert attrgetter(name)(rankwright).__doc__
+
+
+@pytest.mark.parametrize("name", rankers.__all__)
+def test_every_public_name_of_rankers_is_one_of_the_package(name: str) -> None:
+    assert getattr(rankers, name) is getattr(rankwright, name)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="No rankwright attribute nothing"):
         _ = rankwright.nothing
+
+
+def test_the_table_of_names_is_that_of_the_stubs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import names; print(names.page() == names.PAGE.read_text())"],
+        cwd=Path(__file__).parents[1] / "docs",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n", "run: python docs/names.py"

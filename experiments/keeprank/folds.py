@@ -69,14 +69,20 @@ def run_system(
     """Choose on validation, train once more for the time, score the test rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankwrightWarning)
-        found = rw.tune(
+        search = rw.tune(
             system.ranker, system.space, data.train, data.vali, measure, like=like, n_jobs=n_jobs
         )
         start = time.process_time()  # others may use the machine too
-        model = clone(found.model).fit(data.train.X, data.train.y, qid=data.train.qid)
+        model = clone(search.best_estimator_).fit(data.train.X, data.train.y, qid=data.train.qid)
         seconds = time.process_time() - start
     scores = model.decision_function(data.test.X, qid=data.test.qid)
-    return Outcome(found.params, found.value, seconds, model_size(model), np.asarray(scores))
+    return Outcome(
+        search.best_params_,
+        search.trials_.best.value,
+        seconds,
+        model_size(model),
+        np.asarray(scores),
+    )
 
 
 def model_size(model: Any) -> int:

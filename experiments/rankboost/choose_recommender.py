@@ -1,9 +1,9 @@
 """How the settings of the default recommender were chosen: on training ratings alone.
 
-``python -m experiments.rankboost.choose_recommender [--only=Factors ...]`` takes the two training
+``python -m experiments.rankboost.choose_recommender [--only=ItemKNN ...]`` takes the two training
 sets of ``table_movielens`` (MovieLens 1M without the tenth that is tested on: at random, and by
 time), cuts a tenth off each for validation in the same manner, and tries one setting after the
-other of each expert alone. The test ratings are never read.
+other of each model alone. The test ratings are never read.
 
 The setting with the least share of misranked validation pairs, averaged over both cuts, stands in
 the code; where two differ by less than 0.0003, which is chance, the cheaper one.
@@ -25,33 +25,33 @@ from experiments.rankboost.table_movielens import misranked
 import rankwright as rw
 from rankwright.recommend.blend import predict_rows
 from rankwright.recommend.evaluation import split_by_time, split_ratings
-from rankwright.recommend.models.base import Expert, Table
-from rankwright.recommend.models.factors import Factors
-from rankwright.recommend.models.item_knn import ItemNeighbors
-from rankwright.recommend.models.user_similarity import Similarity
+from rankwright.recommend.models.base import RatingModel, Table
+from rankwright.recommend.models.factors import MatrixFactorization
+from rankwright.recommend.models.item_knn import ItemKNN
+from rankwright.recommend.models.user_similarity import UserSimilarity
 
 RESULTS = Path(__file__).parents[1] / "_results" / "rankboost_choose_recommender.json"
 
 # One setting changed at a time; {} is what stands in the code.
-TRIED: dict[type[Expert], list[dict[str, Any]]] = {
-    Factors: [
+TRIED: dict[type[RatingModel], list[dict[str, Any]]] = {
+    MatrixFactorization: [
         {},
         *({"n_components": n} for n in (16, 32)),
-        *({"n_tastes": n} for n in (20, 50, 200)),
+        *({"n_implicit": n} for n in (20, 50, 200)),
         *({"max_iter": n} for n in (12, 30)),
         *({"damping": n} for n in (3.0, 30.0)),
         *({"ridge": n} for n in (3.0, 300.0)),
     ],
-    ItemNeighbors: [
+    ItemKNN: [
         {},
         *({"n_neighbors": n} for n in (100, 1000)),
         *({"shrinkage": n} for n in (0.0, 30.0)),
         *({"power": n, "damping": d} for n, d in ((1.0, 0.1), (1.5, 0.05), (3.0, 0.001))),
         *({"damping": n} for n in (0.002, 0.02, 0.05)),
     ],
-    Similarity: [
+    UserSimilarity: [
         {},
-        *({"n_users": n} for n in (300, 3000)),
+        *({"n_neighbors": n} for n in (300, 3000)),
         *({"power": n, "damping": d} for n, d in ((1.0, 0.05), (1.0, 0.2), (3.0, 0.005))),
         *({"damping": n} for n in (0.05, 0.2, 0.5)),
     ],
@@ -71,19 +71,19 @@ def cut(by_time: bool) -> tuple[rw.Ratings, rw.Ratings]:
     return train.take(split.train), train.take(split.test)
 
 
-def tried(by_time: bool, expert: Expert, again: bool = False) -> tuple[float, float]:
+def tried(by_time: bool, model: RatingModel, again: bool = False) -> tuple[float, float]:
     """Misranked validation pairs, and the CPU seconds of fitting.
 
     ``again``: fitted on nine tenths first, then refitted, as the recommender does.
     """
     known, asked = cut(by_time)
     if again:
-        expert.fit(known.take(np.random.default_rng(0).random(len(known)) > 0.1))
+        model.fit(known.take(np.random.default_rng(0).random(len(known)) > 0.1))
     start = time.process_time()
-    expert.refit(known) if again else expert.fit(known)
+    model.refit(known) if again else model.fit(known)
     seconds = time.process_time() - start
     table = Table.by_user(known)
-    scores = predict_rows(lambda user, wanted: expert.scores(*table.row(user), wanted), asked)
+    scores = predict_rows(lambda user, items: model.scores(*table.row(user), items), asked)
     return misranked(scores, asked), seconds
 
 
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> None:
         for kind, settings in TRIED.items()
         for setting in settings
     }
-    runs["Factors(), refitted"] = (Factors(), True)
+    runs["MatrixFactorization(), refitted"] = (MatrixFactorization(), True)
     chosen = [name for name in runs if not only or any(word in name for word in only)]
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     print(f"{'':<44}{'random':>9}{'by time':>9}{'mean':>9}{'fit CPU':>9}", flush=True)

@@ -21,9 +21,9 @@ import numpy as np
 from experiments.rankboost.recsys_peers import PEERS, Scored
 
 import rankwright as rw
-from rankwright.recommend.blend import EXPERTS, predict_rows
+from rankwright.recommend.blend import MODELS, predict_rows
 from rankwright.recommend.evaluation import split_by_time, split_ratings
-from rankwright.recommend.models.base import Expert, Table
+from rankwright.recommend.models.base import RatingModel, Table
 
 RESULTS = Path(__file__).parents[1] / "_results"
 MEASURES = ["Disagreement", "NDCG@10", "AP(rel=max)"]
@@ -41,14 +41,14 @@ def ours(train: rw.Ratings, test: rw.Ratings) -> Scored:
     return Scored(scores, middle - start, time.process_time() - middle)
 
 
-def part(kind: type[Expert]) -> Callable[[rw.Ratings, rw.Ratings], Scored]:
-    """An expert of the default model alone: what the combination gains."""
+def part(kind: type[RatingModel]) -> Callable[[rw.Ratings, rw.Ratings], Scored]:
+    """A model of the default model alone: what the combination gains."""
 
     def run(train: rw.Ratings, test: rw.Ratings) -> Scored:
         start = time.process_time()
-        expert, known = kind().fit(train), Table.by_user(train)
+        model, known = kind().fit(train), Table.by_user(train)
         middle = time.process_time()
-        scores = predict_rows(lambda user, wanted: expert.scores(*known.row(user), wanted), test)
+        scores = predict_rows(lambda user, items: model.scores(*known.row(user), items), test)
         return Scored(scores, middle - start, time.process_time() - middle)
 
     return run
@@ -78,7 +78,7 @@ def misranked(scores: np.ndarray, test: rw.Ratings) -> float:
 
 
 OURS = {"item means": item_means, "Recommender()": ours} | {
-    f"  {kind.__name__} alone": part(kind) for kind in EXPERTS
+    f"  {kind.__name__} alone": part(kind) for kind in MODELS
 }
 
 

@@ -4,12 +4,27 @@ Public names are listed in ``__init__.pyi`` and load on first use, so ``import r
 
 >>> import rankwright as rw
 >>> rw.__version__
-'0.1.0'
+'0.2.0'
 """
+
+from typing import Any
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ += ["__version__"]
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rankwright"):
+            raise
+        raise ModuleNotFoundError(
+            f"rankwright.{name} needs {error.name}, which is not installed. The base install only "
+            "scores with model files (load_scorer); for everything else run: "
+            "pip install 'rankwright[train]'",
+            name=error.name,
+        ) from error

@@ -1,21 +1,21 @@
-"""Every error and warning that rankwright raises on purpose.
+"""All errors and warnings that rankwright raises on purpose.
 
-Each error says *where*, what was *found*, what is *needed* and what to *do*, and derives from the
-builtin a caller would expect::
+Each message says *where*, what was *found*, what is *needed* and what to *do*. Each class derives
+from the builtin that a caller would expect::
 
     RankwrightError
-    ├── ParameterError (ValueError)     a constructor or function argument is out of its range
-    ├── DataError (ValueError)          arrays or files that cannot be what they claim to be
+    ├── ParameterError (ValueError)     an argument has an invalid value
+    ├── DataError (ValueError)          arrays or files with invalid content
     │   ├── FileFormatError             ... with the file, line and column
-    │   └── FeedbackError               a feedback that names rows which do not exist
+    │   └── FeedbackError               feedback about rows that do not exist, or of a wrong kind
     ├── MeasureError (ValueError)       an unknown or malformed name of a measure
-    ├── DatasetError (OSError)          a named data set that is neither here nor to be had
-    └── ModelFileError (ValueError)     a model file that is damaged, foreign, unsafe or too new
+    ├── DatasetError (OSError)          a data set that is not on disk and cannot be downloaded
+    └── ModelFileError (ValueError)     a model file that is damaged, invalid or too new
 
     RankwrightWarning (UserWarning)
-    ├── DegenerateDataWarning           there is nothing to learn here, and why
-    ├── MissingQueryWarning             a ranker that learned with queries is scored without them
-    └── ConvergenceWarning              a solver stopped at its limit
+    ├── DegenerateDataWarning           data with nothing to learn from, or nothing to measure
+    ├── MissingQueryWarning             a ranker trained with queries is scored without them
+    └── ConvergenceWarning              a solver stopped at its iteration limit
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class RankwrightError(Exception):
 
 
 class ParameterError(RankwrightError, ValueError):
-    """An argument is out of its range."""
+    """An argument has an invalid value."""
 
 
 class DataError(RankwrightError, ValueError):
-    """Data that cannot be what they claim to be."""
+    """Arrays or files with invalid content."""
 
 
 class FileFormatError(DataError):
-    """A line of a file that cannot be read.
+    """A line of a file that cannot be parsed.
 
-    Prints as ``file:line:column: reason``, the line with a mark under the column, and the fix.
+    Prints ``file:line:column: reason``, then the line with a mark under the column, then the fix.
 
     >>> text = "2 qid:1 1:x"
     >>> print(FileFormatError("a.txt", 3, 9, 'value "x" is not a number', text, "remove it"))
@@ -70,7 +70,7 @@ def _excerpt(text: str, column: int, width: int = 76) -> list[str]:
 
 
 class FeedbackError(DataError):
-    """A feedback that refers to rows that do not exist, or cannot be used by this ranker."""
+    """Feedback about rows that do not exist, or of a kind that the ranker does not learn from."""
 
 
 class MeasureError(RankwrightError, ValueError):
@@ -78,11 +78,11 @@ class MeasureError(RankwrightError, ValueError):
 
 
 class DatasetError(RankwrightError, OSError):
-    """A named data set that is neither here nor to be had."""
+    """A data set that is not on disk and cannot be downloaded."""
 
 
 class ModelFileError(RankwrightError, ValueError):
-    """A model file that is damaged, foreign, unsafe or too new."""
+    """A model file that is damaged, in another format, invalid or too new."""
 
 
 class RankwrightWarning(UserWarning):
@@ -90,12 +90,12 @@ class RankwrightWarning(UserWarning):
 
 
 class DegenerateDataWarning(RankwrightWarning):
-    """There is nothing to learn (or to measure) in some of these data; the text says why."""
+    """Data with nothing to learn from, or nothing to measure; the message says why."""
 
 
 class MissingQueryWarning(RankwrightWarning):
-    """A ranker that learned with queries is scored without them."""
+    """A ranker that was trained with queries is scored without them."""
 
 
 class ConvergenceWarning(RankwrightWarning):
-    """A solver stopped at its limit of steps before its target precision."""
+    """A solver stopped at its iteration limit before it reached its tolerance."""

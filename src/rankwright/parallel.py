@@ -1,4 +1,4 @@
-"""How work is spread over threads, without any effect on results."""
+"""Threads of one machine. How many there are never changes a result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from threading import Lock
 from typing import Self, TypeVar
 
 from rankwright.exceptions import ParameterError
@@ -16,17 +17,15 @@ Result = TypeVar("Result")
 
 
 def n_threads() -> int:
-    """How many threads to use: ``RANKWRIGHT_THREADS``, else as many as this process may run on."""
-    wish = os.environ.get("RANKWRIGHT_THREADS", "")
-    if not wish:
-        return (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
-    if not wish.isdigit() or int(wish) < 1:
-        raise ParameterError(f"RANKWRIGHT_THREADS={wish!r}: it must be an integer >= 1.")
-    return int(wish)
+    """The number of threads to use: ``RANKWRIGHT_THREADS``, or all CPUs of this process."""
+    setting = os.environ.get("RANKWRIGHT_THREADS", "")
+    if setting:
+        if not setting.isdigit() or int(setting) < 1:
+            raise ParameterError(f"RANKWRIGHT_THREADS={setting!r}: set it to an integer >= 1.")
+        return int(setting)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def ranges(n: int, n_blocks: int) -> list[tuple[int, int]]:
@@ -41,53 +40,10 @@ def ranges(n: int, n_blocks: int) -> list[tuple[int, int]]:
     return list(zip([0, *stops[:-1]], stops, strict=True))
 
 
-def map_blocks(
-    function: Callable[[Block], Result], blocks: Iterable[Block], threads: int | None = None
-) -> list[Result]:
-    """The function of each block, in the order of the blocks; the first error is raised.
-
-    >>> map_blocks(sum, [(1, 2), (3, 4)])
-    [3, 7]
-    """
-    work = list(blocks)
-    workers = min(len(work), threads or n_threads())
-    if workers <= 1:
-        return [function(block) for block in work]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, work))
-
-
-def _seats(threads: int) -> list[int]:
-    """A processor for each thread of a team that takes all there are; else none in particular."""
-    if not hasattr(os, "sched_getaffinity"):
-        return []
-    processors = sorted(os.sched_getaffinity(0))
-    return processors if len(processors) == threads else []
-
-
-def _sit_down(seats: list[int]) -> None:
-    """Keep this thread to one processor: else it is often woken where its waker goes on running,
-    and waits there for its turn until the job is done."""
-    if seats:
-        os.sched_setaffinity(0, {seats.pop()})
-
-
-@contextmanager
-def _seated(seats: list[int]) -> Iterator[None]:
-    """Keep this thread to the first seat, which no other thread takes, for a while."""
-    if not seats:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, seats[:1])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 class Team:
-    """Threads that stay for many small jobs: a new pool for each would cost more than the job.
+    """A pool of threads for many small jobs; the calling thread takes its share of the blocks.
+
+    Starting a pool for each job would cost more than a small job.
 
     >>> with Team(2) as team:
     ...     team.map(sum, [(1, 2), (3, 4)])
@@ -96,38 +52,32 @@ class Team:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or n_threads()
-        self._seats = _seats(self.threads)
-        self._pool = (
-            ThreadPoolExecutor(self.threads - 1, initializer=_sit_down, initargs=(self._seats,))
-            if self.threads > 1
-            else None
-        )
+        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
 
     def map(self, function: Callable[[Block], Result], blocks: Iterable[Block]) -> list[Result]:
-        """The function of each block, in order; whoever is free takes the next block."""
-        work = list(blocks)
-        if self._pool is None or len(work) <= 1:
-            return [function(block) for block in work]
+        """Apply the function to each block; results come in the order of the blocks."""
+        blocks = list(blocks)
+        if self._pool is None or len(blocks) <= 1:
+            return [function(block) for block in blocks]
         results: dict[int, Result] = {}
-        waiting = deque(enumerate(work))
+        queue = deque(enumerate(blocks))
 
-        def take() -> None:
-            while waiting:
+        def run() -> None:
+            while True:
                 try:
-                    place, block = waiting.popleft()
+                    index, block = queue.popleft()
                 except IndexError:
                     return
-                results[place] = function(block)
+                results[index] = function(block)
 
-        with _seated(self._seats):
-            others = [self._pool.submit(take) for _ in range(min(self.threads, len(work)) - 1)]
-            try:
-                take()
-            finally:
-                wait(others)
+        others = [self._pool.submit(run) for _ in range(min(self.threads, len(blocks)) - 1)]
+        try:
+            run()
+        finally:
+            wait(others)
         for other in others:
-            other.result()
-        return [results[place] for place in range(len(work))]
+            other.result()  # raises the error of that thread, if any
+        return [results[index] for index in range(len(blocks))]
 
     def __enter__(self) -> Self:
         return self
@@ -135,3 +85,39 @@ class Team:
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+
+
+def map_blocks(
+    function: Callable[[Block], Result], blocks: Iterable[Block], threads: int | None = None
+) -> list[Result]:
+    """Apply the function to each block on several threads; results come in order.
+
+    >>> map_blocks(sum, [(1, 2), (3, 4)])
+    [3, 7]
+    """
+    blocks = list(blocks)
+    with Team(max(1, min(len(blocks), threads or n_threads()))) as team:
+        return team.map(function, blocks)
+
+
+_BLAS_LIMIT = Lock()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Limit BLAS to one thread inside a ``with`` block.
+
+    BLAS has one number of threads for the whole process. Of several threads in such blocks at the
+    same time only the first sets the limit and restores it; otherwise one thread could restore
+    the limit that another had set, and BLAS would stay at one thread.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    if not _BLAS_LIMIT.acquire(blocking=False):
+        yield
+        return
+    try:
+        with threadpool_limits(1, "blas"):
+            yield
+    finally:
+        _BLAS_LIMIT.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.synthetic import make_engines, make_queries, make_ratings
+from rankwright.exceptions import RankwrightWarning
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -43,8 +45,43 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def shell(files: Path, tmp_path: Path) -> Shell:
-    """Run ``rankwright`` as a person would, in an empty folder; $F stands for the shared files."""
+def shell(
+    files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Shell:
+    """Run ``rankwright`` in an empty folder, inside this process; $F is the shared folder."""
+
+    def run(
+        *words: str, stdin: str | bytes | None = None, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        from rankwright.cli.app import main
+
+        given = [str(word).replace("$F", str(files)) for word in words]
+        data = stdin.encode() if isinstance(stdin, str) else stdin or b""
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["rankwright", *given])
+        ended = 0
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", category=RankwrightWarning)
+            try:
+                main()
+            except SystemExit as stop:
+                ended = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        assert ended == code, (ended, out, err)
+        return subprocess.CompletedProcess(given, ended, out, err)
+
+    return run
+
+
+@pytest.fixture
+def process(files: Path, tmp_path: Path) -> Shell:
+    """The same in a process of its own: for exit codes, pipes and streams."""
 
     def run(
         *words: str, stdin: str | bytes | None = None, cwd: Path | None = None, code: int = 0
@@ -66,33 +103,5 @@ def shell(files: Path, tmp_path: Path) -> Shell:
         assert text.returncode == code, (text.returncode, text.stdout, text.stderr)
         assert "Traceback" not in text.stderr
         return text
-
-    return run
-
-
-@pytest.fixture
-def inside(
-    files: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Shell:
-    """The same without a process of its own: for the many cases of one kind."""
-
-    def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        from rankwright.cli.app import main
-
-        given = [str(word).replace("$F", str(files)) for word in words]
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["rankwright", *given])
-        found = 0
-        try:
-            main()
-        except SystemExit as stop:
-            found = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        assert found == code, (found, out, err)
-        return subprocess.CompletedProcess(given, found, out, err)
 
     return run

@@ -44,12 +44,12 @@ KINDS: dict[str, tuple[str, str | bytes, int, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_bad_data_are_named_by_file_line_reason_and_fix(inside, tmp_path, kind):
+def test_bad_data_are_named_by_file_line_reason_and_fix(shell, tmp_path, kind):
     name, content, line, word, command = KINDS[kind]
     data = content.encode() if isinstance(content, str) else content
     (tmp_path / name).write_bytes(data)
     words = [name if word == "FILE" else word for word in command]
-    done = inside(*words, *([] if name in words else [name]), code=3)
+    done = shell(*words, *([] if name in words else [name]), code=3)
     assert f"{name}:{line}:" in done.stderr
     assert word in done.stderr
     assert "fix: " in done.stderr
@@ -67,7 +67,7 @@ def test_bad_lines_can_be_left_out(shell, tmp_path):
     assert len(done.stdout.split()) == 2
 
 
-def test_data_with_one_grade_are_not_trained_on(inside, tmp_path):
+def test_data_with_one_grade_are_not_trained_on(shell, tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:0.5\n1 qid:1 1:0.7\n")
-    assert "no order to learn" in inside("train", "a.txt", code=3).stderr
+    assert "no order to learn" in shell("train", "a.txt", code=3).stderr
     assert not (tmp_path / "model.rw").exists()

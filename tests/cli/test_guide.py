@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import doctest
+import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
+from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 import sklearn
 
 import rankwright as rw
-from rankwright.cli.app import VERBS
+from rankwright.cli.app import VERBS, main
 from rankwright.data.synthetic import make_engines, make_queries
 
 ROOT = Path(__file__).parents[2]
@@ -29,23 +34,76 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
 
 
 def run_commands(script: str, folder: Path) -> None:
+    """Run a script: ``rankwright`` inside this process, which saves its start, the rest by bash."""
+    rest: list[str] = []
+    for line in script.splitlines():
+        if "rankwright " not in line:
+            rest.append(line)
+            continue
+        run_by_bash("\n".join(rest), folder)
+        rest = []
+        run_pipeline(line, folder)
+    run_by_bash("\n".join(rest), folder)
+
+
+def run_by_bash(script: str, folder: Path) -> None:
+    if not script.strip():
+        return
     tools = folder / ".tools"
     tools.mkdir(exist_ok=True)
-    (tools / "rankwright").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rankwright "$@"\n')
-    (tools / "rankwright").chmod(0o755)
-    done = subprocess.run(
+    (tools / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python").chmod(0o755)
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # python -m experiments
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
-        env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
+        env={**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(paths)},
         timeout=600,
-        check=False,
+        check=True,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_the_commands_of_the_guide_run_in_the_order_printed(files: Path, tmp_path: Path) -> None:
+def run_pipeline(line: str, folder: Path) -> None:
+    """``rankwright a < in | rankwright b > out``, stage by stage."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>")
+    lexer.whitespace_split = True
+    stages, data = [list(words) for end, words in groupby(lexer, "|".__eq__) if not end], b""
+    for words in stages:
+        target = None
+        if "<" in words:
+            place = words.index("<")
+            data = (folder / words[place + 1]).read_bytes()
+            del words[place : place + 2]
+        if ">" in words:
+            target = folder / words[words.index(">") + 1]
+            del words[words.index(">") :]
+        if words[0] == "rankwright":
+            data = run_verb(words[1:], data)
+        else:
+            data = subprocess.run(
+                words, input=data, cwd=folder, stdout=subprocess.PIPE, check=True
+            ).stdout
+        if target is not None:
+            target.write_bytes(data)
+
+
+def run_verb(words: list[str], data: bytes) -> bytes:
+    out = io.TextIOWrapper(io.BytesIO())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["rankwright", *words])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(warnings, "showwarning", warnings.showwarning)
+        main()
+    out.flush()
+    return out.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_commands_of_the_guide_run_in_the_order_printed(
+    files: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for path in files.iterdir():
         shutil.copy(path, tmp_path)
     script = "\n".join(text for _, text in blocks("command_line.md", "sh"))
@@ -84,12 +142,15 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
     names = {"X": data.X, "y": data.y, "qid": data.qid, "frame": data.X, "new_runs": runs}
     model = rw.Regression().fit(data.X, data.y, qid=data.qid)
     other = rw.evaluate(data.X[:, 0], data.y, data.qid, ["NDCG@10", "AP", "P(rel=2)@5"])
-    return {"rw": rw, **names, "model": model, "other": other}
+    valid = {"X_val": data.X, "y_val": data.y, "qid_val": data.qid}
+    rw.write_letor(data.take(data.qid < 20), folder / "train.txt")
+    rw.write_letor(data.take(data.qid >= 20), folder / "test.txt")
+    return {"rw": rw, **names, **valid, "model": model, "other": other}
 
 
 PAGES = [
-    *("feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
-    *("model_files.md", "rankers.md", "recommend.md"),
+    *("command_line.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
+    *("model_files.md", "rankers.md", "recommend.md", "tuning.md"),
 ]
 
 
@@ -99,8 +160,9 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch) -> No
     names = taken_for_granted(tmp_path)
     if page == "feedback.md":  # three documents are judged there
         names["X"] = names["X"][:3]  # type: ignore[index]
+    optional = "|python optuna" if find_spec("optuna") else ""  # skipped where it is missing
     with sklearn.config_context():
-        for _, text in blocks(page, "python"):
+        for _, text in blocks(page, f"python{optional}"):
             exec(text, names)
 
 
@@ -136,12 +198,13 @@ def test_the_make_targets_of_the_readme_exist() -> None:
     subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, check=True)
 
 
-def test_the_commands_behind_the_figures_of_the_readme_exist() -> None:
-    from rankwright.cli.experiments.records import known
+def test_the_commands_behind_the_figures_of_the_readme_exist(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from experiments.runner import experiment_names
 
     experiments = re.findall(r"python -m experiments (\S+)`", README)
     benchmarks = re.findall(r"python -m benchmarks (\S+)`", README)
-    assert set(experiments) <= set(known(ROOT / "experiments"))
+    assert set(experiments) <= set(experiment_names())
     assert experiments
     assert benchmarks
     assert all((ROOT / "benchmarks" / f"bench_{name}.py").is_file() for name in benchmarks)

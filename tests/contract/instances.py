@@ -1,4 +1,4 @@
-"""The rankers that the contract is checked on: each of the registry, in its main variants.
+"""The rankers that the contract is checked on: every public one, in its main variants.
 
 A variant that shares no code path with the default deserves its own line.
 """

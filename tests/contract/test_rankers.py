@@ -1,4 +1,4 @@
-"""Every ranker of the registry, in its main variants, against every common check."""
+"""Every public ranker, in its main variants, against every common check."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contract.instances import INSTANCES
-from rankwright.rankers.registry import RANKERS
+from rankwright.rankers.base import rankers
 from rankwright.testing.ranker import ranker_checks
 
 
-def test_every_ranker_of_the_registry_is_checked() -> None:
-    assert {type(ranker).__name__ for ranker in INSTANCES} == set(RANKERS)
+def test_every_public_ranker_is_checked() -> None:
+    assert {type(ranker) for ranker in INSTANCES} == set(rankers().values())
 
 
 @pytest.mark.parametrize("check", ranker_checks(), ids=lambda check: check.__name__[6:])

@@ -1,4 +1,4 @@
-"""Named data sets are found, fetched with their checksum, or explained."""
+"""Named data sets are found, downloaded and verified, or the error says how to get them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from rankwright.data.alignment import align
-from rankwright.data.datasets import catalog as catalog
-from rankwright.data.datasets import folder as find
+from rankwright.data.datasets import catalog
+from rankwright.data.datasets import folder as folders
+from rankwright.data.datasets.catalog import list_datasets, load_dataset
 from rankwright.data.datasets.folder import Archive
-from rankwright.data.datasets.load import list_datasets, load_dataset
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DatasetError, ParameterError
 
@@ -31,7 +31,7 @@ RATINGS = b"1::7::5::10\n2::7::3::20\n"
 def nowhere(tmp_path, monkeypatch):
     """A machine without data: no folder, and a cache of its own."""
     monkeypatch.delenv("RANKWRIGHT_DATA", raising=False)
-    monkeypatch.setattr(find, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(folders, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path
 
 
@@ -106,7 +106,7 @@ def test_an_archive_is_fetched_once_and_only_its_named_files_are_unpacked(nowher
 
 def test_an_archive_with_another_checksum_is_refused_and_not_kept(nowhere, publisher):
     publisher(zipped(), md5="0" * 32)
-    with pytest.raises(DatasetError, match="not the file its publisher describes"):
+    with pytest.raises(DatasetError, match="wrong checksum"):
         load_dataset("movielens-1m")
     assert not [path for path in nowhere.rglob("*") if path.is_file()]
 
@@ -119,7 +119,7 @@ def test_an_archive_without_the_file_is_refused(nowhere, publisher):
 
 def test_a_missing_page_is_a_clear_error(nowhere, publisher):
     publisher(zipped(), path="/moved")
-    with pytest.raises(DatasetError, match="could not be fetched"):
+    with pytest.raises(DatasetError, match="could not be downloaded"):
         load_dataset("movielens-1m")
 
 
@@ -129,7 +129,7 @@ def test_without_a_network_the_error_says_what_to_do(nowhere, monkeypatch):
     )
     monkeypatch.setitem(catalog.DATASETS, "movielens-1m", entry)
     with pytest.raises(
-        DatasetError, match=r"could not be fetched .* holds ratings\.dat, or set RANK"
+        DatasetError, match=r"could not be downloaded .* has ratings\.dat, or set RANK"
     ):
         load_dataset("movielens-1m")
 
@@ -150,7 +150,7 @@ def test_the_published_checksums_of_movielens_are_in_the_table():
 
 
 def test_unknown_names_and_options_are_refused_with_what_is_known():
-    with pytest.raises(ParameterError, match="Known: movielens-1m"):
+    with pytest.raises(ParameterError, match="Use one of movielens-1m"):
         load_dataset("movielens-2m")
     with pytest.raises(ParameterError, match="jester has no options"):
         load_dataset("jester", fold=1)
@@ -168,7 +168,7 @@ def real(real_data):
     def load(name, **options):
         entry = catalog.DATASETS[name]
         folder = real_data(entry.folder or name)
-        if not find.Shelf(folder).has(entry.files):
+        if not folders.DatasetFolder(folder).has(entry.files):
             pytest.skip(f"{folder} is incomplete")
         return load_dataset(name, **options)
 

@@ -140,7 +140,7 @@ def test_wrong_columns_are_refused_by_name(user, item, value, message):
 
 
 def test_numbers_that_are_no_place_of_an_id_are_refused():
-    with pytest.raises(DataError, match=r"item must lie in 0 \.\. 0"):
+    with pytest.raises(DataError, match=r"item is .* in row .*give numbers in 0 \.\. 0"):
         Ratings(np.array([1]), np.array([1]), np.array([0]), np.array([1]), np.array([1.0]))
 
 

@@ -111,8 +111,8 @@ def test_single_precision_makes_the_ties_that_trec_eval_sees():
 
 
 @pytest.mark.parametrize("make", [Run.from_arrays, Qrels.from_arrays])
-def test_a_pair_that_stands_twice_is_refused_with_both_rows(make):
-    with pytest.raises(DataError, match="query 1, document 7 stands in row 2 and in row 0"):
+def test_a_repeated_pair_is_refused_with_both_rows(make):
+    with pytest.raises(DataError, match="query 1, document 7 appears in row 0 and again in row 2"):
         make([1, 1, 1], [7, 8, 7], [1, 2, 3])
 
 
@@ -178,11 +178,11 @@ def test_scores_can_be_the_features():
     assert (items.X.tolist(), items.feature_names) == ([[0.5], [0.25]], ("one",))
 
 
-def test_runs_without_names_of_their_own_are_refused():
+def test_runs_with_equal_names_are_refused():
     run, qrels = Run.from_dict({"q": {"d": 1.0}}), Qrels.from_dict({"q": {"d": 1}})
-    with pytest.raises(ParameterError, match="a name of their own"):
+    with pytest.raises(ParameterError, match="each with a different name"):
         items_from_runs([run, run], qrels)
-    with pytest.raises(ParameterError, match="a name of their own"):
+    with pytest.raises(ParameterError, match="each with a different name"):
         items_from_runs([], qrels)
     with pytest.raises(ParameterError, match='use "position" or "score"'):
         items_from_runs([run], qrels, features="rank")

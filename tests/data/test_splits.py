@@ -103,12 +103,12 @@ def test_wrong_sizes_are_refused(call):
 
 @pytest.mark.parametrize("number", [2.5, "4", None])
 def test_numbers_of_folds_and_rows_are_whole(number) -> None:
-    with pytest.raises(ParameterError, match="n_folds must be an integer >= 2"):
+    with pytest.raises(ParameterError, match=r"n_folds=.*: must be an integer >= 2"):
         fold_queries([1, 2, 3], number)
-    with pytest.raises(ParameterError, match="n_left_out must be an integer >= 1"):
+    with pytest.raises(ParameterError, match=r"n_left_out=.*: must be an integer >= 1"):
         leave_out([1, 1, 1, 1], number)
 
 
 def test_a_share_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(ParameterError, match="test_size='half': test_size must lie between 0 and"):
+    with pytest.raises(ParameterError, match="test_size='half': must be a fraction"):
         split_queries([1, 2, 3], test_size="half")

@@ -216,7 +216,7 @@ def test_notes_fit_the_format_they_stand_in(systems) -> None:
 def test_values_by_different_rules_are_not_compared() -> None:
     scores, y, qid = [3, 1, 2, 1, 2, 3], [0, 1, 2, 1, 0, 2], [1, 1, 1, 2, 2, 2]
     ours, theirs = (evaluate(scores, y, qid, ["NDCG@10"], like=like) for like in (None, "sklearn"))
-    with pytest.raises(DataError, match=r"different rules.*empty queries.*same like"):
+    with pytest.raises(DataError, match=r"different conventions.*empty queries.*same like"):
         compare({"ours": ours, "theirs": theirs})
     linear = evaluate(scores, y, qid, ["NDCG@10"], like="sklearn", empty="skip")
     with pytest.raises(DataError, match=r"gain: 2\^grade - 1, and grade"):

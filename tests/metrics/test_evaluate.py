@@ -158,7 +158,7 @@ def test_query_weights_weigh_the_mean() -> None:
         ({"qid": [1, 2]}, "2 entries"),
         ({"scores": [[1, 2], [3, 4]]}, "2 axes"),
         ({"scores": ["a", "b", "c"]}, "numbers are needed"),
-        ({"scores": [1, 2, 2**60]}, "beyond 2^53"),
+        ({"scores": [1, 2, 2**60]}, "above 2^53"),
         ({"scores": [], "y": []}, "there are no items"),
         ({"y": [-1, 0, 1]}, "y is -1 in row 0: its gains need grades >= 0"),
         ({"y": [0, 31, 1]}, "row 1: 2^grade - 1 needs grades up to 30. Write NDCG(gain=linear)@10"),
@@ -188,7 +188,7 @@ def test_bad_rules_are_refused(change) -> None:
 def test_no_measure_is_refused() -> None:
     with pytest.raises(MeasureError, match="no measure"):
         evaluate([1, 2], [0, 1], measures=[])
-    with pytest.raises(MeasureError, match="needs a number of places"):
+    with pytest.raises(MeasureError, match="needs a cutoff"):
         evaluate([1, 2], [0, 1], measures=[P])
 
 

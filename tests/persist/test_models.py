@@ -237,7 +237,7 @@ def test_feature_names_come_back(tmp_path: Path) -> None:
 
 
 def test_a_search_says_what_to_save_instead(tmp_path: Path) -> None:
-    search = rw.RankSearchCV(rw.Regression(), {"alpha": [0.1, 1.0]}, n_folds=2)
+    search = rw.RankSearchCV(rw.Regression(), {"alpha": [0.1, 1.0]}, cv=2)
     search.fit(np.arange(8.0)[:, None], [0, 1] * 4, qid=np.repeat([1, 2, 3, 4], 2))
     with pytest.raises(ParameterError, match="Save its best_estimator_"):
         rw.save(search, tmp_path / "model.rw")

@@ -87,8 +87,12 @@ def blend(file: Any) -> Any:
     return file.manifest["model"]["learned"]["model_"]["model"]
 
 
-def experts(file: Any) -> Any:
-    return [node["model"] for node in blend(file)["learned"]["experts_"]]
+def models(file: Any) -> Any:
+    return [node["model"] for node in blend(file)["learned"]["models_"]]
+
+
+def implicit(file: Any) -> Any:
+    return models(file)[3]["learned"]["implicit_"]["part"]["values"]
 
 
 def rated(file: Any) -> Any:
@@ -97,7 +101,7 @@ def rated(file: Any) -> Any:
 
 def array_of(place: int, name: str, number: Any, value: float) -> Callable[[Any], None]:
     def edit(file: Any) -> None:
-        file.array(experts(file)[place]["learned"][name]["array"]).ravel()[number] = value
+        file.array(models(file)[place]["learned"][name]["array"]).ravel()[number] = value
 
     return edit
 
@@ -123,31 +127,29 @@ EDITS: dict[str, Callable[[Any], Any]] = {
         learned={}
     ),
     "no ranker is named": lambda file: blend(file)["learned"].pop("ranker_"),
-    "an expert too few": lambda file: blend(file)["learned"]["experts_"].pop(),
-    "the experts in disorder": lambda file: blend(file)["learned"]["experts_"].reverse(),
-    "an expert that is a ranker": lambda file: blend(file)["learned"]["experts_"].__setitem__(
+    "a model too few": lambda file: blend(file)["learned"]["models_"].pop(),
+    "the models in disorder": lambda file: blend(file)["learned"]["models_"].reverse(),
+    "a model that is a ranker": lambda file: blend(file)["learned"]["models_"].__setitem__(
         0, blend(file)["learned"]["ranker_"]
     ),
     "a neighbor that does not exist": array_of(1, "neighbor_", 0, 25),
     "a neighbor before the first": array_of(1, "neighbor_", 0, -2),
     "a negative likeness": array_of(1, "similarity_", 0, -1.0),
     "an item bias that is NaN": array_of(0, "item_bias_", 0, np.nan),
-    "factors without noise": lambda file: experts(file)[3]["learned"].update(noise_=0.0),
-    "a precision below zero": array_of(3, "precision_", 0, -1.0),
-    "moments of nothing": array_of(3, "moments_", 0, -1e6),
-    "more components than there are": lambda file: experts(file)[3]["params"].update(
+    "factors without noise": lambda file: models(file)[3]["learned"].update(noise_=0.0),
+    "a precision below zero": array_of(3, "user_precision_", 0, -1.0),
+    "moments of nothing": array_of(3, "item_moments_", 0, -1e6),
+    "more components than there are": lambda file: models(file)[3]["params"].update(
         n_components=25
     ),
-    "moments from another array": lambda file: experts(file)[3]["learned"].update(
-        moments_=experts(file)[3]["learned"]["item_"]
+    "moments from another array": lambda file: models(file)[3]["learned"].update(
+        item_moments_=models(file)[3]["learned"]["item_factors_"]
     ),
-    "tastes of other items": lambda file: experts(file)[3]["learned"]["tastes_"]["part"][
-        "values"
-    ].update(vector=experts(file)[3]["learned"]["choice_"]),
-    "tastes are text": lambda file: experts(file)[3]["learned"]["tastes_"]["part"]["values"].update(
-        vector="all", average="none"
+    "implicit features of other items": lambda file: implicit(file).update(
+        vector=models(file)[3]["learned"]["user_coef_"]
     ),
-    "no damping": lambda file: experts(file)[2]["params"].update(damping=0.0),
+    "implicit features are text": lambda file: implicit(file).update(vector="all", average="none"),
+    "no damping": lambda file: models(file)[2]["params"].update(damping=0.0),
     "an attribute nobody learned": lambda file: blend(file)["learned"].update(_weigh_=1),
 }
 

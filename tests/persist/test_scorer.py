@@ -47,6 +47,52 @@ def test_scoring_imports_no_training_library(saved: Path) -> None:
     assert found == "[]"
 
 
+# Everything that a base install does not have: load_scorer needs NumPy, msgspec and lazy_loader.
+BLOCKED = ("cyclopts", "joblib", "narwhals", "numba", "pooch", "rich", "safetensors", "scipy",
+           "sklearn", "threadpoolctl")  # fmt: skip
+
+
+def test_a_light_install_scores_dense_rows(tmp_path: Path, rows: Any, grades: Any) -> None:
+    models = [
+        rw.PRank().fit(rows, grades),
+        rw.KernelPRank(kernel="rbf").fit(rows, grades),
+        rw.RankBoost(n_estimators=5).fit(rows, grades),
+        make_pipeline(StandardScaler(), rw.QueryNormalizer(), rw.Regression()).fit(rows, grades),
+    ]
+    paths = [tmp_path / f"{k}.rw" for k in range(len(models))]
+    for model, path in zip(models, paths, strict=True):
+        rw.save(model, path)
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({BLOCKED}))\n"
+        "import numpy as np\n"
+        "from rankwright import load_scorer\n"
+        "X = np.array(eval(sys.argv[1]))\n"
+        "for path in sys.argv[2:]:\n"
+        "    scorer = load_scorer(path)\n"
+        "    scorer.predict(X), scorer.predict_expected(X), scorer.rank(X, np.zeros(len(X)))\n"
+        "    print(*scorer.decision_function(X).tolist())\n"
+    )
+    lines = run(code, str(rows[:5].tolist()), *map(str, paths)).splitlines()
+    for model, line in zip(models, lines, strict=True):
+        assert [float(score) for score in line.split()] == model.decision_function(
+            rows[:5]
+        ).tolist()
+
+
+def test_a_light_install_names_what_a_data_frame_needs(saved: Path) -> None:
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({BLOCKED}))\n"
+        "import rankwright as rw\n"
+        "class Frame:\n"
+        "    columns = ['a']\n"
+        "try:\n"
+        "    rw.load_scorer(sys.argv[1]).predict(Frame())\n"
+        "except ImportError as error:\n"
+        "    print(error)"
+    )
+    assert "narwhals" in run(code, str(saved))
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -154,9 +200,9 @@ def test_a_transform_that_overflows_is_noticed(
         scorer.decision_function(np.full((1, 4), 1e308))
 
 
-def test_a_score_beyond_any_number_is_an_error_and_not_a_score(named: Any) -> None:
+def test_a_score_that_overflows_is_an_error_and_not_a_score(named: Any) -> None:
     row = np.sign(named.scorer.coef) * 1.7e308
-    with pytest.raises(rw.DataError, match="score of row 1 is beyond any number"):
+    with pytest.raises(rw.DataError, match="score of row 1 overflows"):
         named.decision_function([np.zeros(4), row])
 
 

@@ -35,7 +35,7 @@ VALUES = st.recursive(
             st.text(max_size=5) | st.sampled_from(["array", "float"]), inner, max_size=3
         ),
     ),
-    max_leaf_nodes=8,
+    max_leaves=8,
 )
 
 

@@ -36,7 +36,7 @@ def alone(ranker: Any) -> Any:
     return clone(ranker).set_params(normalize="query")
 
 
-def test_it_equals_normalising_first(ranker: Any) -> None:
+def test_it_equals_normalizing_first(ranker: Any) -> None:
     wanted = clone(ranker).fit(SCALED, PROBLEM.y, qid=PROBLEM.qid)
     found = alone(ranker).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
     one, other = found.decision_function(PROBLEM.X, PROBLEM.qid), wanted.decision_function(SCALED)

@@ -91,7 +91,7 @@ def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
 @pytest.mark.parametrize("targets", [[], [150], [-1], ["u1"], [[0]]])
 def test_targets_must_be_numbers_of_users(sample, targets) -> None:
     halves = halve_users(sample.ratings.user, random_state=0)
-    with pytest.raises(DataError, match=r"targets=.*places in ratings.users \(0 \.\. 149\)"):
+    with pytest.raises(DataError, match=r"targets=.*positions in ratings.users \(0 \.\. 149\)"):
         compare_rankers(sample.ratings, halves, {"guess": None}, targets, [1, 2])
 
 

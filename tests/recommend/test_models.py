@@ -1,4 +1,4 @@
-"""Experts against plain twins."""
+"""Rating models against plain twins."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import pytest
 
 from rankwright.data.ratings import Ratings
 from rankwright.data.synthetic import make_ratings
-from rankwright.recommend.models.factors import Factors, tastes_of
-from rankwright.recommend.models.item_knn import ItemNeighbors
+from rankwright.recommend.models.factors import ImplicitFeatures, MatrixFactorization
+from rankwright.recommend.models.item_knn import ItemKNN
 from rankwright.recommend.models.popularity import ItemMeans, biases
-from rankwright.recommend.models.user_similarity import Similarity
+from rankwright.recommend.models.user_similarity import UserSimilarity
 
 NOBODY = np.zeros(0, np.int64), np.zeros(0)
 
 
 def test_similarities_between_items_are_shrunk_cosines_to_a_power() -> None:
     ratings = make_ratings(40, 12, random_state=1).ratings
-    expert = ItemNeighbors(n_neighbors=11, shrinkage=5.0, power=2.0).fit(ratings)
+    model = ItemKNN(n_neighbors=11, shrinkage=5.0, power=2.0).fit(ratings)
     mean, user, item = biases(ratings)
     rest = ratings.value - mean - user[ratings.user] - item[ratings.item]
     table, known = np.zeros((40, 12)), np.zeros((40, 12))
@@ -26,14 +26,14 @@ def test_similarities_between_items_are_shrunk_cosines_to_a_power() -> None:
     cosine = table.T @ table / np.outer(norm, norm) * both / (both + 5.0)
     np.fill_diagonal(cosine, 0.0)
     found = np.zeros((12, 12))
-    of, place = np.nonzero(expert.neighbor_ >= 0)
-    found[of, expert.neighbor_[of, place]] = expert.similarity_[of, place]
+    of, place = np.nonzero(model.neighbor_ >= 0)
+    found[of, model.neighbor_[of, place]] = model.similarity_[of, place]
     np.testing.assert_allclose(found, np.maximum(cosine, 0.0) ** 2, atol=1e-12)
 
 
 def test_the_nearest_items_are_kept() -> None:
     ratings = make_ratings(40, 12, random_state=1).ratings
-    all_of_them, some = ItemNeighbors(11).fit(ratings), ItemNeighbors(3).fit(ratings)
+    all_of_them, some = ItemKNN(11).fit(ratings), ItemKNN(3).fit(ratings)
     best = -np.sort(-all_of_them.similarity_, axis=1)[:, :3]
     np.testing.assert_allclose(-np.sort(-some.similarity_, axis=1), best)
 
@@ -44,77 +44,72 @@ def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:
     from rankwright.recommend.models.base import Table
 
     ratings = make_ratings(30, 20, random_state=2).ratings
-    expert = Factors(n_components=4, n_tastes=3, max_iter=4).fit(ratings)
+    model = MatrixFactorization(n_components=4, n_implicit=3, max_iter=4).fit(ratings)
     table = Table.by_user(ratings)
-    prior = np.array([expert.tastes_.describe(table.row(u)[0]) for u in range(30)])
+    prior = np.array([model.implicit_.describe(table.row(u)[0]) for u in range(30)])
     mean, moments = np.zeros((30, 4)), np.zeros((30, 10), np.float32)
+    posterior = _kernels.Posterior(mean, moments, np.zeros((30, 4)))
     _kernels.update_factors(
-        table.ptr,
-        table.other,
-        table.value - expert.mean_,
-        expert.item_,
-        expert.moments_,
+        table._replace(value=table.value - model.mean_),
+        _kernels.Posterior(model.item_factors_, model.item_moments_, np.zeros((20, 4))),
+        _kernels.Prior(prior @ model.user_coef_, model.user_precision_),
+        model.noise_,
         0,
         30,
-        prior @ expert.choice_,
-        expert.precision_,
-        expert.noise_,
-        mean,
-        moments,
-        np.zeros((30, 4)),
+        posterior,
         np.zeros(30),
     )
-    found = np.array([expert.vector(*table.row(u)) for u in range(30)])
+    found = np.array([model.vector(*table.row(u)) for u in range(30)])
     np.testing.assert_allclose(found, mean, rtol=1e-8, atol=1e-10)
 
 
 def test_own_ratings_and_the_prior_add_up_to_the_score() -> None:
     ratings = make_ratings(30, 20, random_state=2).ratings
-    expert = Factors(n_components=4, n_tastes=3, max_iter=4).fit(ratings)
+    model = MatrixFactorization(n_components=4, n_implicit=3, max_iter=4).fit(ratings)
     rated, value = np.array([1, 4, 7]), np.array([5.0, 2.0, 4.0])
-    prior_only = expert.scores(rated, np.full(3, expert.mean_), np.array([9]))[0]
-    total = expert.scores(rated, value, np.array([9]))[0]
-    assert expert.reasons(rated, value, 9).sum() == pytest.approx(total - prior_only)
+    prior_only = model.scores(rated, np.full(3, model.mean_), np.array([9]))[0]
+    total = model.scores(rated, value, np.array([9]))[0]
+    assert model.contributions(rated, value, 9).sum() == pytest.approx(total - prior_only)
 
 
-def test_tastes_of_a_user_are_those_of_the_chosen_items() -> None:
+def test_implicit_features_of_a_user_come_from_the_rated_items() -> None:
     ratings = make_ratings(30, 20, random_state=3).ratings
-    tastes, users, _ = tastes_of(ratings, 5)
+    implicit, users, _ = ImplicitFeatures.fit(ratings, 5)
     for user in (0, 13):
-        found = tastes.describe(ratings.item[ratings.user == user])
+        found = implicit.describe(ratings.item[ratings.user == user])
         np.testing.assert_allclose(found, users[user], atol=1e-6)
 
 
-def test_factors_find_low_rank_ratings() -> None:
+def test_factorization_finds_low_rank_ratings() -> None:
     rng = np.random.default_rng(0)
     truth = 3 + rng.normal(size=(80, 2)) @ rng.normal(size=(2, 60))
     known = rng.random(truth.shape) < 0.4
     user, item = np.nonzero(known)
     value = truth[user, item] + 0.1 * rng.normal(size=len(user))
     ratings = Ratings(np.arange(80), np.arange(60), user, item, value)
-    expert = Factors(n_components=6, max_iter=30).fit(ratings)
-    asked = np.flatnonzero(~known[0])
-    error = expert.scores(item[user == 0], value[user == 0], asked) - truth[0, asked]
+    model = MatrixFactorization(n_components=6, max_iter=30).fit(ratings)
+    items = np.flatnonzero(~known[0])
+    error = model.scores(item[user == 0], value[user == 0], items) - truth[0, items]
     assert np.sqrt((error**2).mean()) < 0.3
 
 
-@pytest.mark.parametrize("kind", [ItemMeans, ItemNeighbors, Similarity, Factors])
-def test_somebody_without_ratings_gets_finite_scores(kind) -> None:
+@pytest.mark.parametrize("kind", [ItemMeans, ItemKNN, UserSimilarity, MatrixFactorization])
+def test_a_user_without_ratings_gets_finite_scores(kind) -> None:
     ratings = make_ratings(30, 20, random_state=0).ratings
     assert np.isfinite(kind().fit(ratings).scores(*NOBODY, np.arange(20))).all()
 
 
-@pytest.mark.parametrize("kind", [ItemMeans, ItemNeighbors, Similarity, Factors])
+@pytest.mark.parametrize("kind", [ItemMeans, ItemKNN, UserSimilarity, MatrixFactorization])
 def test_one_rating_is_enough_to_be_fitted(kind) -> None:
     ratings = Ratings.from_arrays(["a"], ["X"], [4.0])
     scores = kind().fit(ratings).scores(np.array([0]), np.array([4.0]), np.array([0]))
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("kind", [ItemMeans, ItemNeighbors, Similarity, Factors])
-def test_an_expert_scores_some_items_as_it_scores_all(kind) -> None:
+@pytest.mark.parametrize("kind", [ItemMeans, ItemKNN, UserSimilarity, MatrixFactorization])
+def test_a_model_scores_some_items_as_it_scores_all(kind) -> None:
     ratings = make_ratings(30, 40, random_state=0).ratings
-    expert = kind().fit(ratings)
+    model = kind().fit(ratings)
     mine = ratings.item[:5], ratings.value[:5]
-    few = expert.scores(*mine, np.array([30, 2]))
-    np.testing.assert_allclose(few, expert.scores(*mine, np.arange(40))[[30, 2]])
+    few = model.scores(*mine, np.array([30, 2]))
+    np.testing.assert_allclose(few, model.scores(*mine, np.arange(40))[[30, 2]])

@@ -1,4 +1,4 @@
-"""What the recommender promises: for users, for somebody new, and where data are odd."""
+"""What the recommender promises: for users, for new users, and with odd data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_recommendations_are_unrated_items_by_descending_score(model, sample) ->
     assert not {each.item for each in best} & set(rated.tolist())
 
 
-def test_somebody_new_with_the_ratings_of_a_user_gets_the_same_list(model, sample) -> None:
+def test_a_new_user_with_the_ratings_of_a_user_gets_the_same_list(model, sample) -> None:
     rows = sample.ratings.rows_of(7)
     mine = dict(
         zip(
@@ -138,7 +138,7 @@ def test_no_reason_at_all_is_refused(model, n) -> None:
         model.explain(5, 3, n=n)
 
 
-def test_of_equal_scores_comes_first_what_everybody_likes() -> None:
+def test_of_equal_scores_comes_first_the_better_average() -> None:
     users, items, values = zip(
         *[("ann", "A", 5), ("ann", "B", 1), ("bob", "A", 5), ("bob", "B", 1)],
         *[("cat", "dull", 1), ("cat", "fine", 5), ("dan", "dull", 1), ("dan", "fine", 5)],
@@ -153,7 +153,7 @@ def test_of_equal_scores_comes_first_what_everybody_likes() -> None:
 
 def test_where_nobody_prefers_anything_the_most_rated_items_come_first() -> None:
     ratings = rw.Ratings.from_arrays([1, 1, 2, 2, 3, 4], list("ABACCA"), [1.0] * 6)
-    with pytest.warns(DegenerateDataWarning, match="what most people rated comes first"):
+    with pytest.warns(DegenerateDataWarning, match="items with most ratings come first"):
         model = rw.Recommender(ranker=rw.VSIM(), random_state=0).fit(ratings)
     with pytest.warns(DegenerateDataWarning):
         assert [each.item for each in model.recommend_new({})] == ["A", "C", "B"]
@@ -265,10 +265,10 @@ def test_no_ratings_and_no_container_are_refused() -> None:
 
 
 @pytest.mark.parametrize("mine", [{}, {3: 5}, {3: 4, 5: 4}])
-def test_somebody_without_a_preference_gets_what_is_known(model, sample, mine) -> None:
+def test_a_user_without_a_preference_gets_what_is_known(model, sample, mine) -> None:
     assert len(model.recommend_new(mine, n=5)) == 5
     other = rw.Recommender(ranker=rw.VSIM(), n_reference=50, random_state=0).fit(sample.ratings)
-    with pytest.warns(DegenerateDataWarning, match="what everybody likes"):
+    with pytest.warns(DegenerateDataWarning, match="best average ratings"):
         found = other.recommend_new(mine, n=5)
     assert all(np.isfinite(each.score) for each in found)
 

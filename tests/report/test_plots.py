@@ -25,7 +25,7 @@ def data():
 def scores(X, y, qid):
     return {
         "good": rw.evaluate(X[:, 0], y, qid, "NDCG@10"),
-        "estimator": rw.evaluate(X[:, 1], y, qid, "NDCG@10"),
+        "weak": rw.evaluate(X[:, 1], y, qid, "NDCG@10"),
     }
 
 
@@ -69,7 +69,7 @@ def test_thresholds_are_asked_of_ordinal_rankers_only(data) -> None:
 def test_wins_ties_and_losses_are_counted_by_query(data) -> None:
     X, y, qid = data
     systems = scores(X, y, qid)
-    gain = systems["good"].per_query("NDCG@10") - systems["estimator"].per_query("NDCG@10")
+    gain = systems["good"].per_query("NDCG@10") - systems["weak"].per_query("NDCG@10")
     _, (wins, ties, losses) = win_loss_spec(systems, "good", "weak", "NDCG@10")
     assert (wins, losses) == (int((gain > 1e-12).sum()), int((gain < -1e-12).sum()))
     assert wins + ties + losses == 12
@@ -79,7 +79,7 @@ def test_a_lower_loss_is_a_win(data) -> None:
     X, y, qid = data
     systems = {
         "good": rw.evaluate(X[:, 0], y, qid, "Disagreement"),
-        "estimator": rw.evaluate(X[:, 1], y, qid, "Disagreement"),
+        "weak": rw.evaluate(X[:, 1], y, qid, "Disagreement"),
     }
     _, (wins, _, losses) = win_loss_spec(systems, "good", "weak", "Disagreement")
     assert wins > losses
@@ -115,7 +115,7 @@ def test_sparse_rows_and_gaps_have_curves_too(data) -> None:
 def test_long_lines_are_thinned_out_and_keep_their_ends() -> None:
     spec = charts.lines({"a": np.arange(10_000.0)}, "round", "value")
     rows = spec["data"]["values"]
-    assert len(rows) <= charts.MOST_POINTS
+    assert len(rows) <= charts.MAX_POINTS
     assert (rows[0]["x"], rows[-1]["x"]) == (1, 10_000)
 
 

@@ -14,8 +14,10 @@ from rankwright.exceptions import DataError
 from rankwright.persist.codec import KINDS
 from rankwright.scoring.kernel import Kernel, KernelExpansion
 from rankwright.scoring.linear import Linear
-from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.network import Network
+from rankwright.scoring.ordinal import Ordinal, Prototypes, Votes
 from rankwright.scoring.transforms import Affine, QueryScale
+from rankwright.scoring.trees import Additive
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(7, 3)), RNG.normal(size=(4, 3))
@@ -72,7 +74,6 @@ def test_affine_scales_sparse_rows_but_does_not_shift_them() -> None:
         lambda: Ordinal(Linear(np.ones(1)), np.array([1.0, 0.0]), np.arange(3.0)),
         lambda: Ordinal(Linear(np.ones(1)), np.array([0.0]), np.arange(3.0)),
         lambda: Ordinal(Linear(np.ones(1)), np.array([0.0]), np.array([2.0, 1.0])),
-        lambda: Ordinal("linear", np.array([0.0]), np.arange(2.0)),  # type: ignore[arg-type]
         lambda: Kernel("import os"),
         lambda: Kernel("rbf", gamma=-1.0),
         lambda: Kernel("poly", degree=10**9),
@@ -86,3 +87,41 @@ def test_affine_scales_sparse_rows_but_does_not_shift_them() -> None:
 def test_values_that_contradict_each_other_are_refused(build: Callable[[], object]) -> None:
     with pytest.raises(DataError):
         build()
+
+
+NAN, GRADES = np.nan, np.arange(2.0)
+FAULTS: dict[str, Callable[[], object]] = {
+    "prototypes: coef: 2 of 4 values are NaN; a model holds finite values only": (
+        lambda: Prototypes(np.array([[NAN, 0.0], [1.0, NAN]]), GRADES)
+    ),
+    "prototypes: classes has shape (3,); it needs (2,)": (
+        lambda: Prototypes(np.ones((2, 2)), np.arange(3.0))
+    ),
+    "linear: intercept: it is infinite; a model holds finite values only": (
+        lambda: Linear(np.ones(2), np.inf)
+    ),
+    "ordinal: thresholds: 1 is followed by 0; the values must ascend": (
+        lambda: Ordinal(Linear(np.ones(1)), np.array([1.0, 0.0]), np.arange(3.0))
+    ),
+    "votes: votes: value 1 is -1; it must be >= 0": (
+        lambda: Votes(np.ones((2, 1)), np.ones((2, 1)), np.array([1.0, -1.0]), GRADES)
+    ),
+    "network: weights has shape (3,); it needs (4,)": (
+        lambda: Network(np.array([2, 1, 1]), np.ones(3))
+    ),
+    "additive: feature: value 0 is 5; it must be from 0 to 1": (
+        lambda: Additive(2, np.array([5]), np.array([0, 0]), np.zeros(0), np.ones(1), np.ones(1))
+    ),
+    "affine: divisor: 1 of its values are 0": (
+        lambda: Affine(divisor=np.array([1.0, 0.0]))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault, build", FAULTS.items(), ids=FAULTS.keys())
+def test_an_error_says_which_array_is_wrong_and_how(
+    fault: str, build: Callable[[], object]
+) -> None:
+    with pytest.raises(DataError) as caught:
+        build()
+    assert str(caught.value) == f"{fault}."

@@ -1,54 +1,72 @@
-"""``rankwright``: the verbs, each loaded when it is used; errors become a line and an exit code."""
+"""``rankwright``: each verb is loaded when it is used; errors become a line and an exit code."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import io
+import json
 import os
+import shlex
 import sys
+import tomllib
 import warnings
+from argparse import ArgumentError, ArgumentParser
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__
-from rankwright.cli.helping import Pages
+from rankwright.cli._console import STDIN, note
 from rankwright.exceptions import (
     DataError,
     DatasetError,
     ModelFileError,
+    ParameterError,
     RankwrightError,
     RankwrightWarning,
 )
 
-# What a script can rely on: see `rankwright --help`.
-EXIT_USAGE, EXIT_DATA, EXIT_MODEL, EXIT_IO, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
+# Error -> exit code, most special first; scripts rely on them: see `rankwright --help`.
+EXIT_CODES: dict[type[Exception], int] = {
+    CycloptsError: 2,
+    ModelFileError: 4,
+    DatasetError: 5,
+    OSError: 5,
+    DataError: 3,
+    RankwrightError: 2,
+}
+EXIT_INTERRUPTED = 130
 
-HELP = (
-    "Learning to rank from grades, ratings, preferences and clicks.\n\n"
-    "Files are told by their ending and first line: LETOR (.txt .letor .svm), CSV, TSV, Parquet, "
-    "JSONL, TREC runs and qrels, each also gzipped; - is standard input.\n\n"
-    "With any verb: --config FILE.toml takes options from the table of that name in a TOML file; "
-    "--print-config prints the options as such a file instead of running.\n\n"
-    "Exit codes: 0 done, 1 below --fail-under or a check failed, 2 wrong usage, 3 bad data, 4 bad "
-    "model file, 5 file or network trouble, 130 interrupted."
-)
+HELP = """\
+Learning to rank from grades, ratings, preferences and clicks.
 
-# verb -> what it does; the module of the same name is imported when the verb is used.
+The extension and the first line of a file give its format: LETOR (.txt
+.letor .svm), CSV, TSV, Parquet, JSONL, TREC runs and qrels, each also
+gzipped; - is standard input.
+
+With any verb: --config FILE.toml takes options from the table of that name
+in a TOML file; --print-config prints the options as such a file instead of
+running.
+
+Exit codes: 0 done, 1 below --fail-under or a check failed, 2 wrong usage,
+3 bad data, 4 bad model file, 5 file or network error, 130 interrupted."""
+
+# verb -> (module and function, what it does); the module is imported when the verb is used.
 VERBS = {
-    "demo": "See it work: generated data, every family of rankers, a report page.",
-    "train": "Learn a model from graded items.",
-    "predict": "Score items with a model: one number per line.",
-    "rank": "Order the items of each query with a model.",
-    "evaluate": "Measure a model or a run on graded data.",
-    "compare": "The table of several systems, with significance.",
-    "tune": "Search the parameters of a ranker by cross-validation over queries.",
-    "fuse": "Make one run of several (metasearch).",
-    "recommend": "Recommend items to users, from ratings.",
-    "experiment": "The tables and figures of the papers.",
-    "check": "Look for mistakes in data: PASS or FAIL per rule.",
-    "data": "Known public data sets.",
-    "info": "What is in a model or data file.",
-    "convert": "Write data in another format.",
+    "demo": ("demo:demo", "See it work: generated data, every family of rankers, a report page."),
+    "train": ("train:train", "Learn a model from graded items."),
+    "predict": ("predict:predict", "Score items with a model: one number per line."),
+    "rank": ("predict:rank", "Order the items of each query with a model."),
+    "evaluate": ("evaluate:evaluate", "Measure a model or a run on graded data."),
+    "compare": ("evaluate:compare", "The table of several systems, with significance."),
+    "tune": ("tune:tune", "Search the parameters of a ranker by cross-validation over queries."),
+    "fuse": ("fuse:fuse", "Make one run of several (metasearch)."),
+    "recommend": ("recommend:recommend", "Recommend items to users, from ratings."),
+    "check": ("data:check", "Look for mistakes in data: PASS or FAIL per rule."),
+    "data": ("data:app", "Known public data sets."),
+    "info": ("data:info", "What is in a model or data file."),
+    "convert": ("data:convert", "Write data in another format."),
 }
 
 # The first line of help where cyclopts would say ARGS...
@@ -59,7 +77,7 @@ USAGE = {
 
 
 def _shown(default: Any) -> str | None:
-    """A default worth a word in the help."""
+    """The default in the help, unless it says that an option is not set."""
     if default is None or default is False or default == []:
         return None
     return ", ".join(default) if isinstance(default, list) else str(default)
@@ -70,54 +88,52 @@ app = App(
     version=__version__,
     help=HELP,
     help_format="plaintext",
-    help_formatter=Pages(),
     suppress_keyboard_interrupt=False,
     result_action="return_value",
     default_parameter=Parameter(negative="", show_default=_shown),
 )
-for _place, (_verb, _help) in enumerate(VERBS.items()):
-    _entry = "app" if _verb in ("data", "experiment") else _verb
-    app.command(f"rankwright.cli.{_verb}:{_entry}", name=_verb, help=_help, sort_key=_place)
+for _number, (_verb, (_target, _help)) in enumerate(VERBS.items()):
+    app.command(f"rankwright.cli.{_target}", name=_verb, help=_help, sort_key=_number)
 app.register_install_completion_command()
 
 
 def main() -> None:
-    """Run the command line; an error raised on purpose ends as its message and an exit code."""
+    """Run the command line; an error of the library ends as its message and an exit code."""
     warnings.showwarning = _show_warning
     _replace_closed_streams()
-    _speak_utf8()
+    _use_utf8()
     try:
         _run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         _stop("interrupted; no file was left half-written", EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is wrong, and nothing more to say.
+    except BrokenPipeError:  # the reader of our output is gone (`| head`): not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except CycloptsError:
-        sys.exit(EXIT_USAGE)  # cyclopts has printed what is wrong
-    except ModelFileError as error:
-        _stop(str(error), EXIT_MODEL)
-    except DatasetError as error:
-        _stop(str(error), EXIT_IO)
-    except OSError as error:
-        _stop(_words(error), EXIT_IO)
-    except DataError as error:
-        _stop(str(error), EXIT_DATA)
-    except RankwrightError as error:
-        _stop(str(error), EXIT_USAGE)
+    except tuple(EXIT_CODES) as error:
+        code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+        if isinstance(error, CycloptsError):
+            sys.exit(code)  # cyclopts has printed what is wrong
+        text = str(error)
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+        _stop(text, code)
+
+
+def _stop(message: str, code: int) -> None:
+    note(f"rankwright: {message}")
+    sys.exit(code)
 
 
 def _replace_closed_streams() -> None:
-    """After ``>&-`` there is no stream at all: what is said there goes nowhere."""
+    """After ``>&-`` Python has no stream at all: print to nowhere instead."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
-def _speak_utf8() -> None:
-    """Results leave as data are read: in UTF-8, whatever the locale; a terminal keeps its own."""
+def _use_utf8() -> None:
+    """Print results in UTF-8 whatever the locale, as data are read; a terminal keeps its own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -125,45 +141,77 @@ def _speak_utf8() -> None:
             sys.stdout.reconfigure(encoding="utf-8")
 
 
-def _run(words: list[str]) -> None:
-    from rankwright.cli.config import STDIN, print_config, take_options
+def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Print a warning without the line of source that raised it."""
+    if issubclass(category, RankwrightWarning | UserWarning):
+        note(f"rankwright: warning: {message}")
 
-    words, config, print_only = take_options(words)
+
+def _run(words: list[str]) -> None:
+    words, config, print_only = take_config(words)
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
     if words and words[0] in VERBS:
-        _explain(app[words[0]])
-    app.config = () if config is None else _options_of(config)
+        verb = app[words[0]]
+        if verb.default_command is not None:  # show its docstring, with examples
+            verb.help = None
+            verb.usage = USAGE.get(words[0])
+    app.config = ()
+    if config is not None:
+        from cyclopts.config import Toml
+
+        app.config = (Toml(config, must_exist=True),)
     if print_only:
-        print_config(app, words)
+        print_config(words)
     else:
         app(words, exit_on_error=False)
 
 
-def _options_of(config: str) -> tuple[Any, ...]:
-    from cyclopts.config import Toml
+def take_config(words: list[str]) -> tuple[list[str], str | None, bool]:
+    """The words without ``--config FILE`` and ``--print-config``; the file; whether to print.
 
-    return (Toml(config, must_exist=True),)
-
-
-def _explain(verb: App) -> None:
-    """Let a verb that is asked for speak for itself: its docstring, with examples."""
-    if verb.default_command is not None:
-        verb.help = None
-        verb.usage = USAGE.get(verb.name[0])
-
-
-def _stop(message: str, code: int) -> None:
-    print(f"rankwright: {message}", file=sys.stderr)
-    sys.exit(code)
-
-
-def _words(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    >>> take_config(["train", "a.txt", "--print-config"])
+    (['train', 'a.txt'], None, True)
+    """
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config")
+    parser.add_argument("--print-config", action="store_true")
+    ours = words[: words.index("--")] if "--" in words else words
+    try:
+        known, rest = parser.parse_known_args(ours)
+    except ArgumentError:
+        raise ParameterError("--config: give the TOML file that holds the options.") from None
+    if known.config is not None:
+        _check_config(known.config)
+    return rest + words[len(ours) :], known.config, known.print_config
 
 
-def _show_warning(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Warnings for people: no line of our own source."""
-    if issubclass(category, RankwrightWarning | UserWarning):
-        print(f"rankwright: warning: {message}", file=sys.stderr)
+def _check_config(path: str) -> None:
+    with open(path, "rb") as file:
+        try:
+            tables = tomllib.load(file)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{path} is not TOML: {error}.") from None
+    for name in tables:
+        if name not in VERBS:
+            raise ParameterError(
+                f"{path}: [{name}] is not a verb. Options of a verb are in a table of its name, "
+                f"such as [train]; the verbs are {', '.join(VERBS)}."
+            )
+
+
+def print_config(words: list[str]) -> None:
+    """Print the options that this call would run with, as a table of a TOML file."""
+    verbs = app.parse_commands(words)[0]
+    if not verbs:
+        raise ParameterError("--print-config: name the verb, such as rankwright train DATA.")
+    _, bound, _ = app.parse_args(words, exit_on_error=False)
+    bound.apply_defaults()
+    call = shlex.join(["rankwright", *("-" if word == STDIN else word for word in words)])
+    print(f"# {call}".replace("\n", " "))
+    print(f"[{'.'.join(verbs)}]")
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+            is_group = dataclasses.is_dataclass(value) and not isinstance(value, type)
+            for key, part in (dataclasses.asdict(value) if is_group else {name: value}).items():
+                line = f"{key.replace('_', '-')} = {json.dumps(part, ensure_ascii=False)}"
+                print(line if part is not None else f"# {line.removesuffix(' null')}")

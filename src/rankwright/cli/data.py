@@ -1,109 +1,242 @@
-"""``rankwright data``: which public data sets are known, and what is in one."""
+"""Verbs about files of data: ``check``, ``info``, ``convert`` and ``data``."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+import tempfile
+from typing import Annotated, Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 import rankwright as rw
-from rankwright.cli.console import note, print_json
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.exceptions import ParameterError
 
+EXIT_FAILED, EXIT_DATA = 1, 3
+
+
+def check(
+    data: str,
+    /,
+    *,
+    against: str | None = None,
+    strict: bool = False,
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
+) -> None:
+    """Look for mistakes in data: a line PASS, WARN or FAIL for each rule.
+
+    Exits with 3 if the file cannot be read, with 1 if a rule failed.
+
+    rankwright check train.txt --against test.txt
+    rankwright check train.csv --strict --json
+    rankwright check ratings.csv --read-as ratings
+
+    Parameters
+    ----------
+    data
+        Items, a TREC run, qrels, or ratings (--read-as ratings, if not detected).
+    against
+        Other items, such as the test data: neither queries nor items may be in both.
+    strict
+        Warnings count as failures.
+    """
+    with opt.local_file(data) as local:
+        kind = _detect_kind(local, table, reading)
+        of_ratings = kind == "ratings"
+        options = reading.parameters() if of_ratings else table.parameters()
+        findings = rw.validate(local, against, kind=kind, **(options if kind != "run" else {}))
+    names = opt.RATING_OPTIONS if of_ratings else opt.ITEM_OPTIONS
+    failed = [f for f in findings if f.status == "FAIL" or (strict and f.status == "WARN")]
+    if json:
+        rows = [vars(finding) | {"fix": opt.in_options(finding.fix, names)} for finding in findings]
+        console.print_json({"data": data, "passed": not failed, "findings": rows})
+    else:
+        print(opt.in_options(str(findings).replace(local, data), names))
+        n_failed, n_rules = (len({f.rule for f in some}) for some in (failed, findings))
+        print(f"{data}: {f'{n_failed} of {n_rules} rules failed' if failed else 'passed'}")
+    if any(finding.rule == "readable" for finding in findings.failed):
+        sys.exit(EXIT_DATA)
+    if failed:
+        sys.exit(EXIT_FAILED)
+
+
+def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions) -> str:
+    """What a file holds; options for ratings or for items decide before its columns do."""
+    from rankwright.data.io.items import ITEM_FORMATS, detect_format
+    from rankwright.data.validation.findings import detect_kind
+
+    if reading != opt.RatingsOptions():
+        return "ratings"
+    if table == opt.TableOptions():
+        return detect_kind(path)
+    kind = table.read_as or detect_format(path) or "letor"
+    return "items" if kind in ITEM_FORMATS else kind
+
+
+def info(
+    file: str,
+    /,
+    *,
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
+) -> None:
+    """Say what is in a model or data file.
+
+    rankwright info model.rw
+    rankwright info train.csv --json
+    rankwright info ratings.csv --read-as ratings
+
+    Parameters
+    ----------
+    file
+        A model, items, a TREC run, qrels, or ratings (--read-as ratings, if not detected).
+    """
+    from rankwright.data.io.items import detect_format
+    from rankwright.data.validation.description import describe
+    from rankwright.persist.systems import describe_model
+
+    with opt.local_file(file) as local:
+        kind = _detect_kind(local, table, reading)
+        if kind == "model":
+            about = describe_model(local)
+        elif kind in ("run", "qrels"):
+            about = describe(rw.read_run(local) if kind == "run" else rw.read_qrels(local))
+        elif kind == "ratings":
+            about = describe(reading.read(local, duplicates="keep"))
+        else:
+            kind = table.read_as or detect_format(local) or "letor"
+            about = describe(rw.read_items(local, graded=False, **table.parameters()))
+    about = {"file": file, "format": kind, **about}
+    if json:
+        console.print_json(about)
+        return
+    width = max(map(len, about))
+    for key, value in about.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{name}: {count}" for name, count in value.items())
+        print(f"{key.replace('_', ' '):{width}}  {shown}")
+
+
+def convert(
+    source: str,
+    target: str,
+    /,
+    *,
+    write_as: opt.Format | None = None,
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+) -> None:
+    """Write data in another format; numbers keep their last bit.
+
+    Items become LETOR, CSV, TSV, JSONL or Parquet; runs and qrels TREC,
+    CSV, TSV or JSONL.
+
+    rankwright convert train.txt train.csv
+    rankwright convert train.csv.gz - --write-as letor | head
+
+    Parameters
+    ----------
+    source
+        The data (- is standard input).
+    target
+        The new file; its extension gives the format (.txt: LETOR or TREC). - is standard output.
+    write_as
+        The format, if the extension does not give it.
+    """
+    from rankwright.data.io.items import detect_format, format_of_name
+    from rankwright.data.io.writing import write_data
+
+    to_stdout = target in ("-", console.STDIN)
+    with opt.local_file(source) as local:
+        found = table.read_as or detect_format(local) or "letor"
+        kind = write_as or format_of_name(target) or _plain_format(found, target)
+        if to_stdout and kind == "parquet":
+            raise ParameterError("Parquet is written to a file only. Give its name instead of -.")
+        if found in ("run", "qrels"):
+            data: Any = rw.read_run(local) if found == "run" else rw.read_qrels(local)
+        else:
+            data = rw.read_items(local, graded=False, **table.parameters())
+    if to_stdout:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "copy")
+            write_data(data, copy, kind)
+            with open(copy, encoding="utf-8", newline="") as file:
+                console.write_result(file)
+    else:
+        write_data(data, target, kind)
+    if json:
+        summary = {"source": source, "target": target, "format": kind, "n_rows": len(data)}
+        console.print_json(summary)
+    elif not to_stdout:
+        console.note(f"{target}: {len(data):,} rows as {kind}")
+
+
+def _plain_format(found: str, target: str) -> str:
+    """The format of ``.txt``: TREC for runs and qrels, else LETOR."""
+    if not target.lower().removesuffix(".gz").endswith(".txt"):
+        raise ParameterError(
+            f"{'-' if target == console.STDIN else target}: the extension gives no format. Use "
+            ".letor, .txt, .csv, .tsv, .jsonl, .parquet, .run or .qrels, or --write-as."
+        )
+    return found if found in ("run", "qrels") else "letor"
+
+
 app = App(name="data", help="Known public data sets.")
+SetName = Annotated[str, Parameter(help="One of the names that `rankwright data list` prints.")]
+Fold = Annotated[int | None, Parameter(help="For the LETOR sets: one of the folds, 1 to 5.")]
 
 
 @app.command(name="list")
-def list_(*, json: bool = False) -> None:
-    """Name every data set that can be loaded.
-
-    Parameters
-    ----------
-    json
-        JSON instead of lines.
-    """
+def list_(*, json: opt.Json = False) -> None:
+    """Name every data set that can be loaded."""
     sets = rw.list_datasets()
-    if json:
-        print_json(sets)
-        return
     width = max(map(len, sets))
-    for name, about in sets.items():
-        print(f"{name:{width}}  {about}")
+    lines = (f"{name:{width}}  {about}\n" for name, about in sets.items())
+    console.write_result([console.to_json(sets)] if json else lines)
 
 
 @app.command
-def show(
-    name: str,
-    /,
-    *,
-    fold: int | None = None,
-    json: bool = False,
-) -> None:
-    """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it.
-
-    Parameters
-    ----------
-    name
-        One of the names that `rankwright data list` prints.
-    fold
-        For the LETOR sets: one of the folds, 1 to 5.
-    json
-        JSON instead of a line.
-    """
-    found = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
-    if json:
-        print_json({"name": name, "about": rw.list_datasets()[name], "content": str(found)})
-    else:
-        print(found)
+def show(name: SetName, /, *, fold: Fold = None, json: opt.Json = False) -> None:
+    """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it."""
+    data = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
+    about = {"name": name, "about": rw.list_datasets()[name], "content": str(data)}
+    print(console.to_json(about) if json else data, end="" if json else "\n")
 
 
 @app.command
 def write(
-    name: str,
+    name: SetName,
     target: str,
     /,
     *,
-    fold: int | None = None,
-    part: str = "train",
-    json: bool = False,
+    fold: Fold = None,
+    part: Literal["train", "vali", "test"] = "train",
+    json: opt.Json = False,
 ) -> None:
-    """Write a data set of graded items as a file, or a set of ratings as CSV.
+    """Write a data set of graded items as a file, or a set of ratings as a table.
 
     Parameters
     ----------
-    name
-        One of the names that `rankwright data list` prints.
     target
-        The new file; its ending tells the format (.letor, .csv, .jsonl, .parquet, with or
-        without .gz).
-    fold
-        For the LETOR sets: one of the folds, 1 to 5.
+        The new file; its extension gives the format (.letor, .csv, .jsonl, .parquet, also .gz).
     part
-        With a fold: train, vali or test.
-    json
-        JSON instead of a remark.
+        With a fold: which part of it.
     """
-    found: Any = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
+    from rankwright.data.io.writing import write_data
+
+    data: Any = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     if fold is not None:
-        found = getattr(found, part, None)
-    if isinstance(found, rw.Items):
-        from rankwright.cli.convert import write_items
-
-        write_items(found, target)
-    elif isinstance(found, rw.Ratings):
-        _write_ratings(found, target)
-    else:
+        data = getattr(data, part, None)
+    if not isinstance(data, rw.Items | rw.Ratings):
         raise ParameterError(f"{name}: only graded items and ratings can be written as a file.")
+    write_data(data, target)
     if json:
-        print_json({"name": name, "target": target, "n_rows": len(found)})
+        console.print_json({"name": name, "target": target, "n_rows": len(data)})
     else:
-        note(f"{target}: {len(found):,} rows")
-
-
-def _write_ratings(ratings: rw.Ratings, target: str) -> None:
-    from rankwright.cli.files.pipes import write_text
-
-    users, items = ratings.users[ratings.user].tolist(), ratings.items[ratings.item].tolist()
-    rows = zip(users, items, ratings.value.tolist(), strict=True)
-    lines = (f"{user},{item},{value:g}\n" for user, item, value in rows)
-    write_text(["user,item,value\n", *lines], target)
+        console.note(f"{target}: {len(data):,} rows")

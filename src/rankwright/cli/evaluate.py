@@ -1,23 +1,19 @@
-"""``rankwright evaluate``: how well a system orders what judges graded."""
+"""``rankwright evaluate`` and ``rankwright compare``: systems on judged data."""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any, Literal
 
 import rankwright as rw
-from rankwright.cli.console import note, print_json
-from rankwright.cli.files.items import TableOptions
-from rankwright.cli.files.systems import read_judged, read_system, refuse_two_pipes
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from rankwright.metrics.evaluation import Scores
-
-
-Like = Literal["trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"]
+    from rankwright.persist.systems import JudgedFile
 
 
 def evaluate(
@@ -25,20 +21,18 @@ def evaluate(
     data: str,
     /,
     *,
-    measures: Annotated[list[str], Parameter(alias="-m")] = ["NDCG@10", "AP"],  # noqa: B006
-    like: Like | None = None,
+    measures: opt.Measures = ["NDCG@10", "AP"],  # noqa: B006
+    like: opt.Like | None = None,
     per_query: bool = False,
     fail_under: str | None = None,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Measure a system on graded data.
 
-    ```text
     rankwright evaluate model.rw test.txt
     rankwright evaluate bm25.run qrels.txt -m AP,P@5
     rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
-    ```
 
     Parameters
     ----------
@@ -46,48 +40,121 @@ def evaluate(
         A model file, a TREC run, or a file with one score per line (- is standard input).
     data
         Graded items (LETOR, CSV, TSV, JSONL, Parquet), or TREC qrels for a run.
-    measures
-        Names such as NDCG@10, AP, P@5, ERR@20, RR, RankLoss; repeat it, or separate by commas.
     like
-        Take the conventions of this tool (with qrels, by default trec_eval's).
+        Use the conventions of this tool (with qrels, by default trec_eval's).
     per_query
-        A line for each query as well.
+        Print a line for each query as well.
     fail_under
-        End with exit code 1 if a mean falls short: 0.4 (the first measure) or NDCG@10=0.4. For a
-        measure that is better the lower it is, if the mean is above it.
-    json
-        JSON instead of a table.
+        Exit with 1 if a mean is worse: 0.4 (the first measure) or NDCG@10=0.4.
     """
-    names = named(measures)
-    gate = None if fail_under is None else _gate(fail_under, names)
-    refuse_two_pipes(system, data)
-    read = read_system(system)
-    scores = read.judge(read_judged(data, table, [read.model]), names, like)
+    names = opt.split_measures(measures)
+    limit = None if fail_under is None else _parse_limit(fail_under, names)
+    opt.refuse_two_pipes(system, data)
+    ranking = opt.load_system(system, "model", "run", "scores")
+    with opt.local_file(data) as local:
+        judged = _open_judged(local, data, table, ranking)
+        scores = judged.evaluate(ranking, names, like=like, name=system)
     if json:
-        print_json({"system": system, "data": data, **_as_dict(scores, per_query)})
+        console.print_json({"system": system, "data": data, **_as_dict(scores, per_query)})
     else:
         print(scores)
         if per_query:
-            print()
-            _print_queries(scores)
-    if gate is not None:
-        _hold(scores, *gate)
+            print("\n" + "\t".join(["query", *scores]))
+            for query, values in zip(scores.query_ids.tolist(), scores.matrix.T, strict=True):
+                cells = ["-" if v != v else f"{v:.4f}" for v in values]  # NaN: not measured
+                print("\t".join([str(query), *cells]))
+    if limit is not None:
+        measure, least = limit
+        mean, higher = scores[measure], measure.higher_is_better
+        if mean < least if higher else mean > least:
+            side = "below" if higher else "above"
+            console.note(f"rankwright: {measure} is {mean:.4f}, {side} the limit of {least:g}")
+            sys.exit(1)
 
 
-def named(measures: list[str]) -> list[str]:
-    """Names of measures, given apart or separated by commas outside of parentheses.
+def compare(
+    *files: str,
+    measures: opt.Measures = ["NDCG@10", "AP"],  # noqa: B006
+    names: list[str] = [],  # noqa: B006
+    table: Literal["text", "markdown", "latex", "html"] = "text",
+    intervals: bool = False,
+    baseline: str | None = None,
+    test: Literal["randomization", "t", "wilcoxon"] = "randomization",
+    alpha: float = 0.05,
+    like: opt.Like | None = None,
+    output: opt.Output = None,
+    report: opt.Report = None,
+    json: opt.Json = False,
+    reading: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+) -> None:
+    """Print the table of several systems on the same data, with significance letters.
 
-    >>> named(["NDCG@10,AP", "P@5"]), named(["NDCG(gain=linear,discount=log2)@10"])
-    (['NDCG@10', 'AP', 'P@5'], ['NDCG(gain=linear,discount=log2)@10'])
+    rankwright compare new.rw old.rw test.txt --report page.html
+    rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25
+    rankwright compare new.rw old.rw test.txt --table latex -o table.tex
+
+    Parameters
+    ----------
+    files
+        Model files, TREC runs or files of scores, then the data: graded items, or qrels for runs.
+    names
+        What to call the systems, in their order; by default the names of the files.
+    table
+        How to print the table.
+    intervals
+        Print the 95 % bootstrap interval of each mean as well.
+    baseline
+        Test against this system only (its name in the table).
+    test
+        The paired test over queries; Holm's correction is applied.
+    alpha
+        Mark differences with a p-value up to this.
+    like
+        Use the conventions of this tool (with qrels, by default trec_eval's).
     """
-    names, depth = [""], 0
-    for sign in ",".join(measures):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "," and depth <= 0:
-            names.append("")
+    if len(files) < 2:
+        raise ParameterError("compare: give one or more systems, and the data last.")
+    opt.refuse_two_pipes(*files)
+    console.check_targets(report=report)
+    *paths, data = files
+    called = _system_names(paths, [name for given in names for name in given.split(",")])
+    rankings = [opt.load_system(path, "model", "run", "scores") for path in paths]
+    systems = dict(zip(called, zip(paths, rankings, strict=True), strict=True))
+    with opt.local_file(data) as local:
+        judged = _open_judged(local, data, reading, rankings[0])
+        scores = {
+            name: judged.evaluate(ranking, opt.split_measures(measures), like=like, name=path)
+            for name, (path, ranking) in systems.items()
+        }
+        comparison = rw.compare(scores, test=test, alpha=alpha, baseline=baseline)
+        if json:
+            text = comparison.to_json()
         else:
-            names[-1] += sign
-    return [name.strip() for name in names if name.strip()]
+            text = str(getattr(comparison.table(intervals=intervals), f"to_{table}")())
+        console.write_result([text + "\n"], output)
+        if report is not None:
+            from rankwright.report.page import write_page
+            from rankwright.report.pages import comparison_page, fingerprints
+
+            on_items = {
+                name: (ranking, judged.items(ranking))
+                for name, (_, ranking) in systems.items()
+                if judged.qrels is None and not isinstance(ranking, rw.Run)
+            }
+            about = {"command": console.command(), **fingerprints(files)}
+            page = comparison_page(comparison, scores, systems=on_items, data=data, settings=about)
+            write_page(page, report)
+            console.note(f"report: {report}")
+
+
+def _open_judged(local: str, data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
+    """Judged data for systems, of which this is the first."""
+    from rankwright.persist.systems import JudgedFile
+
+    judged = JudgedFile(local, data, **table.parameters())
+    if judged.qrels is None:
+        opt.note_missing_queries(judged.items(first), data)
+    return judged
 
 
 def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:
@@ -105,34 +172,28 @@ def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:
     return content
 
 
-def _print_queries(scores: Scores) -> None:
-    print("\t".join(["query", *scores]))
-    for number, query in enumerate(scores.query_ids.tolist()):
-        # A query without anything to measure has no value, as in the table.
-        values = ["-" if v != v else f"{v:.4f}" for v in scores.matrix[:, number]]
-        print("\t".join([str(query), *values]))
-
-
-def _gate(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
-    """The measure that ``--fail-under`` names, and its limit; refused before any work."""
+def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
+    """The measure that ``--fail-under`` names, and its limit."""
     measures = [rw.Measure.parse(name) for name in names]
     name, equals, number = limit.rpartition("=")
     try:
-        asked = [rw.Measure.parse(name)] if equals else measures[:1]
-        least = float(number)
+        measure = rw.Measure.parse(name) if equals else measures[0]
+        if measure in measures and float(number) == float(number):  # not NaN
+            return measure, float(number)
     except ValueError:
-        asked, least = [], float("nan")
-    if not asked or asked[0] not in measures or least != least:
-        raise ParameterError(
-            f"--fail-under {limit}: write a number, or MEASURE=number with one of "
-            f"{', '.join(map(str, measures))}."
-        )
-    return asked[0], least
+        pass
+    known = ", ".join(map(str, measures))
+    raise ParameterError(
+        f"--fail-under {limit}: write a number, or MEASURE=number with one of {known}."
+    )
 
 
-def _hold(scores: Scores, measure: rw.Measure, least: float) -> None:
-    found = scores[measure]
-    if found < least if measure.higher_is_better else found > least:
-        side = "below" if measure.higher_is_better else "above"
-        note(f"rankwright: {measure} is {found:.4f}, {side} the limit of {least:g}")
-        sys.exit(1)
+def _system_names(paths: list[str], given: list[str]) -> list[str]:
+    """File names without folder and extension, made different from each other."""
+    if given:
+        if len(given) != len(paths) or len(set(given)) < len(given):
+            raise ParameterError(f"--names: give {len(paths)} different names.")
+        return given
+    short = [os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0] for path in paths]
+    numbered = [f"{number} {path}" for number, path in enumerate(paths, 1)]
+    return next(names for names in (short, paths, numbered) if len(set(names)) == len(names))

@@ -3,170 +3,133 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from collections.abc import Iterator
+from typing import Literal
 
 import rankwright as rw
-from rankwright.cli.console import as_json
-from rankwright.cli.files.pipes import at_hand, check_targets, write_answer
-from rankwright.cli.options import at_least, check_run_name
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
+from rankwright.cli._training import make_ranker, parse_settings
+from rankwright.cli.predict import Row, nested, run_lines
 from rankwright.exceptions import DataError, ParameterError
+
+Method = Literal[
+    "rrf", "borda", "median_rank", "condorcet", "sum", "mnz", "anz", "med", "min", "max", "learned"
+]
+Norm = Literal["minmax", "max", "sum", "zscore", "rank", "borda", "none"]
 
 
 def fuse(
     *runs: str,
-    method: str | None = None,
-    norm: str = "minmax",
+    method: Method | None = None,
+    norm: Norm = "minmax",
     weights: list[float] = [],  # noqa: B006
     k: float = 60.0,
     qrels: str | None = None,
-    ranker: str = "RankBoost",
-    set: list[str] = [],  # noqa: B006
+    ranker: str | None = None,
+    set: opt.Settings = [],  # noqa: B006
     save: str | None = None,
     model: str | None = None,
-    cutoff: int | None = None,
-    name: str = "fused",
-    output: Annotated[str | None, Parameter(alias="-o")] = None,
-    json: bool = False,
+    cutoff: opt.Cutoff = None,
+    name: opt.RunName = "fused",
+    output: opt.Output = None,
+    json: opt.Json = False,
 ) -> None:
     """Make one run of several, by a fixed rule or learned from judged queries.
 
     Prints a TREC run.
 
-    ```text
     rankwright fuse bm25.run dense.run -o fused.run
     rankwright fuse bm25.run dense.run --qrels judged.qrels --save fusion.rw
     rankwright fuse new-bm25.run new-dense.run --model fusion.rw -o fused.run
-    ```
 
     Parameters
     ----------
     runs
         Two TREC runs or more (one may be -, standard input).
     method
-        By place: rrf, borda, median_rank, condorcet; by score: sum, mnz, anz, med, min, max;
-        learned: a ranker over the engines' places. By default rrf; learned with --qrels, --model.
+        By rank (rrf to condorcet), by score (sum to max) or learned; by default rrf.
     norm
-        How to make scores comparable: minmax, max, sum, zscore, rank, borda or none.
+        How to make scores comparable.
     weights
         One weight per run, in their order; repeat it.
     k
-        For rrf: the larger, the less the first places stand out.
+        For rrf: the larger, the less the first ranks stand out.
     qrels
         Judged queries to learn from.
     ranker
-        Which ranker learns.
-    set
-        A parameter of that ranker: --set n_estimators=200; may be repeated.
+        The ranker that learns from the ranks in the runs; by default RankBoost.
     save
-        Keep what was learned in this file.
+        Save the learned fusion to this file.
     model
-        What --save wrote: nothing is learned anew. Runs are known by their names.
-    cutoff
-        Only so many documents of each query.
-    name
-        The name of the new run.
-    output
-        Write to this file instead of standard output.
-    json
-        A JSON object of lists instead of a TREC run.
+        A learned fusion that --save wrote, to use it again. It knows runs by their names.
     """
     if len(runs) < 2:
         raise ParameterError("fuse: give two runs or more.")
-    at_least(1, cutoff=cutoff)
-    check_run_name(name)
-    check_targets(save=save)
+    console.check_targets(save=save)
     method = method or ("learned" if qrels or model or save else "rrf")
     _check_method(method, qrels=qrels, model=model, save=save)
-    lists = _read(runs)
+    lists = _read_runs(runs)
     if model is not None:
-        fused = _saved(model).fuse(lists, name=name)
+        fusion = rw.load(model)
+        if not isinstance(fusion, rw.LearnedFusion):
+            raise DataError(f"{model} holds a {type(fusion).__name__}, not a learned fusion.")
+        fused = fusion.fuse(lists, name=name)
     elif qrels is not None:
-        fusion = _learned(lists, qrels, ranker, set)
+        console.note_compilation()
+        fusion = _make_fusion(ranker, set).fit(lists, rw.read_qrels(qrels))
         fused = fusion.fuse(lists, name=name)
         if save is not None:
             rw.save(fusion, save)
     else:
         fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
-    if cutoff is not None:
-        fused = fused.top(cutoff)
-    found = {"name": name, "method": method, "queries": _nested(fused)} if json else None
-    write_answer(_lines(fused) if found is None else [as_json(found)], output)
+    rows = _rows(fused if cutoff is None else fused.top(cutoff))
+    if json:
+        lines = [console.to_json({"name": name, "method": method, "queries": nested(rows)})]
+    else:
+        lines = run_lines(rows, name)
+    console.write_result(lines, output)
 
 
 def _check_method(method: str, *, qrels: str | None, model: str | None, save: str | None) -> None:
-    """Refuse options that do not go together before anything is read."""
-    from rankwright.fusion.methods import METHODS
-
+    """Refuse options that do not go together, before anything is read."""
     if method != "learned":
-        if method not in METHODS:
-            raise ParameterError(f"--method {method}: use one of {', '.join(METHODS)} or learned.")
         if (qrels, model, save) != (None, None, None):
             raise ParameterError(
                 f"--method {method} learns nothing: leave it out, or --qrels, --model and --save."
             )
     elif (qrels is None) == (model is None):
         raise ParameterError(
-            "--method learned: give the judged queries with --qrels, or what --save wrote with "
-            "--model; not both."
+            "--method learned: give judged queries with --qrels or a saved fusion with --model, "
+            "not both."
         )
     elif model is not None and save is not None:
-        raise ParameterError("--save with --model: nothing is learned that could be kept.")
+        raise ParameterError("--save with --model: nothing is learned that could be saved.")
 
 
-def _read(paths: tuple[str, ...]) -> dict[str, rw.Run]:
+def _read_runs(paths: tuple[str, ...]) -> dict[str, rw.Run]:
     """Runs by name; where names clash, by file."""
-    found: dict[str, rw.Run] = {}
+    runs: dict[str, rw.Run] = {}
     for path in paths:
-        with at_hand(path) as local:
+        with opt.local_file(path) as local:
             run = rw.read_run(local)
-        key = run.name if run.name not in found else os.path.basename(path)
-        if key in found:
+        key = run.name if run.name not in runs else os.path.basename(path)
+        if key in runs:
             raise ParameterError(f"fuse: two runs are called {key!r}. Rename one of them.")
-        found[key] = run
-    return found
+        runs[key] = run
+    return runs
 
 
-def _saved(path: str) -> rw.LearnedFusion:
-    model = rw.load(path)
-    if not isinstance(model, rw.LearnedFusion):
-        raise DataError(f"{path} holds a {type(model).__name__}, not a fusion that --save wrote.")
-    return model
+def _make_fusion(ranker: str | None, settings: list[str]) -> rw.LearnedFusion:
+    given = dict(parse_settings(settings))
+    if ranker is not None:
+        return rw.LearnedFusion(make_ranker(ranker, given))
+    default = rw.LearnedFusion().default_ranker()
+    params = default.get_params(deep=False) | given
+    return rw.LearnedFusion(make_ranker(type(default).__name__, params))
 
 
-def _learned(
-    runs: dict[str, rw.Run], qrels: str, ranker: str, settings: list[str]
-) -> rw.LearnedFusion:
-    from rankwright.cli.preparing import warn_of_compiling
-    from rankwright.cli.settings import make_ranker, parse_settings
-
-    warn_of_compiling()
-    given: dict[str, Any] = dict(parse_settings(settings))
-    if ranker.lower() == "rankboost":
-        given = rw.LearnedFusion().default_ranker().get_params(deep=False) | given
-    return rw.LearnedFusion(make_ranker(ranker, given)).fit(runs, rw.read_qrels(qrels))
-
-
-def _lines(run: rw.Run) -> Any:
+def _rows(run: rw.Run) -> Iterator[Row]:
     rows = run.order
-    for query, doc, rank, score in zip(
-        run.queries[run.query[rows]].tolist(),
-        run.docs[run.doc[rows]].tolist(),
-        run.rank[rows].tolist(),
-        run.score[rows].tolist(),
-        strict=True,
-    ):
-        yield f"{query} Q0 {doc} {rank} {score!r} {run.name}\n"
-
-
-def _nested(run: rw.Run) -> dict[str, list[dict[str, Any]]]:
-    lists: dict[str, list[dict[str, Any]]] = {}
-    for row in run.order.tolist():
-        entry = {
-            "item": run.docs[run.doc[row]],
-            "rank": int(run.rank[row]),
-            "score": float(run.score[row]),
-        }
-        lists.setdefault(str(run.queries[run.query[row]]), []).append(entry)
-    return lists
+    queries, docs = run.queries[run.query[rows]].tolist(), run.docs[run.doc[rows]].tolist()
+    yield from zip(queries, docs, run.rank[rows].tolist(), run.score[rows].tolist(), strict=True)

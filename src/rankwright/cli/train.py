@@ -3,141 +3,100 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
-
-from cyclopts import Parameter
 
 import rankwright as rw
-from rankwright.cli.console import note, plain_values, print_json, suggest, working
-from rankwright.cli.evaluate import named
-from rankwright.cli.files.items import TableOptions, describe, read_items
-from rankwright.cli.files.pipes import check_targets
-from rankwright.cli.files.systems import read_like
-from rankwright.cli.options import check_seed
-from rankwright.cli.preparing import last_step, name_features, refuse_gaps, warn_of_compiling
-from rankwright.cli.settings import make_ranker, parse_settings
+from rankwright.cli import _console as console
+from rankwright.cli import _options as opt
+from rankwright.cli._training import make_ranker, name_features, parse_settings, read_training_data
 from rankwright.exceptions import ParameterError
 
 
 def train(
-    data: str,
+    data: opt.Data,
     /,
     *,
-    output: Annotated[str, Parameter(alias="-o")] = "model.rw",
+    output: opt.NewModel = "model.rw",
     valid: str | None = None,
     ranker: str = "auto",
-    set: list[str] = [],  # noqa: B006
-    measures: Annotated[list[str], Parameter(alias="-m")] = [],  # noqa: B006
-    seed: int = 0,
-    report: str | None = None,
-    json: bool = False,
-    table: TableOptions = TableOptions(),  # noqa: B008
+    set: opt.Settings = [],  # noqa: B006
+    measures: opt.Measures = [],  # noqa: B006
+    random_state: opt.RandomState = 0,
+    report: opt.Report = None,
+    json: opt.Json = False,
+    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
-    Without further options, a few rankers learn from four fifths of the queries, the others
-    choose the best of them (and when to stop), and the best is trained again on all queries. Of
-    fewer than 500 queries each fifth is held out in its turn.
+    By default, several rankers are trained on four fifths of the queries
+    and evaluated on the rest; the best one is then trained on all queries.
+    With fewer than 500 queries, they are evaluated by cross-validation over
+    five folds of queries.
 
-    ```text
     rankwright train train.txt
     rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
+    rankwright train train.txt --ranker RankBoost --set early_stopping=20
     rankwright train train.txt --report page.html
-    ```
 
     Parameters
     ----------
-    data
-        Graded items (LETOR, CSV, TSV, JSONL, Parquet; - is standard input).
-    output
-        Where to write the model.
     valid
-        Graded items to choose and stop by, instead of a fifth of the queries.
+        Graded items to evaluate on, instead of a fifth of the queries.
     ranker
         The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
-    set
-        A parameter of the ranker: --set n_estimators=200; may be repeated.
     measures
-        What to choose by (the first) and print: NDCG@10, AP by default.
-    seed
-        Seeds the split and the ranker.
-    report
-        Write a page with table and charts to this HTML file.
-    json
-        JSON instead of text.
+        The first one chooses, all are printed; by default NDCG@10 and AP.
     """
-    from rankwright.cli.choosing import attempt, best_of, default_measure, hold_out, wanted
-
-    began = time.perf_counter()
-    check_seed(seed)
-    check_targets(output=output, report=report)
-    settings: dict[str, Any] = parse_settings(set)
-    made = None if ranker == "auto" else _checked(ranker, settings, seed)
-    if made is None and settings:
+    start = time.perf_counter()
+    console.check_targets(output=output, report=report)
+    settings = parse_settings(set)
+    if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    with working(f"reading {data}"):
-        items = read_items(data, table)
-        other = None if valid is None else read_like(items, valid, table)
-    describe(items, data)
-    for path, some in ((data, items), (valid, other)):
-        if made is not None and some is not None:
-            refuse_gaps(made, some, str(path))
-    folds = hold_out(items, seed) if other is None else [(items, other)]
-    if not folds:
-        note("too few queries to hold some out: the model is trained on all, and not judged")
-    warn_of_compiling()
-    names = named(measures) or [default_measure(items.y), "AP"]
-    tried = []
-    for name, each in wanted(ranker, settings, items, folds).items():
-        with working(f"training {name}", spins="RankBoost" not in name):
-            tried.append(attempt(name, each, items, folds, names))
-    best = best_of(tried)
-    model = best.model
-    if folds and other is None:
-        words = f"training {best.name} on all {items.n_queries} queries"
-        with working(words, spins="RankBoost" not in best.name):
-            model = best.again(items)
-    name_features(model, items)
-    rw.save(model, output)
-    judged = {each.name: each.scores for each in tried if each.scores is not None}
-    comparison = rw.compare(judged) if judged else None
+    chosen = None if ranker == "auto" else make_ranker(ranker, settings)
+    if chosen is not None:
+        chosen._check_parameters()
+    items, other = read_training_data(data, valid, table, chosen)
+    auto = rw.AutoRanker(
+        "default" if chosen is None else [(type(chosen).__name__, chosen)],
+        measure=opt.split_measures(measures) or "auto",
+        random_state=random_state,
+        verbose=1,
+    )
+    eval_set = {} if other is None else {"eval_set": (other.X, other.y), "eval_qid": other.qid}
+    auto.fit(items.X, items.y, qid=items.qid, **eval_set)
+    name_features(auto.best_estimator_, items)
+    rw.save(auto, output)
+    rows = auto.held_out_rows_
     if report is not None:
-        from rankwright.cli.reporting import report_on_training
+        from rankwright.report.page import write_page
+        from rankwright.report.pages import fingerprints, training_page
 
-        held_out = rw.Items.concat([valid for _, valid in folds]) if folds else None
-        report_on_training(report, tried, best, held_out, comparison, data, {"seed": seed})
+        held_out = other if rows is None else items.take(rows)
+        about = {"random_state": random_state, "command": console.command(), **fingerprints([data])}
+        write_page(training_page(auto, held_out, data=data, settings=about), report)
+    comparison = auto.results_.comparison
     if json:
-        print_json(
-            {
-                "model": output,
-                "ranker": best.name,
-                "parameters": _parameters(model),
-                "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
-                "validation": None if comparison is None else comparison.to_dict(),
-                "seconds": round(time.perf_counter() - began, 3),
-                "report": report,
-            }
-        )
+        model = auto.best_estimator_
+        last = model[-1] if hasattr(model, "steps") else model
+        result = {
+            "model": output,
+            "ranker": auto.best_name_,
+            "parameters": console.plain_values(last.get_params(deep=False)),
+            "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
+            "validation": None if comparison is None else comparison.to_dict(),
+            "seconds": round(time.perf_counter() - start, 3),
+            "report": report,
+        }
+        console.print_json(result)
         return
-    if comparison is not None:
-        one = "a fifth of the queries, held out"
-        where = valid or (one if len(folds) == 1 else "each fifth of the queries, held out in turn")
-        print(f"validation on {where}:\n\n{comparison if len(tried) > 1 else best.scores}\n")
-    print(f"model: {output} ({best.name})")
+    if comparison is None:
+        console.note("too few queries to hold some out: trained on all, and not evaluated")
+    else:
+        all_rows = rows is not None and len(rows) == items.n_items
+        folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
+        scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
+        print(f"validation on {valid or folds}:\n\n{scores}\n")
+    print(f"model: {output} ({auto.best_name_})")
     if report is not None:
         print(f"report: {report}")
-    suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
-
-
-def _checked(ranker: str, settings: dict[str, Any], seed: int) -> Any:
-    """The ranker; wrong names and values are refused before any data are read."""
-    made = make_ranker(ranker, settings)
-    if "random_state" in made.get_params() and "random_state" not in settings:
-        settings["random_state"] = seed
-    made._check_parameters()
-    return made
-
-
-def _parameters(model: Any) -> dict[str, Any]:
-    return plain_values(last_step(model).get_params(deep=False))
+    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())

@@ -1,4 +1,4 @@
-"""Runs beside qrels, document by document: to measure one run, or to learn to fuse several."""
+"""Runs joined with qrels, to evaluate one run or to learn to fuse several."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwright.exceptions import ParameterError
 
 
 class Aligned(NamedTuple):
-    """A run beside its qrels: what ``evaluate(scores, y, qid=qid)`` takes, and the ids."""
+    """A run joined with its qrels: arguments for ``evaluate(scores, y, qid=qid)``, and ids."""
 
     scores: FloatArray
     y: FloatArray
@@ -27,20 +27,20 @@ Nested = Mapping[Any, Mapping[Any, Any]]
 
 
 def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -> Aligned:
-    """Put a run and its qrels side by side, one row for each document retrieved or judged.
+    """Join a run with its qrels: one row for each document that was retrieved or judged.
 
-    Inside a query the retrieved documents come first, in trec_eval's order (so that the stable
-    order of the rows is that order), then the judged documents which the run did not return, with
-    the score ``-inf``: they count among the relevant ones, but were never found. Retrieved and
-    unjudged is grade 0, and so is a grade below 0. Ids are compared as text.
+    Within a query, the retrieved documents come first, in trec_eval's order. Judged documents that
+    the run did not return follow with the score ``-inf``: they count among the relevant ones, but
+    were not found. Documents that were not judged, or judged below 0, have grade 0. Ids are
+    compared as text.
 
     Parameters
     ----------
     run : Run, or {query: {doc: score}}
     qrels : Qrels, or {query: {doc: grade}}
     queries : {"qrels", "both"}, default="qrels"
-        Every query that was judged (one missing from the run found nothing), or, as trec_eval
-        does without ``-c``, only those in both.
+        Every judged query (a query missing from the run has no results), or, as in trec_eval
+        without ``-c``, only the queries in both.
 
     Examples
     --------
@@ -54,11 +54,11 @@ def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -
     qrels = qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)
     pairs = _Pairs(qrels, [run])
     rows = run.order[pairs.known(run)[run.order]]
-    found = pairs.keys(run)[rows]
-    missed = ~np.isin(pairs.judged, found)
+    retrieved = pairs.keys(run)[rows]
+    missed = ~np.isin(pairs.judged, retrieved)
     if queries == "both":
-        missed &= np.isin(qrels.query, found // pairs.n_docs)
-    keys = np.concatenate([found, pairs.judged[missed]])
+        missed &= np.isin(qrels.query, retrieved // pairs.n_docs)
+    keys = np.concatenate([retrieved, pairs.judged[missed]])
     scores = np.concatenate([run.score[rows], np.full(int(missed.sum()), -np.inf)])
     order = np.argsort(keys // pairs.n_docs, kind="stable")
     keys = keys[order]
@@ -66,18 +66,19 @@ def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -
 
 
 def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "position") -> Items:
-    """Several engines' lists as items to rank: a row per document listed, a column per engine.
+    """Turn the lists of several engines into items: a row per document, a column per engine.
 
-    A document that an engine did not list has NaN in its column: the engine abstains. Documents
-    that no engine listed are left out, and so are queries that were not judged.
+    A document that an engine did not list has NaN in the column of that engine. Documents that no
+    engine listed and queries that were not judged are left out.
 
     Parameters
     ----------
-    runs : runs, each with a name of its own
+    runs : iterable of Run
+        Each with a different name.
     qrels : Qrels
-        Gives the grades; unjudged is 0, and so is a grade below 0.
+        The grades; documents that were not judged, or judged below 0, have grade 0.
     features : {"position", "score"}, default="position"
-        Minus the place in the engine's list (so that higher is better), or its own score.
+        Minus the rank in the engine's list (so that higher is better), or the engine's score.
 
     Returns
     -------
@@ -97,7 +98,10 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
         raise ParameterError(f'items_from_runs(features={features!r}): use "position" or "score".')
     names = tuple(run.name for run in runs)
     if not runs or len(set(names)) < len(names):
-        raise ParameterError(f"items_from_runs: give runs with a name of their own, not {names}.")
+        raise ParameterError(
+            f"items_from_runs: the runs are called {names}. Give at least one run, each with a "
+            "different name."
+        )
     pairs = _Pairs(qrels, runs)
     listed = [pairs.keys(run)[pairs.known(run)] for run in runs]
     keys = np.unique(np.concatenate(listed))
@@ -109,15 +113,15 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
 
 
 class _Pairs:
-    """Queries and documents of qrels and runs in one numbering, their ids compared as text.
+    """Common numbers for the queries and documents of qrels and runs; ids compare as text.
 
     The key of a pair is the number of its query times ``n_docs`` plus that of its document.
     """
 
     def __init__(self, qrels: Qrels, runs: list[Run]) -> None:
         self.qrels = qrels
-        self._query = {str(key): place for place, key in enumerate(qrels.queries.tolist())}
-        self._doc = {str(key): place for place, key in enumerate(qrels.docs.tolist())}
+        self._query = {str(key): number for number, key in enumerate(qrels.queries.tolist())}
+        self._doc = {str(key): number for number, key in enumerate(qrels.docs.tolist())}
         for run in runs:
             for key in run.docs.tolist():
                 self._doc.setdefault(str(key), len(self._doc))
@@ -125,24 +129,24 @@ class _Pairs:
         self.judged: IntArray = qrels.query * self.n_docs + qrels.doc
 
     def known(self, run: Run) -> NDArray[np.bool_]:
-        """Which rows of a run belong to a query that was judged."""
+        """Which rows of a run belong to a judged query."""
         judged = np.array([str(key) in self._query for key in run.queries.tolist()], dtype=bool)
         return judged[run.query]
 
     def keys(self, run: Run) -> IntArray:
-        """The key of each row; those of unknown queries mean nothing."""
+        """The key of each row; meaningless for a query that was not judged."""
         query = [self._query.get(str(key), 0) for key in run.queries.tolist()]
         doc = [self._doc[str(key)] for key in run.docs.tolist()]
         in_query, in_docs = np.array(query, dtype=np.int64), np.array(doc, dtype=np.int64)
         return in_query[run.query] * self.n_docs + in_docs[run.doc]
 
     def grades(self, keys: IntArray) -> FloatArray:
-        """The grade of each pair, 0 where it was not judged or judged junk."""
+        """The grade of each pair, 0 if it was not judged or judged below 0."""
         y = np.zeros(len(keys))
         if len(self.judged):
             order = np.argsort(self.judged)
-            place = np.searchsorted(self.judged, keys, sorter=order)
-            row = order[np.minimum(place, len(order) - 1)]
+            position = np.searchsorted(self.judged, keys, sorter=order)
+            row = order[np.minimum(position, len(order) - 1)]
             known = self.judged[row] == keys
             y[known] = np.maximum(self.qrels.grade[row[known]], 0)
         return y

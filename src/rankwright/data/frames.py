@@ -1,9 +1,8 @@
-"""Data frames of any kind, and Parquet files, as named columns of NumPy arrays."""
+"""Data frames of any library, and Parquet files, as named NumPy columns."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +17,7 @@ Columns = dict[str, NDArray[Any]]
 def columns_of(frame: Any) -> Columns:
     """The columns of a pandas, polars, pyarrow, duckdb or other data frame (through narwhals).
 
-    A mapping of names to columns passes as it is.
+    A dict of columns is accepted too.
 
     >>> import pandas as pd
     >>> columns_of(pd.DataFrame({"a": [1, 2]}))
@@ -32,38 +31,48 @@ def columns_of(frame: Any) -> Columns:
         table: Any = nw.from_native(frame)
     except TypeError as error:
         kind = type(frame).__name__
-        raise DataError(f"{kind} is no data frame that narwhals knows ({error}).") from None
+        raise DataError(
+            f"{kind} is not a data frame that narwhals knows ({error}). Give a pandas, polars or "
+            "pyarrow table, or a dict of columns."
+        ) from None
     if isinstance(table, nw.LazyFrame):
         table = table.collect()
     return {name: table[name].to_numpy() for name in table.columns}
 
 
 def read_parquet(path: str | os.PathLike[str]) -> Columns:
-    """The columns of a Parquet file, read by whichever of four libraries is installed."""
-    for library, read in _READERS.items():
-        if find_spec(library):
-            try:
-                return read(os.fspath(path))
-            except FileNotFoundError:
-                raise
-            except Exception as error:  # each library has errors of its own for a damaged file
-                raise DataError(f"{path}: {library} cannot read this Parquet ({error}).") from error
-    raise DataError(
-        f"{path} is a Parquet file, and nothing here reads those. "
-        "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas do as well)."
-    )
+    """The columns of a Parquet file, read by the first of four libraries that is installed."""
+    libraries: list[Any] = ["duckdb", "polars", "pyarrow", "pandas"]
+    library = next(filter(find_spec, libraries), None)
+    if library is None:
+        raise DataError(
+            f"{path} is a Parquet file, but no library that reads Parquet is installed. "
+            "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas work too)."
+        )
+    try:
+        if library == "duckdb":
+            return _read_with_duckdb(os.fspath(path))
+        import narwhals as nw
+
+        return columns_of(nw.read_parquet(os.fspath(path), backend=library))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # every library has its own errors for a damaged file
+        raise DataError(
+            f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
+        ) from error
 
 
-def _with_duckdb(path: str) -> Columns:
+def _read_with_duckdb(path: str) -> Columns:
     import duckdb
 
     with duckdb.connect() as connection:
-        found = connection.execute("SELECT * FROM read_parquet(?)", [path]).fetchnumpy()
-    return {name: _unmasked(column) for name, column in found.items()}
+        columns = connection.execute("SELECT * FROM read_parquet(?)", [path]).fetchnumpy()
+    return {name: _unmasked(column) for name, column in columns.items()}
 
 
 def _unmasked(column: Any) -> NDArray[Any]:
-    """Nulls as None or NaN, the marks that the checks of ids and values know."""
+    """A column with its nulls as None or NaN, which the checks of ids and values find."""
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
     if not np.ma.is_masked(column):
@@ -72,29 +81,3 @@ def _unmasked(column: Any) -> NDArray[Any]:
     plain: NDArray[Any] = column.data.astype(np.float64 if numeric else object)
     plain[np.ma.getmaskarray(column)] = np.nan if numeric else None
     return plain
-
-
-def _with_polars(path: str) -> Columns:
-    import polars
-
-    return columns_of(polars.read_parquet(path))
-
-
-def _with_pyarrow(path: str) -> Columns:
-    from pyarrow import parquet
-
-    return columns_of(parquet.read_table(path))
-
-
-def _with_pandas(path: str) -> Columns:
-    import pandas
-
-    return columns_of(pandas.read_parquet(path))
-
-
-_READERS: dict[str, Callable[[str], Columns]] = {
-    "duckdb": _with_duckdb,
-    "polars": _with_polars,
-    "pyarrow": _with_pyarrow,
-    "pandas": _with_pandas,
-}

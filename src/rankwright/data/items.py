@@ -1,4 +1,4 @@
-"""Items to be ranked: a row of features each, with a grade, a query and an id."""
+"""Items to rank: one row of features each, with a grade, a query and an id."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import as_ids
+from rankwright.data.vocabulary import as_ids, read_only, row_numbers
 from rankwright.exceptions import DataError
 
 Matrix = Any  # (n_items, n_features): a NumPy array or a SciPy CSR array, of floats
 
 
 class BadLine(NamedTuple):
-    """A line of a file that was left out: where it stands, why, and what it says."""
+    """A line of a file that was left out: its position, the reason, and its text."""
 
     line: int
     column: int
@@ -33,7 +33,7 @@ class Items:
     Attributes
     ----------
     X : (n_items, n_features) array or SciPy CSR array of float64
-        Features. NaN says that the feature abstains (``NULL`` in a file).
+        Features. NaN means that the feature is missing (``NULL`` in a file).
     y : (n_items,) float64
         Grades, higher is better.
     qid : (n_items,) array or None
@@ -43,11 +43,11 @@ class Items:
     feature_names : tuple of str or None
         One name per column of ``X``.
     comment : (n_items,) array of str or None
-        What the file said after ``#``, where it was asked for.
+        The text after ``#`` in the file, if the reader was told to keep it.
     bad_lines : tuple of BadLine
-        The lines a tolerant reader left out.
+        The lines that a tolerant reader left out.
 
-    Arrays given are not copied; the container hands out read-only views of them.
+    Arrays are not copied: the container holds read-only views of them.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class Items:
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "X", _as_matrix(self.X))
-        set_field(self, "y", _frozen(np.asarray(self.y, dtype=np.float64)))
+        set_field(self, "y", read_only(np.asarray(self.y, dtype=np.float64)))
         if self.qid is not None:
-            set_field(self, "qid", _frozen(as_ids(self.qid)))
+            set_field(self, "qid", read_only(as_ids(self.qid)))
         for name in ("docid", "comment"):
             if getattr(self, name) is not None:
-                set_field(self, name, _frozen(_as_texts(getattr(self, name))))
+                set_field(self, name, read_only(_as_texts(getattr(self, name))))
         if self.feature_names is not None:
             set_field(self, "feature_names", tuple(str(name) for name in self.feature_names))
         self._check()
@@ -91,7 +91,10 @@ class Items:
                 )
         names = self.feature_names
         if names is not None and len(names) != self.X.shape[1]:
-            raise DataError(f"{len(names)} feature_names for {self.X.shape[1]} columns of X.")
+            raise DataError(
+                f"feature_names has {len(names)} names and X has {self.X.shape[1]} columns. "
+                "Give one name per column."
+            )
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -124,12 +127,7 @@ class Items:
         >>> Items([[1.0], [2.0], [3.0]], [0, 1, 2]).take([2, 0]).y
         array([2., 0.])
         """
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            rows = rows.astype(np.int64) if rows.size == 0 else rows  # [] is an array of floats
-        index = np.arange(self.n_items)[rows]
-        if index.ndim != 1:
-            raise DataError(f"rows has {index.ndim} axes: give a mask, row numbers or a slice.")
+        index = row_numbers(rows, self.n_items)
         part: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[index]
             for name in ("X", "y", "qid", "docid", "comment")
@@ -138,19 +136,19 @@ class Items:
 
     @classmethod
     def concat(cls, parts: Sequence[Items]) -> Items:
-        """The rows of several containers, one after another; a column absent from one is dropped.
+        """The rows of several containers in sequence; a column that one of them lacks is dropped.
 
         >>> one = Items([[1.0]], [0], qid=[7])
         >>> Items.concat([one, one]).qid
         array([7, 7])
         """
         if not parts:
-            raise DataError("Items.concat needs at least one container.")
+            raise DataError("Items.concat: the list is empty. Give at least one container.")
         widths = sorted({part.n_features for part in parts})
         if len(widths) > 1:
             raise DataError(
-                f"Items.concat: the parts have {widths} features. Read each of them with "
-                f"n_features={widths[-1]}."
+                f"Items.concat: the parts have {', '.join(map(str, widths))} features. Read each "
+                f"of them with n_features={widths[-1]}."
             )
         columns: dict[str, Any] = {
             name: _join(parts, name) for name in ("y", "qid", "docid", "comment")
@@ -158,23 +156,16 @@ class Items:
         return cls(_stack([part.X for part in parts]), **columns, feature_names=_names(parts))
 
     def __repr__(self) -> str:
-        words = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
+        parts = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
         if self.qid is not None:
-            words.append(f"{self.n_queries:,} queries")
+            parts.append(f"{self.n_queries:,} queries")
         if len(self):
-            words.append(f"grades {self.y.min():g} to {self.y.max():g}")
+            parts.append(f"grades {self.y.min():g} to {self.y.max():g}")
         if self.is_sparse:
-            words.append("sparse")
+            parts.append("sparse")
         if self.bad_lines:
-            words.append(f"{len(self.bad_lines):,} bad lines left out")
-        return f"Items({', '.join(words)})"
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view: the caller's own array stays as it was."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
+            parts.append(f"{len(self.bad_lines):,} bad lines left out")
+        return f"Items({', '.join(parts)})"
 
 
 def _as_matrix(X: Any) -> Matrix:
@@ -186,10 +177,10 @@ def _as_matrix(X: Any) -> Matrix:
         if X.dtype.kind != "f":
             X = X.astype(np.float64)
         if not X.has_canonical_format:
-            X = X.copy()  # the caller's own arrays stay as they are
+            X = X.copy()  # do not change the caller's arrays
             X.sum_duplicates()
         for name in ("data", "indices", "indptr"):
-            setattr(X, name, _frozen(getattr(X, name)))
+            setattr(X, name, read_only(getattr(X, name)))
         return X
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
@@ -198,7 +189,7 @@ def _as_matrix(X: Any) -> Matrix:
         X = X.astype(np.float64)
     if X.ndim != 2:
         raise DataError(f"X has the shape {X.shape}: give (n_items, n_features).")
-    return _frozen(X)
+    return read_only(X)
 
 
 def _as_texts(values: Any) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Which rows belong to which query: ids of any type turned into dense numbers, once."""
+"""Which rows belong to which query: ids of any type as dense numbers."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Queries:
 
     @classmethod
     def from_ids(cls, qid: Any, n_items: int | None = None) -> Queries:
-        """Read one id per row, of any hashable type, in any order; ``None`` is one single query."""
+        """From one id per row, of any hashable type, in any order; ``None`` is a single query."""
         if qid is None:
             if n_items is None:
-                raise DataError("qid is None and the number of rows is not known: give n_items.")
+                raise DataError("qid is None, so the number of rows is unknown: give n_items.")
             codes = np.zeros(n_items, dtype=np.int64)
             return cls(codes, np.zeros(1 if n_items else 0, dtype=np.int64))
         ids = as_ids(qid)
@@ -77,18 +77,18 @@ class Queries:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Whether the rows of each query already stand together, in the order of ``ids``."""
+        """Whether the rows are sorted by query, in the order of ``ids``."""
         return bool(np.all(self.codes[1:] >= self.codes[:-1]))
 
     @cached_property
     def order(self) -> IntArray:
-        """Rows grouped by query; inside a query they keep the order given."""
+        """Rows grouped by query; within a query they keep their order."""
         if self.is_contiguous:
             return np.arange(self.n_items, dtype=np.int64)
         return np.argsort(self.codes, kind="stable").astype(np.int64)
 
     def places(self, scores: NDArray[np.float64]) -> IntArray:
-        """The place of each row in its query, 1 for the highest; equal scores keep their order.
+        """The rank of each row in its query, 1 for the highest; equal scores keep their order.
 
         >>> Queries.from_ids(["b", "a", "b"]).places(np.array([0.5, 3.0, 2.0]))
         array([2, 1, 1])

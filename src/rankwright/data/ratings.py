@@ -1,9 +1,9 @@
-"""Ratings: who gave what how many points, as flat arrays over two vocabularies."""
+"""Ratings of items by users, as flat arrays over two vocabularies."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,12 +20,13 @@ from rankwright.data.vocabulary import (
     as_ids,
     encode,
     first_repeat,
+    pair_keys,
     read_only,
     row_numbers,
 )
 from rankwright.exceptions import DataError, ParameterError
 
-# Names as they are commonly written, in lower case and without signs between the words.
+# Common names of columns, in lower case and without other characters.
 _USUAL_NAMES = {
     "user": ("user", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid"),
     "item": (
@@ -38,25 +39,13 @@ _USUAL_NAMES = {
 
 
 def usual_place(role: str, names: Sequence[str]) -> int | None:
-    """The place of the column with a usual name for this role, or None.
+    """The index of the column with a common name for this role, or None.
 
     >>> usual_place("item", ["userId", "movie_id", "rating"])
     1
     """
     plain = [re.sub(r"[^a-z]", "", name.lower()) for name in names]
     return next((plain.index(name) for name in _USUAL_NAMES[role] if name in plain), None)
-
-
-def column_of(table: Mapping[str, Any], role: str, name: str | None) -> Any:
-    """The column of that name, or (None) the one with a usual name for this role."""
-    place = usual_place(role, list(table)) if name is None else None
-    name = list(table)[place] if place is not None else name
-    if name is None or name not in table:
-        wanted = f"for the {role}" if name is None else repr(name)
-        raise DataError(
-            f"the frame has no column {wanted}; it has {list(table)}. Give {role}=name."
-        )
-    return table[name]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,11 +57,11 @@ class Ratings:
     users, items : (n_users,), (n_items,) arrays
         Ids as given, in order of first appearance.
     user, item : (n_ratings,) int64
-        Who rated what: places in ``users`` and ``items``.
+        The user and the item of each rating, as indices into ``users`` and ``items``.
     value : (n_ratings,) float64
-        The points given, higher is better.
+        The rating, higher is better.
     time : (n_ratings,) float64 or None
-        When, in the units of the source.
+        The time of the rating, in the units of the source.
 
     Examples
     --------
@@ -114,7 +103,7 @@ class Ratings:
         ----------
         user, item, value, time : (n_ratings,) arrays, lists or columns of a data frame
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
-            What to do where a user rated an item more than once.
+            What to do if a user rated an item more than once.
         """
         user_number, users = encode(_in_int64(as_ids(user, "user")), "user")
         item_number, items = encode(_in_int64(as_ids(item, "item")), "item")
@@ -125,7 +114,7 @@ class Ratings:
             )
         value = as_column(value, "value", len(user_number))
         ratings = cls(users, items, user_number, item_number, value, time)
-        return settle_duplicates(ratings, duplicates)
+        return resolve_duplicates(ratings, duplicates)
 
     @classmethod
     def from_frame(
@@ -138,17 +127,18 @@ class Ratings:
         time: str | None = None,
         duplicates: str = "error",
     ) -> Ratings:
-        """Three or four columns of a pandas, polars, pyarrow or any other data frame.
+        """Three or four columns of a pandas, polars, pyarrow or other data frame.
 
         Parameters
         ----------
         frame : data frame
         user, item, value : str or None
-            Names of columns; None looks for the usual ones (``userId``, ``movie_id``, ``rating``
+            Names of columns; None looks for common names (``userId``, ``movie_id``, ``rating``
             and so on).
         time : str or None
-            The column of times, numbers; None: there is none.
-        duplicates : as for :meth:`from_arrays`
+            The column of times, as numbers; None ignores times.
+        duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
+            As in :meth:`from_arrays`.
 
         Examples
         --------
@@ -158,13 +148,19 @@ class Ratings:
         array([4.5, 3. ])
         """
         table = columns_of(frame)
-        names = {"user": user, "item": item, "value": value, "time": time}
-        columns = {
-            role: column_of(table, role, name)
-            for role, name in names.items()
-            if role != "time" or name is not None
-        }
-        return cls.from_arrays(**columns, duplicates=duplicates)
+        columns: dict[str, Any] = {"duplicates": duplicates}
+        for role, name in (("user", user), ("item", item), ("value", value), ("time", time)):
+            if role == "time" and name is None:
+                continue
+            index = usual_place(role, list(table)) if name is None else None
+            column = name if index is None else list(table)[index]
+            if column not in table:
+                missing = f"for the {role}" if name is None else repr(name)
+                raise DataError(
+                    f"the frame has no column {missing}; it has {list(table)}. Give {role}=name."
+                )
+            columns[role] = table[column]
+        return cls.from_arrays(**columns)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -226,7 +222,7 @@ class Ratings:
         )
 
     def compact(self) -> Ratings:
-        """The same rows without the users and items that no row names any more.
+        """The same rows, without the users and items that appear in no row.
 
         >>> ratings = Ratings.from_arrays([1, 2], [7, 8], [5, 3])
         >>> ratings.take([1]).n_users, ratings.take([1]).compact().n_users
@@ -243,7 +239,7 @@ class Ratings:
         )
 
     def only(self, users: Sequence[Any] | NDArray[Any] | None = None, items: Any = None) -> Ratings:
-        """The ratings of some users and some items (ids; None means all), compacted."""
+        """The ratings of some users and of some items (ids; None means all), compacted."""
         keep = np.ones(len(self), dtype=bool)
         if users is not None:
             keep &= np.isin(self.user, self.user_vocabulary.numbers(users))
@@ -256,20 +252,23 @@ class Ratings:
         from scipy.sparse import csr_array
 
         if first_twice(self) is not None:
-            raise DataError('a pair stands twice: choose one with duplicates="last" or "mean".')
+            raise DataError(
+                "a user rated an item twice, and a matrix has one cell for both. Make the ratings "
+                'with duplicates="last" or "mean".'
+            )
         order = np.lexsort((self.item, self.user))
         parts = (self.value[order], self.item[order], self.by_user.ptr)
         return csr_array(parts, shape=(self.n_users, self.n_items))
 
     def __repr__(self) -> str:
-        words = [f"{len(self):,} ratings", f"{self.n_users:,} users", f"{self.n_items:,} items"]
+        parts = [f"{len(self):,} ratings", f"{self.n_users:,} users", f"{self.n_items:,} items"]
         if len(self):
-            words.append(f"values {self.value.min():g} to {self.value.max():g}")
-        return f"Ratings({', '.join(words)})"
+            parts.append(f"values {self.value.min():g} to {self.value.max():g}")
+        return f"Ratings({', '.join(parts)})"
 
 
 def _in_int64(ids: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers in the one width that model files hold, where they fit; other ids as given."""
+    """Integer ids as int64, the type that model files hold, if they fit; other ids as given."""
     fits = ids.dtype.kind in "iu" and int(ids.max(initial=0)) <= np.iinfo(np.int64).max
     return ids.astype(np.int64, copy=False) if fits else ids
 
@@ -277,28 +276,35 @@ def _in_int64(ids: NDArray[Any]) -> NDArray[Any]:
 def _as_numbers(values: Any, name: str, n_rows: int, n_ids: int) -> IntArray:
     numbers = np.asarray(values)
     if numbers.shape != (n_rows,) or (n_rows and numbers.dtype.kind not in "iu"):
-        raise DataError(f"{name} must hold one whole number for each of {n_rows} ratings.")
-    if n_rows and not (numbers.min() >= 0 and numbers.max() < n_ids):
-        raise DataError(f"{name} must lie in 0 .. {n_ids - 1}, the places of its ids.")
+        raise DataError(
+            f"{name} is an array of {numbers.dtype} with shape {numbers.shape}: give one whole "
+            f"number for each of {n_rows} ratings."
+        )
+    outside = (numbers < 0) | (numbers >= n_ids)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(
+            f"{name} is {numbers[row]} in row {row}: there are {n_ids} ids, so give numbers in "
+            f"0 .. {n_ids - 1}."
+        )
     return numbers.astype(np.int64)
-
-
-def _keys(ratings: Ratings) -> IntArray:
-    return ratings.user * np.int64(max(ratings.n_items, 1)) + ratings.item
 
 
 def first_twice(ratings: Ratings) -> tuple[int, int] | None:
     """The first row that repeats a pair of user and item, and the row it repeats."""
-    return first_repeat(_keys(ratings))
+    return first_repeat(ratings.user, ratings.item)
+
+
+def _keys(ratings: Ratings) -> IntArray:
+    return pair_keys(ratings.user, ratings.item)
 
 
 def _refuse(ratings: Ratings) -> Ratings:
     row, earlier = first_twice(ratings) or (0, 0)
     user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
     raise DataError(
-        f"user {user} rated item {item} "
-        f'in row {earlier} and again in row {row}. Say which counts: duplicates="first", "last" '
-        'or "mean", or "keep" for both.'
+        f"user {user} rated item {item} in row {earlier} and again in row {row}. Say which "
+        'counts: duplicates="first", "last" or "mean", or "keep" for both.'
     )
 
 
@@ -318,7 +324,7 @@ def _mean(ratings: Ratings) -> Ratings:
     return replace(ratings.take(first[rows]), value=mean[rows])
 
 
-# What to do where a user rated an item twice.
+# What to do if a user rated an item twice.
 DUPLICATES: dict[str, Callable[[Ratings], Ratings]] = {
     "error": _refuse,
     "first": _first,
@@ -328,8 +334,8 @@ DUPLICATES: dict[str, Callable[[Ratings], Ratings]] = {
 }
 
 
-def settle_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
-    """Apply one of the rules in ``DUPLICATES``; the order of the remaining rows stays."""
+def resolve_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
+    """Apply one of the rules in ``DUPLICATES``; the remaining rows keep their order."""
     if duplicates not in DUPLICATES:
         raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
     return ratings if first_twice(ratings) is None else DUPLICATES[duplicates](ratings)

@@ -1,4 +1,4 @@
-"""Runs (what an engine returned, with scores) and qrels (what judges said), query by query."""
+"""Runs (documents an engine returned, with scores), qrels and judgments (grades by judges)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rankwright.exceptions import DataError, ParameterError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _QueryDocs:
-    """Rows of a query and a document each; no pair stands twice."""
+    """Rows of a query and a document each; every pair is unique."""
 
     queries: NDArray[Any]
     docs: NDArray[Any]
@@ -36,17 +36,18 @@ class _QueryDocs:
     def __post_init__(self) -> None:
         for name in ("queries", "docs", "query", "doc"):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name))))
-        again = first_repeat(self._keys)
-        if again is not None:
-            row, earlier = again
+        if self.query.shape != self.doc.shape:
+            raise DataError(
+                f"query has {len(self.query)} entries and doc {len(self.doc)}: give one of each "
+                "per row."
+            )
+        repeat = first_repeat(self.query, self.doc)
+        if repeat is not None:
+            row, earlier = repeat
             raise DataError(
                 f"query {self.queries[self.query[row]]}, document {self.docs[self.doc[row]]} "
-                f"stands in row {row} and in row {earlier}. Keep one of them."
+                f"appears in row {earlier} and again in row {row}. Keep one of them."
             )
-
-    @property
-    def _keys(self) -> IntArray:
-        return self.query * np.int64(max(len(self.docs), 1)) + self.doc
 
     def __len__(self) -> int:
         return len(self.query)
@@ -61,7 +62,7 @@ class _QueryDocs:
         return Queries(self.query, self.queries)
 
     def take(self, rows: ArrayLike | slice) -> Self:
-        """Some of the rows: a mask, row numbers or a slice. Queries left without rows go."""
+        """Some of the rows (a mask, row numbers or a slice), without the queries of no row."""
         index = row_numbers(rows, len(self))
         used, query = np.unique(self.query[index], return_inverse=True)
         parts = {name: getattr(self, name)[index] for name in ("doc", *self._values)}
@@ -79,7 +80,7 @@ class _QueryDocs:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(_QueryDocs):
-    """What one engine returned: documents with scores, for several queries.
+    """The documents that one engine returned, with scores, for several queries.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class Run(_QueryDocs):
     docs : (n_docs,) array
         Ids of the documents.
     query, doc : (n_rows,) int64
-        The query and the document of each row: places in ``queries`` and ``docs``.
+        The query and the document of each row, as indices into ``queries`` and ``docs``.
     score : (n_rows,) float64
         Higher is better.
     name : str
@@ -122,7 +123,7 @@ class Run(_QueryDocs):
 
     @classmethod
     def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], name: str = "run") -> Run:
-        """``{query: {document: score}}``, as ranx, ir_measures and pytrec_eval write it."""
+        """``{query: {document: score}}``, the form that ranx and pytrec_eval use."""
         return cls.from_arrays(*_flattened(nested), name=name)
 
     def to_dict(self) -> dict[Any, dict[Any, float]]:
@@ -133,16 +134,16 @@ class Run(_QueryDocs):
     def order(self) -> IntArray:
         """Rows by query, then as trec_eval ranks: score descending, ties by document id descending.
 
-        Document ids compare as text, whatever their type.
+        Document ids are compared as text, whatever their type.
         """
-        place = np.empty(len(self.docs), dtype=np.int64)
+        position = np.empty(len(self.docs), dtype=np.int64)
         names = [str(doc) for doc in self.docs.tolist()]
-        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        return read_only(np.lexsort((-place[self.doc], -self.score, self.query)))
+        position[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return read_only(np.lexsort((-position[self.doc], -self.score, self.query)))
 
     @cached_property
     def rank(self) -> IntArray:
-        """The place of each row in the list of its query, from 1."""
+        """The rank of each row in the list of its query, from 1."""
         rank = np.empty(len(self), dtype=np.int64)
         rank[self.order] = np.arange(len(self)) - np.repeat(
             self.by_query.ptr[:-1], self.by_query.sizes
@@ -156,7 +157,7 @@ class Run(_QueryDocs):
         return self.take(self.order[self.rank[self.order] <= cutoff])
 
     def in_single_precision(self) -> Run:
-        """Scores rounded as trec_eval holds them, which can make ties: to match its last digits."""
+        """Scores rounded to float32, as in trec_eval: this can create ties that change measures."""
         return replace(self, score=self.score.astype(np.float32).astype(np.float64))
 
     def __repr__(self) -> str:
@@ -165,7 +166,7 @@ class Run(_QueryDocs):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Qrels(_QueryDocs):
-    """What judges said: a grade for some documents of some queries.
+    """Relevance judgments: a grade for some documents of some queries.
 
     Attributes
     ----------
@@ -174,7 +175,7 @@ class Qrels(_QueryDocs):
     query, doc : (n_rows,) int64
         The query and the document of each row.
     grade : (n_rows,) int64
-        Higher is better; below 0 is the TREC mark for junk, and counts as not relevant.
+        Higher is better. Grades below 0 mark junk in TREC and count as not relevant.
 
     Examples
     --------
@@ -192,9 +193,8 @@ class Qrels(_QueryDocs):
         column = as_column(self.grade, "grade", len(self.query))
         grade = column.astype(np.int64)
         if (grade != column).any():
-            raise DataError(
-                f"grade is {column[np.argmax(grade != column)]}: grades of qrels are whole."
-            )
+            row = int(np.argmax(grade != column))
+            raise DataError(f"grade is {column[row]} in row {row}: qrels need whole numbers.")
         object.__setattr__(self, "grade", read_only(grade))
 
     @classmethod
@@ -215,6 +215,73 @@ class Qrels(_QueryDocs):
         return f"Qrels({len(self):,} rows, {self.n_queries:,} queries)"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgments(_QueryDocs):
+    """Query-document pairs with a score by each of several judges.
+
+    Attributes
+    ----------
+    queries, docs : arrays
+        Ids of queries and documents, as given.
+    query, doc : (n_pairs,) int64
+        The query and the document of each pair, as indices into ``queries`` and ``docs``.
+    scores : (n_pairs, n_judges) int64
+        The score of each judge, higher is better.
+    texts : tuple of str or None
+        The text of each query.
+
+    Examples
+    --------
+    >>> judgments = Judgments([1], [7, 9], [0, 0], [0, 1], [[0, 1, 2], [2, 2, 1]])
+    >>> judgments
+    Judgments(2 pairs, 3 judges, 1 queries)
+    >>> X, y = judgments.against(2)  # predict the last judge from the others
+    >>> X.tolist(), y.tolist()
+    ([[0.0, 1.0], [2.0, 2.0]], [2, 1])
+    >>> judgments.to_qrels().grade
+    array([3, 5])
+    """
+
+    scores: IntArray
+    texts: tuple[str, ...] | None = None
+
+    _values: ClassVar[tuple[str, ...]] = ("scores",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scores = np.asarray(self.scores)
+        if scores.ndim != 2 or len(scores) != len(self):
+            raise DataError(
+                f"scores has the shape {scores.shape} for {len(self)} pairs: give one row per pair "
+                "and one column per judge."
+            )
+        object.__setattr__(self, "scores", read_only(scores))
+
+    @property
+    def n_judges(self) -> int:
+        return int(self.scores.shape[1])
+
+    @property
+    def qid(self) -> NDArray[Any]:
+        """The id of each pair's query."""
+        return self.queries[self.query]
+
+    def against(self, judge: int) -> tuple[NDArray[np.float64], IntArray]:
+        """One judge as the target, the others as features: ``X`` and ``y``."""
+        if not 0 <= judge < self.n_judges:
+            raise ParameterError(f"judge={judge}: give one of 0 .. {self.n_judges - 1}.")
+        return np.delete(self.scores, judge, axis=1).astype(np.float64), self.scores[:, judge]
+
+    def to_qrels(self) -> Qrels:
+        """The sum of the judges' scores as the grade of each pair."""
+        grade = self.scores.sum(axis=1)
+        return Qrels(self.queries, self.docs, self.query, self.doc, grade=grade)
+
+    def __repr__(self) -> str:
+        n_queries = len(self.queries)
+        return f"Judgments({len(self):,} pairs, {self.n_judges} judges, {n_queries:,} queries)"
+
+
 def _encoded(qid: Any, docid: Any) -> tuple[NDArray[Any], NDArray[Any], IntArray, IntArray]:
     query, queries = encode(as_ids(qid), "qid")
     doc, docs = encode(as_ids(docid, "docid"), "docid")
@@ -228,7 +295,9 @@ def _encoded(qid: Any, docid: Any) -> tuple[NDArray[Any], NDArray[Any], IntArray
 def _flattened(nested: Mapping[Any, Mapping[Any, Any]]) -> tuple[list[Any], list[Any], list[Any]]:
     inner = nested.values() if isinstance(nested, Mapping) else [nested]
     if not all(isinstance(listed, Mapping) for listed in inner):
-        raise DataError(f"{short(nested)} is not {{query: {{document: number}}}}: write it so.")
+        raise DataError(
+            f"{short(nested)} is not {{query: {{document: number}}}}: give a mapping of mappings."
+        )
     rows = [(q, d, value) for q, listed in nested.items() for d, value in listed.items()]
     qid, docid, values = zip(*rows, strict=True) if rows else ((), (), ())
     return list(qid), list(docid), list(values)

@@ -1,4 +1,4 @@
-"""Rows for training and rows for testing, never cutting what must stay together."""
+"""Training and test rows: whole queries, or part of every user's rows."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Seed = int | np.random.Generator | None
 
 
 class Split(NamedTuple):
-    """Row numbers, ascending; every row is in one of the two."""
+    """Ascending row numbers; every row is in exactly one of the two."""
 
     train: IntArray
     test: IntArray
 
 
 def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None) -> Split:
-    """Whole queries to the one side or to the other, at random.
+    """Split at random into training and test rows, keeping each query whole.
 
     Parameters
     ----------
     qid : (n_rows,) ids of any type, in any order
     test_size : float, default=0.5
-        Share of the queries (not of the rows) that go to the test side: at least one, at most all
+        Fraction of the queries (not of the rows) in the test part: at least one query, at most all
         but one.
     random_state : int, Generator or None
 
@@ -49,14 +49,14 @@ def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None
 
 
 def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> list[Split]:
-    """Cut the queries into folds of equal number; each is the test side once.
+    """Split the queries into folds of equal size for cross-validation; each is tested once.
 
     Parameters
     ----------
     qid : (n_rows,) ids of any type, in any order
     n_folds : int, default=5
     random_state : int, Generator or None
-        Seeds the shuffle of the queries; None shuffles anew each time.
+        Seeds the shuffle of the queries; None shuffles differently each time.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> li
 
 
 def halve_users(user: Any, *, random_state: Seed = None) -> Split:
-    """Half of every user's rows, at random, to each side; an odd one goes to training.
+    """Split every user's rows in half, at random; an odd row goes to training.
 
     Parameters
     ----------
@@ -87,23 +87,23 @@ def halve_users(user: Any, *, random_state: Seed = None) -> Split:
     (array([0, 1, 4]), array([2, 3]))
     """
     users = Queries.from_ids(user)
-    place = _places(users, np.random.default_rng(random_state).uniform(size=users.n_items))
-    return _split(place < users.sizes[users.codes] // 2)
+    key = np.random.default_rng(random_state).uniform(size=users.n_items)
+    return _split(users.places(-key) <= users.sizes[users.codes] // 2)
 
 
 def leave_out(
     user: Any, n_left_out: int = 1, *, time: Any = None, random_state: Seed = None
 ) -> Split:
-    """A fixed number of every user's rows for testing: the latest ones, or any.
+    """Leave out a fixed number of every user's rows for testing: the latest ones, or random ones.
 
     Parameters
     ----------
     user : (n_rows,) ids of any type, such as ``ratings.user``
     n_left_out : int, default=1
-        Rows per user on the test side. A user with no more rows than that stays in training.
+        Test rows per user. A user with no more rows than that stays in training.
     time : (n_rows,) numbers or None
-        When each row came about. The latest rows are left out (of equal ones the later in the
-        order given); None leaves out rows at random.
+        The time of each row. The latest rows are left out (of equal times, the later row); None
+        leaves out rows at random.
     random_state : int, Generator or None
 
     Examples
@@ -118,16 +118,8 @@ def leave_out(
     else:
         key = as_column(time, "time", users.n_items)
     size = users.sizes[users.codes]
-    from_the_end = size - 1 - _places(users, key)
+    from_the_end = size - users.places(-key)
     return _split((from_the_end < n_left_out) & (size > n_left_out))
-
-
-def _places(groups: Queries, key: NDArray[np.float64]) -> IntArray:
-    """The place of each row among the rows of its group, from 0, by a key that ascends."""
-    order = np.lexsort((key, groups.codes))
-    place = np.empty(groups.n_items, dtype=np.int64)
-    place[order] = np.arange(groups.n_items) - np.repeat(groups.ptr[:-1], groups.sizes)
-    return place
 
 
 def _split(in_test: NDArray[np.bool_]) -> Split:
@@ -137,16 +129,16 @@ def _split(in_test: NDArray[np.bool_]) -> Split:
 def _need_queries(queries: Queries, least: int) -> None:
     if queries.n_queries < least:
         raise ParameterError(
-            f"{queries.n_queries} queries cannot be cut into {least} parts: give more queries."
+            f"{queries.n_queries} queries cannot be split into {least} parts: give more queries."
         )
 
 
 def _need_at_least(low: int, name: str, given: Any) -> None:
     if not isinstance(given, Integral) or given < low:
-        raise ParameterError(f"{name}={given!r}: {name} must be an integer >= {low}.")
+        raise ParameterError(f"{name}={given!r}: must be an integer >= {low}.")
 
 
 def need_a_share(test_size: Any) -> None:
-    """Refuse a share of the rows that leaves nothing on one side."""
+    """Refuse a fraction of the rows that leaves one part empty."""
     if not isinstance(test_size, float | np.floating) or not 0 < test_size < 1:
-        raise ParameterError(f"test_size={test_size!r}: test_size must lie between 0 and 1.")
+        raise ParameterError(f"test_size={test_size!r}: must be a fraction between 0 and 1.")

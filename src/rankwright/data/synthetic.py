@@ -1,4 +1,4 @@
-"""Lists of several noisy search engines over the same documents, for metasearch."""
+"""Synthetic data whose best possible order is known: queries, ranks, ratings, engines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Seed = int | np.random.Generator | None
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A draw together with what is known of it; its arrays are read-only."""
+    """A sample together with the truth behind it; its arrays are read-only."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -32,20 +32,15 @@ class Sample:
                 object.__setattr__(self, field.name, read_only(value))
 
 
-def cut_by_shares(values: FloatArray, shares: Sequence[float] | NDArray[Any]) -> IntArray:
-    """Grades 0 .. k - 1 such that each is taken by its share of the values.
-
-    >>> cut_by_shares(np.array([0.1, 0.7, 0.3, 0.9]), [1, 1])
-    array([0, 1, 0, 1])
-    """
+def _grade(values: FloatArray, shares: Sequence[float] | NDArray[Any]) -> IntArray:
+    """Grades 0 .. k - 1 in ascending order of the values, with these relative frequencies."""
     upper = np.cumsum(shares)[:-1] / np.sum(shares)
     return np.searchsorted(np.quantile(values, upper), values)
 
 
-def need(holds: bool, name: str, found: object, words: str) -> None:
-    """Refuse an argument that is out of its range."""
-    if not holds:
-        raise ParameterError(f"{name}={found!r}: {name} must be {words}.")
+def _require(condition: bool, name: str, value: object, requirement: str) -> None:
+    if not condition:
+        raise ParameterError(f"{name}={value!r}: must be {requirement}.")
 
 
 _THRESHOLDS = np.array([-1.0, -0.1, 0.25, 1.0])
@@ -61,9 +56,9 @@ class OrdinalSample(Sample):
     y : (n_items,) int64
         Ranks 1 .. 5.
     latent : (n_items,) float64
-        The noise-free value behind the rank: the right order.
+        The value behind the rank, without noise: the true order.
     noise : float
-        Standard deviation of what was added to ``latent`` before cutting.
+        Standard deviation of the noise added to ``latent``.
     """
 
     X: FloatArray
@@ -73,21 +68,21 @@ class OrdinalSample(Sample):
 
     @property
     def bayes_prediction(self) -> IntArray:
-        """The best possible rank for each item.
+        """The best possible prediction for each item.
 
-        Rank loss is least at the median rank, and the noise is symmetric, so the median rank is
-        the rank of ``latent`` itself.
+        The median rank minimizes the rank loss. The noise is symmetric, so the median rank is the
+        rank of ``latent`` itself.
         """
         return 1 + np.searchsorted(_THRESHOLDS, self.latent)
 
     @property
     def expected_loss(self) -> FloatArray:
-        """The rank loss ``bayes_prediction`` must expect on each item."""
+        """The expected rank loss of ``bayes_prediction`` on each item."""
         return _conditional_loss(self.latent, self.noise)
 
     @property
     def bayes_rank_loss(self) -> float:
-        """The mean rank loss that no rule can beat on fresh items (0.1526 for the papers' data)."""
+        """The lowest possible mean rank loss on new items (0.1526 for the papers' data)."""
         return _bayes_rank_loss(self.noise)
 
 
@@ -96,8 +91,8 @@ def make_ordinal(
 ) -> OrdinalSample:
     """Draw the synthetic ordinal data of the PRank and OAP-BPM papers.
 
-    x is uniform in the unit square. The rank is 1 plus the number of (-1, -0.1, 0.25, 1) that lie
-    below 10 (x1 - 0.5)(x2 - 0.5) + noise, the noise being normal with standard deviation 0.125.
+    x is uniform in the unit square. The rank is 1 plus the number of thresholds -1, -0.1, 0.25, 1
+    below 10 (x1 - 0.5)(x2 - 0.5) + noise, where the noise is normal.
 
     Parameters
     ----------
@@ -105,7 +100,6 @@ def make_ordinal(
     noise : float, default=0.125
         Standard deviation of the noise; 0 gives ranks without error.
     random_state : int, Generator or None
-        Seeds the draw.
 
     Examples
     --------
@@ -117,8 +111,8 @@ def make_ordinal(
     >>> round(float(np.abs(sample.y - sample.bayes_prediction).mean()), 2)
     0.15
     """
-    need(n_items >= 1, "n_items", n_items, "an integer >= 1")
-    need(noise >= 0, "noise", noise, "a number >= 0")
+    _require(n_items >= 1, "n_items", n_items, "an integer >= 1")
+    _require(noise >= 0, "noise", noise, "a number >= 0")
     rng = np.random.default_rng(random_state)
     X = rng.uniform(size=(n_items, 2))
     latent = 10 * (X[:, 0] - 0.5) * (X[:, 1] - 0.5)
@@ -127,7 +121,7 @@ def make_ordinal(
 
 
 def _conditional_loss(latent: FloatArray, noise: float) -> FloatArray:
-    """Sum over the thresholds of the probability that the noise carries an item across it."""
+    """Sum over the thresholds of the probability that the noise moves an item across one."""
     if noise == 0:
         return np.zeros(len(latent))
     distance = np.abs(np.subtract.outer(latent, _THRESHOLDS)) / (noise * math.sqrt(2))
@@ -140,7 +134,7 @@ def _bayes_rank_loss(noise: float) -> float:
     """The mean of the conditional loss over x, by the midpoint rule.
 
     z = |x1 - 1/2| |x2 - 1/2| has the distribution function 4z (1 - ln 4z) on (0, 1/4), and both
-    signs of the product are equally likely. Cells are narrow near 0, where that function is steep.
+    signs of the product are equally likely. Cells are narrow near 0, where the function is steep.
     """
     edges = np.linspace(0, 1, 10_001) ** 2 / 4
     mass = np.diff(np.concatenate([[0.0], 4 * edges[1:] * (1 - np.log(4 * edges[1:]))]))
@@ -161,12 +155,12 @@ class QuerySample(Sample):
         Grades 0 .. n_grades - 1.
     qid : (n_items,) int64
     utility : (n_items,) float64
-        What the grade measures, without noise: the right order inside each query.
+        The value behind the grade, without noise: the true order within each query.
     bayes_score : (n_items,) float64
-        The mean of ``utility`` given the features that are not missing. No score made of ``X``
-        can be expected to order better, so its measures are the limit to aim at.
+        The mean of ``utility`` given the features that are not missing. No function of ``X`` is
+        expected to rank better, so its measures are the upper limit.
     weights : (n_features,) float64
-        What makes ``utility`` of the complete features; 0 where a feature means nothing.
+        The weight of each feature in ``utility``; 0 if it is not informative.
     """
 
     X: FloatArray
@@ -178,7 +172,7 @@ class QuerySample(Sample):
 
     @property
     def items(self) -> Items:
-        """The sample as the container that readers return."""
+        """The sample as ``Items``, the type that readers return."""
         return Items(self.X, self.y.astype(np.float64), self.qid)
 
 
@@ -194,27 +188,27 @@ def make_queries(
     missing: float = 0.0,
     random_state: Seed = None,
 ) -> QuerySample:
-    """Draw graded search results: queries of several documents, features of unequal worth.
+    """Draw graded search results: queries with several documents, features of unequal value.
 
-    Features are standard normal. The informative ones add up, with random weights, to a utility
-    of variance 1; noise and an offset of the query are added and the sum is cut into grades, each
-    about half as frequent as the one below it.
+    Features are standard normal. A weighted sum of the informative ones is the utility, with
+    variance 1. Noise and an offset per query are added, and the result is divided into grades,
+    each about half as frequent as the one below it.
 
     Parameters
     ----------
     n_queries : int, default=50
     docs_per_query : int or (low, high), default=(5, 40)
-        Documents of every query, or the range from which each query draws its own number.
+        Number of documents of every query, or the range from which it is drawn.
     n_features : int, default=10
     n_informative : int or None
-        How many features (the first ones) mean something; None is about half of them.
+        How many features (the first ones) matter; None is half of them, rounded up.
     n_grades : int, default=5
     noise : float, default=0.5
-        Standard deviation of the error of a judge.
+        Standard deviation of the judges' error.
     query_effect : float, default=0.5
         Standard deviation of the queries' offsets: some queries have more good documents.
     missing : float, default=0.0
-        Share of the cells of ``X`` set to NaN, at random.
+        Fraction of the cells of ``X`` set to NaN, at random.
     random_state : int, Generator or None
 
     Examples
@@ -224,25 +218,24 @@ def make_queries(
     (4, [0, 1, 2, 3, 4], [-0.7, 0.7, 0.0, 0.0])
     """
     n_informative = (n_features + 1) // 2 if n_informative is None else n_informative
-    need(n_queries >= 1, "n_queries", n_queries, "an integer >= 1")
-    need(1 <= n_informative <= n_features, "n_informative", n_informative, "in 1 .. n_features")
-    need(n_grades >= 1, "n_grades", n_grades, "an integer >= 1")
-    need(0 <= missing < 1, "missing", missing, "in [0, 1)")
+    _require(n_queries >= 1, "n_queries", n_queries, "an integer >= 1")
+    _require(1 <= n_informative <= n_features, "n_informative", n_informative, "in 1 .. n_features")
+    _require(n_grades >= 1, "n_grades", n_grades, "an integer >= 1")
+    _require(0 <= missing < 1, "missing", missing, "in [0, 1)")
     low, high = (docs_per_query,) * 2 if isinstance(docs_per_query, int) else docs_per_query
-    need(1 <= low <= high, "docs_per_query", docs_per_query, "an integer >= 1, or low <= high")
+    _require(1 <= low <= high, "docs_per_query", docs_per_query, "an integer >= 1, or low <= high")
     rng = np.random.default_rng(random_state)
     sizes = rng.integers(low, high + 1, size=n_queries)
     qid = np.repeat(np.arange(n_queries), sizes)
     X = rng.standard_normal((len(qid), n_features))
     weights = np.zeros(n_features)
-    weights[:n_informative] = rng.uniform(0.2, 1, n_informative) * rng.choice(
-        [-1, 1], n_informative
-    )
+    magnitudes = rng.uniform(0.2, 1, n_informative)
+    weights[:n_informative] = magnitudes * rng.choice([-1, 1], n_informative)
     weights /= np.linalg.norm(weights)
     utility = X @ weights
     offset = query_effect * rng.standard_normal(n_queries)
     judged = utility + offset[qid] + noise * rng.standard_normal(len(qid))
-    y = cut_by_shares(judged, 0.5 ** np.arange(n_grades))
+    y = _grade(judged, 0.5 ** np.arange(n_grades))
     X[rng.uniform(size=X.shape) < missing] = np.nan
     return QuerySample(X, y, qid, utility, np.nan_to_num(X) @ weights, weights)
 
@@ -252,14 +245,14 @@ _MOVIE_SHARES = (0.06, 0.11, 0.27, 0.35, 0.21)  # of 1 .. 5 stars in MovieLens
 
 @dataclass(frozen=True, eq=False)
 class RatingSample(Sample):
-    """Ratings with latent tastes, drawn by :func:`make_ratings`.
+    """Ratings by users with latent tastes, drawn by :func:`make_ratings`.
 
     Attributes
     ----------
     ratings : Ratings
-        Users and items are numbered from 0, and every one of them is in the vocabulary.
+        Users and items are numbered from 0; the vocabularies hold all of them.
     affinity : (n_users, n_items) float64
-        How much each user likes each item, without noise: the right order of all items.
+        How much each user likes each item, without noise: the true order of all items.
     """
 
     ratings: Ratings
@@ -276,22 +269,22 @@ def make_ratings(
     shares: tuple[float, ...] = _MOVIE_SHARES,
     random_state: Seed = None,
 ) -> RatingSample:
-    """Draw ratings of popular and less popular items by users of different tastes.
+    """Draw ratings of popular and less popular items by users with different tastes.
 
-    A user's affinity to an item is the item's quality plus the product of two vectors of tastes,
-    plus the user's habit of rating high or low; noise is added, and the sum is cut into 1 .. k
-    points. Popular items are rated more often; every user rates two items at least.
+    A user's affinity to an item is the product of two latent vectors, plus the quality of the item
+    and the user's tendency to rate high or low. Noise is added, and the result is divided into
+    ratings 1 .. k. Popular items are rated more often; every user rates at least two items.
 
     Parameters
     ----------
     n_users, n_items : int
     n_tastes : int, default=3
-        Length of the vectors of tastes.
+        Length of the latent vectors.
     density : float, default=0.3
-        Mean share of the items that a user has rated.
+        Mean fraction of the items that a user has rated.
     noise : float, default=0.5
     shares : tuple of float
-        How often 1 .. k points are given; the default is near MovieLens.
+        Relative frequencies of the ratings 1 .. k; the default is close to MovieLens.
     random_state : int, Generator or None
 
     Examples
@@ -300,20 +293,20 @@ def make_ratings(
     >>> sample.ratings
     Ratings(609 ratings, 50 users, 40 items, values 1 to 5)
     """
-    need(n_users >= 1, "n_users", n_users, "an integer >= 1")
-    need(n_items >= 2, "n_items", n_items, "an integer >= 2")
-    need(n_tastes >= 1, "n_tastes", n_tastes, "an integer >= 1")
-    need(0 < density <= 1, "density", density, "in (0, 1]")
+    _require(n_users >= 1, "n_users", n_users, "an integer >= 1")
+    _require(n_items >= 2, "n_items", n_items, "an integer >= 2")
+    _require(n_tastes >= 1, "n_tastes", n_tastes, "an integer >= 1")
+    _require(0 < density <= 1, "density", density, "in (0, 1]")
     rng = np.random.default_rng(random_state)
     tastes = rng.standard_normal((n_users, n_tastes)) / math.sqrt(n_tastes)
     affinity = tastes @ rng.standard_normal((n_tastes, n_items))
     affinity += 0.5 * rng.standard_normal(n_items) + 0.5 * rng.standard_normal((n_users, 1))
-    points = 1 + cut_by_shares(affinity + noise * rng.standard_normal(affinity.shape), shares)
-    # Gumbel keys: taking the largest draws without replacement in proportion to popularity.
+    points = 1 + _grade(affinity + noise * rng.standard_normal(affinity.shape), shares)
+    # Gumbel keys: the largest ones are a sample without replacement, weighted by popularity.
     keys = rng.gumbel(size=affinity.shape) + rng.standard_normal(n_items)
     counts = np.clip(rng.binomial(n_items, density, size=n_users), 2, n_items)
-    place = np.argsort(np.argsort(-keys, axis=1), axis=1)
-    user, item = np.nonzero(place < counts[:, None])
+    rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
+    user, item = np.nonzero(rank < counts[:, None])
     ratings = Ratings(
         np.arange(n_users), np.arange(n_items), user, item, points[user, item].astype(np.float64)
     )
@@ -327,16 +320,16 @@ class EngineSample(Sample):
     Attributes
     ----------
     runs : tuple of Run
-        What each engine returned; its scores are on a scale of its own.
+        The list of each engine; every engine has its own scale of scores.
     qrels : Qrels
-        The relevant documents of each query, best grade first.
+        The grade of every document.
     ideal : Run
-        All documents in the right order.
+        All documents in the true order.
     bayes : Run
-        The posterior mean of each document's worth given what every engine thought of *all*
-        documents, unlisted ones too: no fusion of the lists can be expected to do better.
+        The posterior mean of each document's value given the engines' scores of *all* documents,
+        even those not listed: no fusion of the lists is expected to do better.
     noise : (n_engines,) float64
-        Each engine's error.
+        Standard deviation of each engine's error.
     """
 
     runs: tuple[Run, ...]
@@ -359,21 +352,21 @@ def make_engines(
 ) -> EngineSample:
     """Draw the lists of several noisy search engines, for metasearch.
 
-    Each document of a query has a standard normal worth; the ``n_relevant`` best are relevant.
-    Engine e sees the worth plus normal noise of its own size and returns its first documents.
+    Each document of a query has a standard normal value; the ``n_relevant`` best are relevant.
+    Every engine sees the value plus normal noise and returns the documents it scores highest.
 
     Parameters
     ----------
     n_queries, n_docs, n_engines : int
-        Documents are counted per query.
+        ``n_docs`` is per query.
     list_length : int, default=30
         How many documents an engine returns for a query.
     n_relevant : int, default=5
-        Relevant documents per query (1 for the one right page of the RankBoost paper).
+        Relevant documents per query (1 in the experiment of the RankBoost paper).
     n_grades : int, default=3
         Grades 0 .. n_grades - 1; the relevant documents share the upper ones evenly.
     noise : (low, high), default=(0.5, 2.0)
-        The engines' errors run evenly from the first to the second.
+        Range of the engines' standard deviations, evenly spaced.
     random_state : int, Generator or None
 
     Examples
@@ -383,17 +376,17 @@ def make_engines(
     (Run('engine-0', 150 rows, 10 queries), Qrels(400 rows, 10 queries))
     """
     for name, number in (("n_queries", n_queries), ("n_docs", n_docs), ("n_engines", n_engines)):
-        need(number >= 1, name, number, "an integer >= 1")
-    need(1 <= list_length <= n_docs, "list_length", list_length, "in 1 .. n_docs")
-    need(1 <= n_relevant <= n_docs, "n_relevant", n_relevant, "in 1 .. n_docs")
-    need(n_grades >= 2, "n_grades", n_grades, "an integer >= 2")
-    need(min(noise) > 0, "noise", noise, "two numbers > 0")
+        _require(number >= 1, name, number, "an integer >= 1")
+    _require(1 <= list_length <= n_docs, "list_length", list_length, "in 1 .. n_docs")
+    _require(1 <= n_relevant <= n_docs, "n_relevant", n_relevant, "in 1 .. n_docs")
+    _require(n_grades >= 2, "n_grades", n_grades, "an integer >= 2")
+    _require(min(noise) > 0, "noise", noise, "two numbers > 0")
     rng = np.random.default_rng(random_state)
-    worth = rng.standard_normal((n_queries, n_docs))
+    value = rng.standard_normal((n_queries, n_docs))
     spread = np.linspace(noise[0], noise[1], n_engines)
-    seen = worth + spread[:, None, None] * rng.standard_normal((n_engines, *worth.shape))
-    place = np.argsort(np.argsort(-worth, axis=1), axis=1)
-    grade = np.maximum(0, n_grades - 1 - place * (n_grades - 1) // n_relevant)
+    seen = value + spread[:, None, None] * rng.standard_normal((n_engines, *value.shape))
+    rank = np.argsort(np.argsort(-value, axis=1), axis=1)
+    grade = np.maximum(0, n_grades - 1 - rank * (n_grades - 1) // n_relevant)
     precision = spread**-2.0
     posterior = np.tensordot(precision, seen, axes=1) / (1 + precision.sum())
     scale, shift = np.exp(rng.standard_normal(n_engines)), 5 * rng.standard_normal(n_engines)
@@ -401,18 +394,16 @@ def make_engines(
         _full_run(shift[e] + scale[e] * seen[e], f"engine-{e}").top(list_length)
         for e in range(n_engines)
     )
-    ideal = _full_run(worth, "ideal")
+    ideal = _full_run(value, "ideal")
     qrels = Qrels(ideal.queries, ideal.docs, ideal.query, ideal.doc, grade=grade.ravel())
     return EngineSample(runs, qrels, ideal, _full_run(posterior, "bayes"), spread)
 
 
 def _full_run(score: FloatArray, name: str) -> Run:
-    """A run with one row for each cell; documents of different queries are different."""
+    """A run with one row for each cell; every query has its own documents."""
     n_queries, n_docs = score.shape
-    width = len(str(max(n_docs - 1, 0)))
+    width = len(str(n_docs - 1))
     queries = np.array([f"q{q}" for q in range(n_queries)], dtype=object)
-    docs = np.array(
-        [f"q{q}-d{d:0{width}}" for q in range(n_queries) for d in range(n_docs)], object
-    )
+    docs = np.array([f"{q}-d{d:0{width}}" for q in queries for d in range(n_docs)], dtype=object)
     query = np.repeat(np.arange(n_queries), n_docs)
     return Run(queries, docs, query, np.arange(score.size), score=score.ravel(), name=name)

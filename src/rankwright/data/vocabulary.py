@@ -1,4 +1,4 @@
-"""Ids as given and dense numbers: each container translates once, at its border."""
+"""Ids as given and dense numbers: each container converts between them in one place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwright.exceptions import DataError
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to; the caller's own array stays as it was."""
+    """A read-only view; the caller's own array stays writable."""
     view = array.view()
     view.setflags(write=False)
     return view
@@ -37,47 +37,53 @@ def as_column(values: Any, name: str, n_rows: int, *, finite: bool = True) -> ND
         raise DataError(f"{name} holds something that is not a number ({error}).") from None
     if column.shape != (n_rows,):
         raise DataError(
-            f"{name} has the shape {column.shape}: give one number for each of {n_rows}."
+            f"{name} has the shape {column.shape}: give one number for each of {n_rows} rows."
         )
     bad = ~np.isfinite(column)
     if finite and bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"{name} is {column[row]} in row {row}: give a finite number or drop the row."
+            f"{name} is {column[row]} in row {row}: give a finite number, or drop the row."
         )
     return column
 
 
 def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
-    """Row numbers from a mask, numbers in any order, or a slice."""
-    chosen = np.arange(n_rows, dtype=np.int64)
-    index = chosen[rows] if isinstance(rows, slice) else chosen[_as_index(rows, n_rows)]
-    return np.asarray(index, dtype=np.int64)
-
-
-def _as_index(rows: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Row numbers from a mask, row numbers in any order, or a slice."""
+    numbers = np.arange(n_rows, dtype=np.int64)
+    if isinstance(rows, slice):
+        return np.asarray(numbers[rows])
     index = np.asarray(rows)
     if index.size == 0 and index.dtype.kind == "f":  # an empty list
         index = index.astype(np.int64)
     if index.ndim != 1 or index.dtype.kind not in "biu":
-        raise DataError("rows must be a mask, row numbers or a slice.")
+        raise DataError(
+            f"rows is an array of {index.dtype} with shape {index.shape}: give a mask, row numbers "
+            "or a slice."
+        )
     if index.dtype.kind == "b" and len(index) != n_rows:
-        raise DataError(f"the mask has {len(index)} entries for {n_rows} rows.")
-    if (
-        index.dtype.kind != "b"
-        and index.size
-        and not -n_rows <= index.min() <= index.max() < n_rows
-    ):
-        raise DataError(f"row numbers must lie in 0 .. {n_rows - 1}.")
-    return index
+        raise DataError(f"the mask has {len(index)} entries for {n_rows} rows: give one per row.")
+    outside = index.dtype.kind != "b" and ((index < -n_rows) | (index >= n_rows))
+    if np.any(outside):
+        raise DataError(
+            f"row number {index[np.argmax(outside)]} is out of range: give numbers in "
+            f"0 .. {n_rows - 1}."
+        )
+    return np.asarray(numbers[index])
 
 
-def first_repeat(keys: IntArray) -> tuple[int, int] | None:
-    """The first row whose key an earlier row had already, with that earlier row.
+def pair_keys(left: IntArray, right: IntArray) -> IntArray:
+    """One number for each pair of numbers >= 0; different pairs get different numbers."""
+    return left * np.int64(right.max(initial=0) + 1) + right
 
-    >>> first_repeat(np.array([5, 7, 5, 7]))
+
+def first_repeat(left: IntArray, right: IntArray) -> tuple[int, int] | None:
+    """The first row whose pair of numbers an earlier row had already, with that earlier row.
+
+    >>> first_repeat(np.array([5, 7, 5, 7]), np.array([0, 0, 0, 0]))
     (2, 0)
     """
+    keys = pair_keys(left, right)
     in_order = np.sort(keys)
     if not (in_order[1:] == in_order[:-1]).any():
         return None
@@ -88,7 +94,7 @@ def first_repeat(keys: IntArray) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Distinct ids of any hashable type; the number of an id is its place.
+    """Distinct ids of any hashable type, numbered from 0 in the order given.
 
     Parameters
     ----------
@@ -114,23 +120,27 @@ class Vocabulary:
     def __post_init__(self) -> None:
         self.ids.setflags(write=False)
         if len(self._table) != len(self.ids):
-            raise DataError(f"{self.name}: the ids of a vocabulary must be distinct.")
+            raise DataError(
+                f"{self.name}: {len(self.ids)} ids, but only {len(self._table)} different ones. "
+                "Give each id once."
+            )
 
     @cached_property
     def _table(self) -> dict[Any, int]:
         return {key: number for number, key in enumerate(self.ids.tolist())}
 
     def numbers(self, ids: Any, unknown: int | None = None) -> IntArray:
-        """The number of each id; an unknown id is an error unless ``unknown`` says what to give."""
+        """The number of each id; ``unknown`` for an unknown id, or an error if that is None."""
         keys = as_ids(ids, self.name).tolist()
-        found = [self._table.get(key, -1) for key in keys]
-        numbers = np.array(found, dtype=np.int64)
-        if (numbers < 0).any():
+        numbers = np.array([self._table.get(key, -1) for key in keys], dtype=np.int64)
+        missing = numbers < 0
+        if missing.any():
             if unknown is None:
                 raise DataError(
-                    f"{self.name} {keys[found.index(-1)]!r} is not one of the {len(self)} known."
+                    f"{self.name} {keys[np.argmax(missing)]!r} is not among the {len(self)} known "
+                    "ones."
                 )
-            numbers[numbers < 0] = unknown
+            numbers[missing] = unknown
         return numbers
 
     def __contains__(self, key: object) -> bool:
@@ -166,7 +176,7 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
         raise DataError(f"{name} is {values!r}: give one id per row, as a list, array or column.")
     # np.asarray would turn [1, "1"] into two equal strings, and tuples into a second axis.
     kinds = {type(item) for item in items}
-    # NumPy's own text drops a NUL at the end, which would make one id of "a" and "a\\0".
+    # NumPy's text arrays drop a NUL at the end, which would merge the ids "a" and "a\\0".
     nul = kinds == {str} and any(item.endswith("\0") for item in items)
     if len(kinds) == 1 and not kinds & {tuple, list, set, dict, frozenset, bytes} and not nul:
         return np.asarray(items)
@@ -176,7 +186,7 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
 
 
 def _missing(ids: NDArray[Any]) -> int | None:
-    """The first row whose id is NaN or None, the marks of a missing value."""
+    """The first row whose id is missing: NaN or None."""
     if ids.dtype.kind == "f":
         bad = np.isnan(ids)
     elif ids.dtype == object:
@@ -189,7 +199,7 @@ def _missing(ids: NDArray[Any]) -> int | None:
 def _is_missing(key: Any) -> bool:
     try:
         return key is None or bool(key != key)
-    except TypeError:  # pandas.NA refuses to be compared
+    except TypeError:  # pandas.NA cannot be compared
         return True
 
 
@@ -215,7 +225,7 @@ def encode(ids: NDArray[Any], name: str = "qid") -> tuple[IntArray, NDArray[Any]
 
 
 def encode_texts(texts: list[str]) -> tuple[IntArray, NDArray[Any]]:
-    """The same for a list of texts, without a detour through an array.
+    """The same as :func:`encode` for a list of texts, without making an array of them first.
 
     >>> encode_texts(["b", "a", "b"])
     (array([0, 1, 0]), array(['b', 'a'], dtype=object))
@@ -253,6 +263,6 @@ def _encode_by_dict(ids: NDArray[Any], name: str) -> tuple[IntArray, NDArray[Any
 def _first_rows(numbers: IntArray, n_numbers: int) -> IntArray:
     """The first row of each number, -1 where it has none."""
     first = np.full(n_numbers, -1, dtype=np.int64)
-    # Where an index repeats, the last assignment stands: written backwards, that is the first row.
+    # Of repeated indices the last assignment counts: in reverse order, that is the first row.
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first

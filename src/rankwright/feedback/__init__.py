@@ -1,12 +1,10 @@
-"""2 · What the data say about order.
+"""Feedback: what the data say about order.
 
-A feedback says which rows of ``X`` belong above which others, and how much that matters:
-
-``Grades``     rows with grades, row against row inside a query (never written out as pairs)
-``Bipartite``  every row of one set above every row of another (never written out either)
-``Pairs``      any list of weighted preferences, within or across queries, even contradictory
+``Grades``     a grade per row, compared within queries
+``Bipartite``  every row of one set above every row of another
+``Pairs``      a list of weighted preferences, within or across queries
 ``Mixture``    weighted sums of these: ``0.5 * grades + pairs``
-``clicks``     preferences read from what people clicked and what they skipped
+``clicks``     preferences from what people clicked and what they skipped
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The contract of a feedback, and sums of feedbacks."""
+"""The base class of all feedback, and weighted sums of feedback."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
 
 
 class Feedback(ABC):
-    """Which rows belong above which others, and how much that matters.
+    """Which rows belong above which others, with weights.
 
-    Feedbacks are immutable. They add up (``a + b``) and scale (``2.0 * a``); contradictions and
-    cycles are allowed, a learner weighs them against each other.
+    Feedback is immutable. It can be added (``a + b``) and scaled (``2.0 * a``). Contradictions and
+    cycles are allowed: a learner weighs them against each other.
     """
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """The number of rows this feedback speaks of: the highest row it names, plus one."""
+        """The highest row number in this feedback, plus one."""
 
     @property
     @abstractmethod
     def n_pairs(self) -> int:
-        """How many preferences it stands for (counted, not built)."""
+        """The number of pairs (counted, not built)."""
 
     @property
     @abstractmethod
     def total_weight(self) -> float:
-        """The sum of the weights of all its preferences (computed without building them)."""
+        """The sum of the weights of all pairs (computed without building them)."""
 
     @abstractmethod
     def to_pairs(self) -> Pairs:
-        """Write every preference out. Quadratic for grades: for tests and small data."""
+        """All pairs as a list. Quadratic for grades: for tests and small data."""
 
     def terms(self) -> Iterator[tuple[float, Feedback]]:
-        """The simple feedbacks this one is the sum of, each with its factor."""
+        """The terms of the sum that this feedback is, each with its factor."""
         yield 1.0, self
 
     def check_rows(self, n_items: int) -> None:
-        """Refuse a feedback that names rows which ``X`` does not have."""
+        """Raise a FeedbackError if this feedback names rows that ``X`` does not have."""
         if self.n_rows > n_items:
             raise FeedbackError(
-                f"{type(self).__name__} speaks of row {self.n_rows - 1} and X has {n_items} rows. "
+                f"{type(self).__name__} names row {self.n_rows - 1}, but X has {n_items} rows. "
                 "Rows are counted from 0, in the order of X."
             )
 
@@ -65,16 +65,16 @@ class Feedback(ABC):
         if not (np.isfinite(factor) and factor >= 0):
             raise FeedbackError(
                 f"feedback times {factor}: the factor must be a finite number >= 0. "
-                "To turn preferences round, exchange their lower and upper rows."
+                "To reverse preferences, exchange their lower and upper rows."
             )
-        return Mixture(tuple((float(factor) * each, term) for each, term in self.terms()))
+        return Mixture(tuple((float(factor) * inner, term) for inner, term in self.terms()))
 
     __rmul__ = __mul__
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Feedback):
-    """A weighted sum of feedbacks.
+    """A weighted sum of feedback.
 
     Examples
     --------
@@ -102,11 +102,11 @@ class Mixture(Feedback):
     def to_pairs(self) -> Pairs:
         from rankwright.feedback.pairs import Pairs
 
-        written = [(factor, part.to_pairs()) for factor, part in self.parts]
+        parts = [(factor, part.to_pairs()) for factor, part in self.parts]
         return Pairs(
-            np.concatenate([pairs.lower for _, pairs in written]),
-            np.concatenate([pairs.upper for _, pairs in written]),
-            np.concatenate([factor * pairs.weight for factor, pairs in written]),
+            np.concatenate([pairs.lower for _, pairs in parts]),
+            np.concatenate([pairs.upper for _, pairs in parts]),
+            np.concatenate([factor * pairs.weight for factor, pairs in parts]),
         )
 
     def terms(self) -> Iterator[tuple[float, Feedback]]:
@@ -114,15 +114,13 @@ class Mixture(Feedback):
 
 
 def frozen_rows(rows: Any, name: str) -> IntArray:
-    """Row numbers as a read-only int64 array of our own."""
-    given = np.asarray(rows)
-    if given.size == 0:
-        given = given.astype(np.int64)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    """Row numbers as a read-only int64 copy."""
+    array = np.asarray(rows)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise FeedbackError(
-            f"{name} must be a list of row numbers, found {given.dtype} of shape {given.shape}."
+            f"{name} must be a list of row numbers, found {array.dtype} of shape {array.shape}."
         )
-    array = given.astype(np.int64)
+    array = array.astype(np.int64)
     if array.size and array.min() < 0:
         raise FeedbackError(f"{name} has row {array.min()}: rows are counted from 0.")
     array.setflags(write=False)
@@ -130,16 +128,16 @@ def frozen_rows(rows: Any, name: str) -> IntArray:
 
 
 def frozen_weights(weights: Any, n: int, name: str) -> FloatArray:
-    """Weights >= 0 as a read-only float64 array of our own; ``None`` is all ones."""
+    """Weights >= 0 as a read-only float64 copy; ``None`` is all ones."""
     array = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):
-        raise FeedbackError(f"{name} has shape {array.shape}, one weight for each of {n} needed.")
+        raise FeedbackError(f"{name} has shape {array.shape}; its shape must be ({n},).")
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if len(bad):
         raise FeedbackError(
-            f"{name}[{bad[0]}] is {array[bad[0]]}: weights must be finite and >= 0."
+            f"{name}[{bad[0]}] is {array[bad[0]]}; weights must be finite and >= 0."
         )
     array.setflags(write=False)
     return array

@@ -1,10 +1,10 @@
-"""Preferences read from clicks: what was clicked, against what was seen and passed over.
+"""Preferences from clicks: a clicked item belongs above items that were seen and skipped.
 
-A *session* is one list shown to one person. People read from the top, so an item that stands above
-a clicked one was most likely seen and rejected; items below the last click may never have been
-seen, and say nothing (Joachims 2002). Because items at the top are seen more often, a click
-further down is stronger evidence: dividing by the chance that its position is looked at (its
-*propensity*) removes that bias (Joachims, Swaminathan, Schnabel 2017).
+A *session* is one list shown to one person. People read from the top, so an item above a clicked
+one was most likely seen and rejected; items below the last click may never have been seen and say
+nothing (Joachims 2002). Items at the top are seen more often, so a click further down is stronger
+evidence: dividing by the probability that its position is examined (its *propensity*) removes that
+bias (Joachims, Swaminathan, Schnabel 2017).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
@@ -22,7 +22,7 @@ from rankwright.feedback.pairs import Pairs
 
 
 def position_propensity(n_positions: int, severity: float = 1.0) -> FloatArray:
-    """The usual model of attention: position p (from 1) is looked at with chance p ** -severity.
+    """The usual position bias model: position p (from 1) is examined with chance p ** -severity.
 
     >>> position_propensity(4)
     array([1.        , 0.5       , 0.33333333, 0.25      ])
@@ -39,7 +39,7 @@ def skip_above(
     propensity: ArrayLike | None = None,
     max_weight: float = 100.0,
 ) -> Pairs:
-    """Every clicked item belongs above the unclicked items shown above it.
+    """Each clicked item belongs above the unclicked items shown above it.
 
     Parameters
     ----------
@@ -47,18 +47,19 @@ def skip_above(
     clicked : (n_shown,) whether it was clicked
     session : (n_shown,) ids of any type; None is one session
     position : (n_shown,) 1 = top; None takes the order given within each session
-    propensity : chance that position 1, 2, .. is looked at; the weight of a preference is one over
-        that of the clicked item, at most ``max_weight`` (rare positions would rule otherwise)
+    propensity : probability that position 1, 2, .. is examined; a pair weighs one over that of its
+        clicked item
+    max_weight : the largest weight of a pair, so that clicks far down do not dominate
 
     Examples
     --------
-    One list of four items; the third was clicked, so it beats the two above it:
+    One list of four items; the third was clicked, so it belongs above the first two:
 
     >>> pairs = skip_above(rows=[10, 11, 12, 13], clicked=[0, 0, 1, 0])
     >>> pairs.lower, pairs.upper
     (array([10, 11]), array([12, 12]))
     """
-    shown = _Shown(rows, clicked, session, position)
+    shown = _Impressions(rows, clicked, session, position)
     return shown.preferences(shown.clicked, propensity, max_weight)
 
 
@@ -74,8 +75,9 @@ def last_click(
 ) -> Pairs:
     """The last clicked item of a session belongs above the unclicked items shown above it.
 
-    The last click is the one that ended the search. ``time`` says when each click came (the value
-    at unclicked items is not read); without it the lowest click counts as the last.
+    The last click ended the search. ``time`` is when each click came (its value at unclicked items
+    is ignored); without it the lowest click counts as the last. The other parameters are those of
+    :func:`skip_above`.
 
     Examples
     --------
@@ -83,17 +85,18 @@ def last_click(
     >>> pairs.lower, pairs.upper
     (array([10, 12]), array([13, 13]))
     """
-    shown = _Shown(rows, clicked, session, position)
+    shown = _Impressions(rows, clicked, session, position)
     when = shown.position if time is None else np.asarray(time, dtype=np.float64)[shown.order]
-    found = np.flatnonzero(shown.clicked)
-    last = found[np.lexsort((found, when[found], shown.session[found]))]
-    is_last = np.append(shown.session[last][1:] != shown.session[last][:-1], True)[: len(last)]
+    clicks = np.flatnonzero(shown.clicked)
+    clicks = clicks[np.lexsort((clicks, when[clicks], shown.session[clicks]))]
+    is_last = np.ones(len(clicks), bool)
+    is_last[:-1] = shown.session[clicks[1:]] != shown.session[clicks[:-1]]
     chosen = np.zeros(len(shown.clicked), dtype=bool)
-    chosen[last[is_last]] = True
+    chosen[clicks[is_last]] = True
     return shown.preferences(chosen, propensity, max_weight)
 
 
-class _Shown:
+class _Impressions:
     """Shown items sorted by session, then by position."""
 
     def __init__(
@@ -101,57 +104,59 @@ class _Shown:
     ) -> None:
         row = frozen_rows(rows, "rows")
         n = len(row)
-        click = np.asarray(clicked)
-        if click.shape != (n,):
-            raise FeedbackError(f"clicked has shape {click.shape}, one entry per shown item ({n}).")
+        click = _one_per_item(clicked, n, "clicked")
         queries = Queries.from_ids(session, n)
-        place = np.asarray(np.arange(n) if position is None else position, dtype=np.float64)
-        if place.shape != (n,):
-            raise FeedbackError(f"position has shape {place.shape}, one per shown item ({n}).")
-        self.order: IntArray = np.lexsort((place, queries.codes))
+        given = _one_per_item(np.arange(n) if position is None else position, n, "position")
+        self.order: IntArray = np.lexsort((given.astype(np.float64), queries.codes))
         self.row, self.clicked = row[self.order], click[self.order].astype(bool)
         self.session, self.ids = queries.codes[self.order], queries.ids
         self.start = np.searchsorted(self.session, np.arange(queries.n_queries))
         if position is None:
-            place = (np.arange(n) - self.start[self.session] + 1).astype(np.float64)
+            self.position = np.arange(n) - self.start[self.session] + 1.0
         else:
-            place = place[self.order]
-            if n and (not np.isfinite(place).all() or place.min() < 1):
+            self.position = given[self.order].astype(np.float64)
+            if n and (not np.isfinite(self.position).all() or self.position.min() < 1):
                 raise FeedbackError("position must be finite and >= 1: 1 is the top of the list.")
-        self.position = place
-        # Items at one position stand side by side: where they begin, what stood above them ends.
+        # Items at one position are side by side: the items above them end where they begin.
         new = np.ones(n, dtype=bool)
-        new[1:] = (self.session[1:] != self.session[:-1]) | (place[1:] != place[:-1])
+        new[1:] = np.diff(self.session) != 0
+        new[1:] |= np.diff(self.position) != 0
         self._level = np.maximum.accumulate(np.where(new, np.arange(n), 0))
 
     def preferences(self, chosen: Any, propensity: ArrayLike | None, max_weight: float) -> Pairs:
         """The chosen items, each above the unclicked items above it in its session."""
-        skipped = ~self.clicked
-        before = np.concatenate([[0], np.cumsum(skipped)])  # skipped items before each place
-        skipped_at = np.flatnonzero(skipped)
+        skipped = np.flatnonzero(~self.clicked)
+        before = np.concatenate([[0], np.cumsum(~self.clicked)])  # skipped items before each item
         winner = np.flatnonzero(chosen)
         first, stop = before[self.start[self.session[winner]]], before[self._level[winner]]
         counts = stop - first
-        repeated = np.repeat(np.arange(len(winner)), counts)
         offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        loser = skipped_at[np.repeat(first, counts) + offset]
-        upper = winner[repeated]
-        keep = self.row[loser] != self.row[upper]  # an item shown twice cannot beat itself
-        upper, loser = upper[keep], loser[keep]
+        lower = skipped[np.repeat(first, counts) + offset]
+        upper = np.repeat(winner, counts)
+        keep = self.row[lower] != self.row[upper]  # an item shown twice cannot beat itself
+        lower, upper = lower[keep], upper[keep]
         weight = self._weights(upper, propensity, max_weight)
-        return Pairs(self.row[loser], self.row[upper], weight, query=self.ids[self.session[upper]])
+        return Pairs(self.row[lower], self.row[upper], weight, query=self.ids[self.session[upper]])
 
     def _weights(
-        self, places: IntArray, propensity: ArrayLike | None, max_weight: float
+        self, upper: IntArray, propensity: ArrayLike | None, max_weight: float
     ) -> FloatArray | None:
         if propensity is None:
             return None
         chance = np.asarray(propensity, dtype=np.float64)
         if chance.ndim != 1 or not ((chance > 0) & (chance <= 1)).all():
-            raise FeedbackError("propensity must hold one chance, 0 < p <= 1, for each position.")
-        at = self.position[places].astype(np.int64)
-        if len(at) and at.max() > len(chance):
+            raise FeedbackError("propensity must hold a probability, 0 < p <= 1, per position.")
+        position = self.position[upper].astype(np.int64)
+        if len(position) and position.max() > len(chance):
             raise FeedbackError(
-                f"propensity has {len(chance)} positions and a click came at position {at.max()}."
+                f"propensity has {len(chance)} positions, but position {position.max()} was "
+                "clicked. Give one probability for each position shown."
             )
-        return np.minimum(1.0 / chance[at - 1], max_weight)
+        return np.minimum(1.0 / chance[position - 1], max_weight)
+
+
+def _one_per_item(values: ArrayLike, n: int, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise FeedbackError(f"{name} has shape {array.shape}; give one entry per shown item ({n}).")
+    return array

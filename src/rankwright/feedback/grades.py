@@ -1,4 +1,4 @@
-"""Preferences that follow from grades: inside a query, a higher grade belongs above a lower one."""
+"""Preferences from grades: within a query, a higher grade belongs above a lower one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, frozen_weights
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Grades(Feedback):
-    """One grade per row: inside a query, every row belongs above every row of a lower grade.
+    """One grade per row: within a query, each row belongs above the rows with lower grades.
 
-    The weight of a preference is the product of its two rows' weights and of its query's weight
-    (so a row of weight 2 counts as two copies of it), times the difference of the grades when
-    ``magnitude`` is set. Nothing here grows with the number of pairs.
+    The weight of a pair is the product of its rows' weights and its query's weight, so a row of
+    weight 2 counts as two copies of it. With ``magnitude``, it is also multiplied by the difference
+    of the grades. Memory and time grow with the number of rows, not with the number of pairs.
 
     Parameters
     ----------
     y : (n_items,) numbers
     qid : (n_items,) ids of any type in any order, or Queries; None is one list
     sample_weight : (n_items,) numbers >= 0
-    query_weight : a number >= 0 per query (in order of first appearance), per row, or {id: number}
-    magnitude : bool
+    query_weight : numbers >= 0, one per query (in order of first appearance), one per row, or
+        {id: number}
+    magnitude : bool, default False
 
     Examples
     --------
@@ -63,29 +64,30 @@ class Grades(Feedback):
     ) -> None:
         grades = np.array(y, dtype=np.float64)
         if grades.ndim != 1:
-            raise FeedbackError(f"y has shape {grades.shape}: one grade per row needed.")
+            raise FeedbackError(f"y has shape {grades.shape}; it must hold one grade per row.")
         bad = np.flatnonzero(~np.isfinite(grades))
         if len(bad):
-            raise FeedbackError(f"y[{bad[0]}] is {grades[bad[0]]}: grades must be finite numbers.")
+            raise FeedbackError(f"y[{bad[0]}] is {grades[bad[0]]}; grades must be finite numbers.")
         grades.setflags(write=False)
         queries = qid if isinstance(qid, Queries) else Queries.from_ids(qid, len(grades))
         if queries.n_items != len(grades):
-            raise FeedbackError(f"qid has {queries.n_items} rows and y has {len(grades)}.")
-        rows = frozen_weights(sample_weight, len(grades), "sample_weight")
-        object.__setattr__(self, "y", grades)
-        object.__setattr__(self, "queries", queries)
-        object.__setattr__(self, "sample_weight", rows)
-        object.__setattr__(self, "query_weight", _per_query(query_weight, queries))
-        object.__setattr__(self, "magnitude", bool(magnitude))
+            raise FeedbackError(f"qid has {queries.n_items} entries, y has {len(grades)}.")
+        self.__dict__.update(
+            y=grades,
+            queries=queries,
+            sample_weight=frozen_weights(sample_weight, len(grades), "sample_weight"),
+            query_weight=_per_query(query_weight, queries),
+            magnitude=bool(magnitude),
+        )
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, **options: Any) -> Grades:
-        """Each rating is a row, each user a query: what a user rated higher belongs above."""
+        """One row per rating, one query per user."""
         return cls(ratings.value, ratings.user, **options)
 
     @classmethod
     def from_run(cls, run: Run, **options: Any) -> Grades:
-        """Each line of a run is a row: what the run scored higher belongs above."""
+        """One row per line of a run, its score as the grade."""
         return cls(run.score, run.query, **options)
 
     @property
@@ -94,7 +96,7 @@ class Grades(Feedback):
 
     @cached_property
     def row_weight(self) -> FloatArray:
-        """What a row counts where rows count one by one: its weight times that of its query."""
+        """The weight of each row by itself: its own times that of its query."""
         weight = self.sample_weight * self.query_weight[self.queries.codes]
         weight.setflags(write=False)
         return weight
@@ -103,8 +105,8 @@ class Grades(Feedback):
     def levels(self) -> tuple[IntArray, IntArray, FloatArray]:
         """The distinct (query, grade) levels: per row its level, per level its query and its grade.
 
-        Levels are numbered query by query, grades ascending, so that the levels of a query are
-        neighbors: what makes sums over pairs cost O(rows + levels).
+        Levels are numbered query by query, grades ascending: with that order, sums over pairs cost
+        O(rows + levels).
         """
         order = np.lexsort((self.y, self.queries.codes))
         query, grade = self.queries.codes[order], self.y[order]
@@ -116,21 +118,16 @@ class Grades(Feedback):
 
     @property
     def n_pairs(self) -> int:
-        counts = np.bincount(self.levels[0], minlength=len(self.levels[1])).astype(np.float64)
-        return round(self._pair_sum(counts, np.ones(self.queries.n_queries), False))
+        level, query, grade = self.levels
+        counts = np.bincount(level, minlength=len(query)).astype(np.float64)
+        ones = np.ones(self.queries.n_queries)
+        return round(level_pair_sum(counts, query, grade, ones, False))
 
     @property
     def total_weight(self) -> float:
-        level, query, _ = self.levels
+        level, query, grade = self.levels
         mass = np.bincount(level, self.sample_weight, len(query)).astype(np.float64)
-        return self._pair_sum(mass, self.query_weight, self.magnitude)
-
-    def _pair_sum(self, mass: FloatArray, per_query: FloatArray, magnitude: bool) -> float:
-        """Sum over pairs of levels (a below b, same query) of mass a * mass b * query * gap."""
-        _, query, grade = self.levels
-        below, below_y = _before(mass, query), _before(mass * grade, query)
-        terms = mass * (grade * below - below_y) if magnitude else mass * below
-        return float(np.sum(terms * per_query[query]))
+        return level_pair_sum(mass, query, grade, self.query_weight, self.magnitude)
 
     def to_pairs(self) -> Pairs:
         from rankwright.feedback.pairs import Pairs
@@ -148,18 +145,31 @@ class Grades(Feedback):
         return Pairs(low, up, weight, query=query)
 
 
-def _before(values: FloatArray, query: IntArray) -> FloatArray:
-    """For each level, the sum of the values of the lower levels of its query."""
-    if len(values) == 0:
-        return values
-    starts = np.flatnonzero(np.concatenate([[True], query[1:] != query[:-1]]))
-    running: FloatArray = np.concatenate([[0.0], np.cumsum(values)])[:-1]
-    at_start: FloatArray = np.repeat(running[starts], np.diff(np.append(starts, len(values))))
-    return running - at_start
+def level_pair_sum(
+    mass: FloatArray,
+    query: IntArray,
+    grade: FloatArray,
+    query_weight: FloatArray,
+    magnitude: bool | BoolArray,
+) -> float:
+    """Sum over pairs of levels of a query of mass * mass * query weight * gap.
+
+    mass, query, grade : (n_levels,), sorted by query, grades ascending
+    magnitude : for all or for each level; the gap is the difference of the grades, otherwise 1
+    """
+    first = np.searchsorted(query, query)  # the lowest level of the query of each level
+    y = grade - grade[first]
+
+    def below(values: FloatArray) -> FloatArray:
+        running: FloatArray = np.concatenate([[0.0], np.cumsum(values)])
+        return running[:-1] - running[first]
+
+    gapped = np.where(magnitude, y * below(mass) - below(mass * y), below(mass))
+    return float(np.sum(mass * gapped * query_weight[query]))
 
 
 def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
-    """One weight per query from a table {id: weight}, one per query, or one per row."""
+    """One weight per query, given as {id: weight}, one per query, or one per row."""
     n = queries.n_queries
     if isinstance(query_weight, dict):
         missing = [i for i in queries.ids.tolist() if i not in query_weight]
@@ -170,18 +180,18 @@ def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
         return frozen_weights(query_weight, n, "query_weight")
     if len(query_weight) != queries.n_items:
         raise FeedbackError(
-            f"query_weight has {len(query_weight)} entries: give one for each of the {n} queries "
+            f"query_weight has {len(query_weight)} entries. Give one for each of the {n} queries "
             f"(in order of first appearance), one for each of the {queries.n_items} rows, "
-            "or a table {query id: weight}."
+            "or a dictionary {query id: weight}."
         )
     rows = frozen_weights(query_weight, queries.n_items, "query_weight")
-    first = queries.order[queries.ptr[:-1]]
-    weights = rows[first]
+    weights = rows[queries.order[queries.ptr[:-1]]]
     odd = np.flatnonzero(rows != weights[queries.codes])
     if len(odd):
         raise FeedbackError(
-            f"query_weight differs inside query {queries.ids.tolist()[queries.codes[odd[0]]]!r} "
-            f"(row {odd[0]}): a query has one weight; use sample_weight for rows."
+            f"query_weight has two values for query "
+            f"{queries.ids.tolist()[queries.codes[odd[0]]]!r} (row {odd[0]}). Give each query one "
+            "weight; use sample_weight for rows."
         )
     weights.setflags(write=False)
     return weights

@@ -1,4 +1,4 @@
-"""Grades are numbers; those of a stream are declared once, at the first call, then looked up."""
+"""Grades as numbers, and the classes that ``partial_fit`` declares at its first call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwright.exceptions import DataError
 
 
 def as_grades(values: Any, name: str) -> FloatArray:
-    """The values as numbers, or an error that shows the first that is none.
+    """The values as float64; a DataError shows the first one that is not a number.
 
     >>> as_grades([2, "1", 0.5], "y")
     array([2. , 1. , 0.5])
@@ -21,13 +21,13 @@ def as_grades(values: Any, name: str) -> FloatArray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            f"{name} holds {_first_word(values)}: grades are numbers, the higher the better. Give "
-            "each word its number, for instance with {'bad': 0, 'good': 1}."
+            f"{name} holds {_first_text(values)}: grades are numbers, the higher the better. Map "
+            "each label to a number, for instance with {'bad': 0, 'good': 1}."
         ) from None
 
 
-def _first_word(values: Any) -> str:
-    """The first entry that is no number, as text."""
+def _first_text(values: Any) -> str:
+    """The first entry that is not a number, for an error message."""
     for value in np.asarray(values, dtype=object).ravel().tolist():
         try:
             float(value)
@@ -37,24 +37,24 @@ def _first_word(values: Any) -> str:
 
 
 def as_classes(classes: Any) -> FloatArray:
-    """Declared grades, checked: ascending, each once."""
+    """Declared grades, checked and sorted, without duplicates."""
     values = as_grades(list(classes), "classes")
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-        raise DataError(f"classes={classes!r}: give the grades of the stream, finite numbers.")
+        raise DataError(f"classes={classes!r}: give a list of finite numbers, all possible grades.")
     return np.unique(values)
 
 
 def check_same_classes(known: FloatArray, classes: Any) -> None:
-    """Refuse other grades than those of the first call; None declares nothing."""
+    """Raise a DataError if the classes differ from those of the first call; None always passes."""
     if classes is not None and not np.array_equal(np.unique(classes), known):
         raise DataError(
             f"classes={np.unique(classes).tolist()} differ from those of the first call, "
-            f"{known.tolist()}. Grades are declared once; fit() begins anew."
+            f"{known.tolist()}. Grades are declared once; fit() starts over."
         )
 
 
 def codes_of(classes: FloatArray, values: FloatArray) -> NDArray[np.int64]:
-    """The place of each grade among the declared ones."""
+    """The index of each grade among the declared ones."""
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
     odd = np.flatnonzero(classes[codes] != values)
     if len(odd):
@@ -63,8 +63,8 @@ def codes_of(classes: FloatArray, values: FloatArray) -> NDArray[np.int64]:
 
 
 def refuse_grade(classes: FloatArray, value: float) -> NoReturn:
-    """Say which grade was not declared, and how to declare it."""
+    """Raise a DataError for a grade that was not declared."""
     raise DataError(
-        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare every grade of "
-        "the stream at the first call: partial_fit(X, y, classes=[...])."
+        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare all possible "
+        "grades at the first call: partial_fit(X, y, classes=[...])."
     )

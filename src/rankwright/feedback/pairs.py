@@ -1,9 +1,9 @@
-"""Preferences between two sets: every row of one above every row of the other."""
+"""Preferences between rows: a list of pairs, or all pairs between two sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,23 +12,19 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, frozen_rows, frozen_weights
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, eq=False)
 class Pairs(Feedback):
-    """A list of weighted preferences, each of one row above another.
+    """A list of weighted preferences: row ``upper[p]`` belongs above row ``lower[p]``.
 
-    Row ``upper[p]`` belongs above row ``lower[p]``, with weight ``weight[p]``. Pairs may cross
-    queries, contradict each other and form cycles. A row above itself is refused.
+    Pairs may cross queries, contradict each other and form cycles. No row may be above itself.
 
     Parameters
     ----------
     lower, upper : (n_pairs,) row numbers
     weight : (n_pairs,) numbers >= 0, default 1
     query : (n_pairs,) ids of any type, optional
-        To which query (user, session) a preference belongs; kept for splitting and counting.
+        The query (user, session) of each pair, for splitting and counting.
 
     Examples
     --------
@@ -55,7 +51,7 @@ class Pairs(Feedback):
         below, above = frozen_rows(lower, "lower"), frozen_rows(upper, "upper")
         if len(below) != len(above):
             raise FeedbackError(
-                f"lower has {len(below)} rows and upper {len(above)}: one of each per pair."
+                f"lower has {len(below)} rows, upper has {len(above)}. Give one of each per pair."
             )
         same = np.flatnonzero(below == above)
         if len(same):
@@ -63,14 +59,12 @@ class Pairs(Feedback):
                 f"pair {same[0]} puts row {below[same[0]]} above itself. Remove such pairs."
             )
         ids = None if query is None else np.array(query)
-        if ids is not None and len(ids) != len(below):
-            raise FeedbackError(f"query has {len(ids)} entries for {len(below)} pairs.")
         if ids is not None:
+            if len(ids) != len(below):
+                raise FeedbackError(f"query has {len(ids)} entries, lower has {len(below)}.")
             ids.setflags(write=False)
-        object.__setattr__(self, "lower", below)
-        object.__setattr__(self, "upper", above)
-        object.__setattr__(self, "weight", frozen_weights(weight, len(below), "weight"))
-        object.__setattr__(self, "query", ids)
+        weights = frozen_weights(weight, len(below), "weight")
+        self.__dict__.update(lower=below, upper=above, weight=weights, query=ids)
 
     @property
     def n_rows(self) -> int:
@@ -88,10 +82,10 @@ class Pairs(Feedback):
         return self
 
     def merge(self) -> Pairs:
-        """The same preferences with equal pairs added up, sorted by (lower, upper)."""
+        """The same preferences with the weights of equal pairs summed, sorted by (lower, upper)."""
         key = self.lower * np.int64(max(self.n_rows, 1)) + self.upper
-        distinct, first, place = np.unique(key, return_index=True, return_inverse=True)
-        weight = np.bincount(place.reshape(-1), self.weight, minlength=len(distinct))
+        distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        weight = np.bincount(inverse.reshape(-1), self.weight, minlength=len(distinct))
         return Pairs(self.lower[first], self.upper[first], weight)
 
 
@@ -99,8 +93,8 @@ class Pairs(Feedback):
 class Bipartite(Feedback):
     """Every row of ``upper`` belongs above every row of ``lower``.
 
-    The weight of a preference is the product of its rows' weights. Several bipartite feedbacks
-    (one for each query, say) add up: ``Bipartite(..) + Bipartite(..)``.
+    The weight of a pair is the product of its rows' weights. Add several of these up, for instance
+    one per query: ``Bipartite(..) + Bipartite(..)``.
 
     Examples
     --------
@@ -125,19 +119,19 @@ class Bipartite(Feedback):
         both = np.intersect1d(below, above)
         if len(both):
             raise FeedbackError(
-                f"row {both[0]} is in lower and in upper: it cannot be above itself."
+                f"row {both[0]} is in both lower and upper; a row cannot be above itself."
             )
         for name, rows in (("lower", below), ("upper", above)):
             if len(np.unique(rows)) < len(rows):
                 raise FeedbackError(
                     f"{name} names a row twice. Use {name}_weight to count it twice."
                 )
-        object.__setattr__(self, "lower", below)
-        object.__setattr__(self, "upper", above)
-        weights = frozen_weights(lower_weight, len(below), "lower_weight")
-        object.__setattr__(self, "lower_weight", weights)
-        weights = frozen_weights(upper_weight, len(above), "upper_weight")
-        object.__setattr__(self, "upper_weight", weights)
+        self.__dict__.update(
+            lower=below,
+            upper=above,
+            lower_weight=frozen_weights(lower_weight, len(below), "lower_weight"),
+            upper_weight=frozen_weights(upper_weight, len(above), "upper_weight"),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -152,7 +146,6 @@ class Bipartite(Feedback):
         return float(self.lower_weight.sum() * self.upper_weight.sum())
 
     def to_pairs(self) -> Pairs:
-
         return Pairs(
             np.repeat(self.lower, len(self.upper)),
             np.tile(self.upper, len(self.lower)),

@@ -1,8 +1,8 @@
-"""Metasearch: several ranked lists of the same queries made into one.
+"""Rank fusion (metasearch): combine several ranked lists of the same queries into one.
 
-``pool`` puts the lists side by side, ``normalize`` makes their scores comparable, ``by_score`` and
-``by_rank`` hold the fixed rules, ``methods`` is the door to them (:func:`fuse`), and ``learned``
-trains the combination from judgments (:class:`LearnedFusion`).
+``pool`` puts the lists side by side, ``normalization`` makes their scores comparable, ``methods``
+holds the fixed rules (:func:`fuse`), and ``learned`` trains the combination from judgments
+(:class:`LearnedFusion`).
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Fusion learned from judgments: which engine to believe, and how far down its list."""
+"""Fusion learned from judgments: which engine to trust, and how far down its list."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ FEATURES = ("position", *NORMS)
 
 
 class LearnedFusion(BaseEstimator):  # type: ignore[misc]
-    """A ranker over the places that engines give to documents: metasearch as RankBoost does it.
+    """A ranker trained on the ranks that engines give to documents: metasearch with RankBoost.
 
-    Each engine is a feature: minus the place of the document in the engine's list for the query.
-    Where an engine does not list a document it abstains (NaN). The ranker learns from judged
-    queries how to combine these; new queries need the lists alone.
+    Each engine is a feature: minus the rank of the document in the engine's list for the query.
+    An engine that does not list a document abstains (NaN). The ranker learns from judged queries
+    how to combine these; fusing new queries needs only their lists.
 
-    Engines are known by name: give the same names when fusing, in any order. An engine of the
-    training that is missing (it is down today) abstains throughout; one that was not there is
-    refused.
+    Engines are identified by name: give the same names when fusing, in any order. An engine that
+    is missing (it may be down today) abstains throughout; an unknown engine is refused.
 
     Parameters
     ----------
     ranker : a ranker, default ``RankBoost(default=0, cumulative=True, criterion="z")``
-        With the default, what an engine does not list is below what it lists, and being higher in
-        a list never harms (the paper's WeakLearn.2.cum with q_def = 0). For a ranker that does not
-        take NaN, documents that an engine did not list share the mean of the places left over
+        With the default, unlisted documents are below listed ones, and a higher rank in a list
+        never lowers the score (the paper's WeakLearn.2.cum with q_def = 0). For a ranker that does
+        not accept NaN, documents that an engine does not list get the mean of the remaining ranks
         (or its lowest score).
     features : {"position", "minmax", "max", "sum", "zscore", "rank", "borda", "none"}
-        Minus the place, the default, or the engine's own score, normalized as
-        :func:`rankwright.fusion.normalization` does (``none``: as it is).
+        Minus the rank (default), or the engine's own score, normalized as by
+        :func:`rankwright.fusion.normalize` (``none``: unchanged).
 
     Attributes
     ----------
@@ -84,8 +83,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     def fit(self, runs: Any, qrels: Qrels, **fit_params: Any) -> Self:
         """Learn from judged queries.
 
-        Documents that no engine lists, and queries that were not judged, are left out; a document
-        listed and not judged has grade 0, and so has one judged below 0.
+        Documents that no engine lists and queries without judgments are left out. Listed documents
+        that were not judged, or judged below 0, have grade 0.
 
         Parameters
         ----------
@@ -93,14 +92,14 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         qrels : Qrels, or {query: {doc: grade}}
         fit_params : passed to the ranker's ``fit``, such as ``query_weight``
         """
-        self._check()
-        pool = Pool.of(as_runs(runs))
-        grades = _graded(pool, _as_qrels(qrels))
+        pool = self._pool(runs)
+        qrels = qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)
+        grades = _graded(pool, qrels)
         judged = ~np.isnan(grades)
         if not judged.any():
             raise DataError(
-                "LearnedFusion.fit: no query of the runs was judged. Are the query ids of the "
-                "qrels written as those of the runs?"
+                "LearnedFusion.fit: no query of the runs was judged. Check that qrels and runs "
+                "write their query ids alike."
             )
         X = self._matrix(pool)[judged]
         self.ranker_ = clone(self._ranker()).fit(
@@ -110,41 +109,40 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_preferences(self, runs: Any, preferences: Iterable[Any]) -> Self:
-        """Learn from preferences between listed documents, such as clicks tell them.
+        """Learn from preferences between listed documents, for example from clicks.
 
         Parameters
         ----------
         runs : as for :meth:`fit`
         preferences : iterable of (query, better doc, worse doc) or (..., weight)
-            Those with a document that no engine lists for the query are left out, with a
-            DegenerateDataWarning that counts them.
+            Preferences with a document that no engine lists for the query are left out; a
+            DegenerateDataWarning counts them.
         """
-        self._check()
-        pool = Pool.of(as_runs(runs))
+        pool = self._pool(runs)
         pairs = _pairs(pool, preferences)
         self.ranker_ = clone(self._ranker()).fit_feedback(self._matrix(pool), pairs)
         self.engines_ = pool.names
         return self
 
     def fuse(self, runs: Any, name: str = "fused") -> Run:
-        """One run out of the engines' lists for any queries.
+        """Combine the engines' lists for any queries into one run.
 
         Parameters
         ----------
         runs : as for :meth:`fit`, with the same names
-        name : str, name of the result
+        name : str, the name of the result
         """
         check_is_fitted(self)
         checked = as_runs(runs)
-        strange = [run.name for run in checked if run.name not in self.engines_]
-        if strange:
+        unknown = [run.name for run in checked if run.name not in self.engines_]
+        if unknown:
             raise DataError(
-                f"LearnedFusion.fuse: {strange[0]!r} was not among the engines it learned with "
+                f"LearnedFusion.fuse: {unknown[0]!r} was not among the engines of the training "
                 f"({', '.join(self.engines_)}). Name the runs as in fit."
             )
-        given = {run.name: run for run in checked}
-        nothing = Run.from_arrays([], [], [])
-        pool = Pool.of([given.get(engine, nothing) for engine in self.engines_])
+        by_name = {run.name: run for run in checked}
+        empty = Run.from_arrays([], [], [])
+        pool = Pool.of([by_name.get(engine, empty) for engine in self.engines_])
         if len(pool.query) == 0:
             return pool.run(np.zeros(0), name)
         score = self.ranker_.decision_function(self._matrix(pool), qid=pool.query)
@@ -157,22 +155,29 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def learned(cls) -> dict[str, Holds]:
-        """Every learned attribute, with what it may be."""
+        """The learned attributes and their types."""
         return {"ranker_": Holds((Ranker,)), "engines_": Holds((tuple,))}
 
     def _loaded(self) -> None:
-        """What a model file held: check that it fits together."""
-        named = len(set(self.engines_)) == len(self.engines_) == self.ranker_.n_features_in_
-        if not named or not all(isinstance(engine, str) for engine in self.engines_):
-            raise DataError("engines_ does not name each feature of the ranker.")
+        """Check the values of a model file against each other."""
+        names, n_features = self.engines_, self.ranker_.n_features_in_
+        if {type(name) for name in names} != {str}:
+            raise DataError("LearnedFusion: engines_ holds names that are not text.")
+        if not len(names) == len(set(names)) == n_features:
+            raise DataError(
+                f"LearnedFusion: engines_ has {len(set(names))} distinct names in {len(names)}; "
+                f"the ranker has {n_features} features."
+            )
 
-    def _check(self) -> None:
-        for name, rule in self._constraints.items():
-            rule.check(type(self).__name__, name, getattr(self, name))
+    def _pool(self, runs: Any) -> Pool:
+        """Check the parameters, and put the runs of the training side by side."""
+        for name, constraint in self._constraints.items():
+            constraint.check(type(self).__name__, name, getattr(self, name))
+        return Pool.of(as_runs(runs))
 
     @staticmethod
     def default_ranker() -> RankBoost:
-        """The ranker that learns where none is given."""
+        """The ranker that is used if none is given."""
         return RankBoost(default=0, cumulative=True, criterion="z")
 
     def _ranker(self) -> Any:
@@ -190,19 +195,16 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         return np.where(np.isnan(values), lowest[pool.query], values)
 
 
-def _as_qrels(qrels: Any) -> Qrels:
-    return qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)
-
-
-def _numbers(ids: NDArray[Any]) -> dict[str, int]:
-    return {str(key): place for place, key in enumerate(ids.tolist())}
+def _index(ids: NDArray[Any], keys: Iterable[Any]) -> IntArray:
+    """The index of each key among the ids, compared as text; -1 where there is none."""
+    index = {str(key): number for number, key in enumerate(ids.tolist())}
+    return np.array([index.get(str(key), -1) for key in keys], np.int64)
 
 
 def _graded(pool: Pool, qrels: Qrels) -> FloatArray:
     """The grade of each row, NaN where its query was not judged at all."""
-    query, doc = _numbers(pool.queries), _numbers(pool.docs)
-    of_query = np.array([query.get(str(key), -1) for key in qrels.queries.tolist()], np.int64)
-    of_doc = np.array([doc.get(str(key), -1) for key in qrels.docs.tolist()], np.int64)
+    of_query = _index(pool.queries, qrels.queries.tolist())
+    of_doc = _index(pool.docs, qrels.docs.tolist())
     judged = np.isin(np.arange(len(pool.queries)), of_query)
     grades = np.where(judged[pool.query], 0.0, np.nan)
     row = _rows(pool, of_query[qrels.query], of_doc[qrels.doc])
@@ -214,21 +216,12 @@ def _rows(pool: Pool, query: IntArray, doc: IntArray) -> IntArray:
     """The row of each (query, document), -1 where there is none."""
     n_docs = max(len(pool.docs), 1)
     keys = pool.query * n_docs + pool.doc
-    wanted = query * n_docs + doc
-    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    found = (query >= 0) & (doc >= 0)
+    key = query * n_docs + doc
+    row = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
+    known = (query >= 0) & (doc >= 0)
     if len(keys):
-        found &= keys[place] == wanted
-    return np.where(found, place, -1)
-
-
-def _listed(preferences: Any) -> list[Any]:
-    if not isinstance(preferences, Iterable):
-        raise DataError(
-            f"LearnedFusion.fit_preferences got {type(preferences).__name__}: give a list of "
-            "(query, better doc, worse doc)."
-        )
-    return list(preferences)
+        known &= keys[row] == key
+    return np.where(known, row, -1)
 
 
 def _preference(row: Any) -> tuple[Any, ...]:
@@ -238,24 +231,27 @@ def _preference(row: Any) -> tuple[Any, ...]:
         return (*parts, 1.0)
     if len(parts) != 4 or not schema.number().test(parts[3]):
         raise DataError(
-            f"preference {row!r}: write (query, better doc, worse doc) or (..., weight)."
+            f"preference {row!r} is not (query, better doc, worse doc) or (..., weight)."
         )
     return parts
 
 
-def _pairs(pool: Pool, preferences: Iterable[Any]) -> Pairs:
-    rows = [_preference(row) for row in _listed(preferences)]
-    query, doc = _numbers(pool.queries), _numbers(pool.docs)
-    of_query = np.array([query.get(str(row[0]), -1) for row in rows], np.int64)
+def _pairs(pool: Pool, preferences: Any) -> Pairs:
+    if not isinstance(preferences, Iterable):
+        raise DataError(
+            f"LearnedFusion.fit_preferences got {type(preferences).__name__}: give a list of "
+            "(query, better doc, worse doc)."
+        )
+    rows = [_preference(row) for row in preferences]
+    of_query = _index(pool.queries, [row[0] for row in rows])
     upper, lower = (
-        _rows(pool, of_query, np.array([doc.get(str(row[side]), -1) for row in rows], np.int64))
-        for side in (1, 2)
+        _rows(pool, of_query, _index(pool.docs, [row[side] for row in rows])) for side in (1, 2)
     )
     known = (upper >= 0) & (lower >= 0)
     if not known.any():
         raise DataError(
             f"LearnedFusion.fit_preferences: none of the {len(rows)} preferences is between two "
-            "documents that the runs list for its query. Are the ids written alike?"
+            "documents that the runs list for its query. Check that both write their ids alike."
         )
     if not known.all():
         warnings.warn(

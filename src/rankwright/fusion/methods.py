@@ -1,9 +1,11 @@
-"""One door to all fixed rules of fusion."""
+"""Fusion by a fixed rule: CombSUM and its variants, reciprocal ranks, Borda, Condorcet."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from reprlib import repr as short
 from typing import Any
 
@@ -23,9 +25,8 @@ UNNAMED = Run.from_arrays([], [], []).name
 def as_runs(runs: Any) -> list[Run]:
     """Runs from runs, ``{query: {doc: score}}``, ``{query: [doc, ...]}`` or ``[doc, ...]``.
 
-    Documents in a sequence stand best first; a sequence without a query is the list of a single
-    query 0. What has no name of its own (a Run that was given none too) is called ``run-0``,
-    ``run-1`` and so on by its place, and a mapping ``{name: list}`` around everything names all.
+    Sequences list documents best first; a sequence without a query is the list of query 0. Runs
+    without a name are called ``run-0``, ``run-1`` and so on; a mapping ``{name: run}`` names all.
 
     >>> as_runs({"ours": ["a", "b"], "theirs": ["b"]})
     [Run('ours', 2 rows, 1 queries), Run('theirs', 1 rows, 1 queries)]
@@ -37,19 +38,18 @@ def as_runs(runs: Any) -> list[Run]:
             f"runs is {type(runs).__name__}: give several runs, [run, run] or {{name: run}}."
         )
     if isinstance(runs, Mapping):
-        found = [replace(_as_run(run, str(name)), name=str(name)) for name, run in runs.items()]
+        named = [replace(_as_run(run, str(name)), name=str(name)) for name, run in runs.items()]
     else:
-        found = [_as_run(run, f"run-{place}") for place, run in enumerate(runs)]
-    if not found:
+        named = [_as_run(run, f"run-{number}") for number, run in enumerate(runs)]
+    if not named:
         raise DataError("there is no run to fuse. Give at least one.")
-    names = [run.name for run in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    name, count = Counter(run.name for run in named).most_common(1)[0]
+    if count > 1:
         raise DataError(
-            f"two runs are called {twice!r}. Give each a name of its own: {{name: run}}, or "
-            "name= where the run is made."
+            f"two runs are called {name!r}. Give each its own name: {{name: run}}, or "
+            "name= when you create the run."
         )
-    return found
+    return named
 
 
 def _as_run(ranking: Any, name: str) -> Run:
@@ -71,25 +71,24 @@ def _rows(query: Any, listed: Any, name: str) -> list[tuple[Any, Any, Any]]:
         pair = next((doc for doc in listed if isinstance(doc, tuple | list | np.ndarray)), None)
         if pair is not None:
             raise DataError(
-                f"{name}, query {query}: {short(pair)} in a list of documents is no document. "
-                "Documents with scores are written {query: {doc: score}}."
+                f"{name}, query {query}: {short(pair)} in a list of documents is not an id. "
+                "Give documents with scores as {query: {doc: score}}."
             )
-        return [(query, doc, -float(place)) for place, doc in enumerate(listed, start=1)]
+        return [(query, doc, -float(rank)) for rank, doc in enumerate(listed, start=1)]
     raise DataError(
         f"{name}: {short(listed)} is not a ranked list. Each run is a Run, "
-        "{query: {doc: score}}, {query: [doc, ...]} or [doc, ...], best first; around several "
-        "stands [run, run] or {name: run}."
+        "{query: {doc: score}}, {query: [doc, ...]} or [doc, ...], best first; give several as "
+        "[run, run] or {name: run}."
     )
 
 
 def sorted_sum(values: FloatArray) -> FloatArray:
-    """Row sums, NaN adding nothing, whatever the order of the columns.
+    """Row sums without NaN that do not depend on the order of the columns.
 
     >>> sorted_sum(np.array([[0.1, 0.2, 0.3], [0.3, 0.1, np.nan]])).tolist()
     [0.6000000000000001, 0.4]
     """
-    total: FloatArray = np.sort(np.where(np.isnan(values), 0.0, values), axis=1).sum(axis=1)
-    return total
+    return np.asarray(np.sort(np.where(np.isnan(values), 0.0, values), axis=1).sum(axis=1))
 
 
 def comb_sum(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
@@ -99,85 +98,80 @@ def comb_sum(values: FloatArray, listed: BoolArray, weights: FloatArray) -> Floa
 
 def comb_mnz(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
     """CombMNZ: the weighted sum times the number of runs that list the document."""
-    total: FloatArray = sorted_sum(values * weights) * listed.sum(axis=1)
-    return total
+    return np.asarray(sorted_sum(values * weights) * listed.sum(axis=1))
 
 
 def comb_anz(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
     """CombANZ: the weighted mean over the runs that list the document."""
     total = sorted_sum(np.where(np.isnan(values), 0.0, weights))
-    mean = np.zeros(len(values))  # what only runs of weight 0 list scores 0
+    mean = np.zeros(len(values))  # 0 for documents that only runs of weight 0 list
     return np.divide(sorted_sum(values * weights), total, out=mean, where=total > 0)
 
 
 def comb_med(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
     """CombMED: the median over the runs that list the document."""
-    median: FloatArray = np.nanmedian(values, axis=1)
-    return median
+    return np.asarray(np.nanmedian(values, axis=1))
 
 
 def comb_min(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
     """CombMIN: the lowest score that a run gave."""
-    lowest: FloatArray = np.fmin.reduce(values, axis=1)
-    return lowest
+    return np.asarray(np.fmin.reduce(values, axis=1))
 
 
 def comb_max(values: FloatArray, listed: BoolArray, weights: FloatArray) -> FloatArray:
     """CombMAX: the highest score that a run gave."""
-    highest: FloatArray = np.fmax.reduce(values, axis=1)
-    return highest
+    return np.asarray(np.fmax.reduce(values, axis=1))
 
 
 BLOCK_CELLS = 1 << 22  # how many pairs of documents are compared at a time
 
 
 def reciprocal_rank(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
-    """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): sum of 1 / (k + place)."""
+    """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): sum of 1 / (k + rank)."""
     return sorted_sum(weights / (k + pool.rank))
 
 
 def borda(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
     """Borda-fuse (Aslam and Montague 2001): c points for the first of c candidates, then c - 1 ...
 
-    Documents a run did not list share the points that are left over.
+    Documents that a run does not list share the remaining points.
     """
     candidates = np.diff(pool.ptr)[pool.query][:, None]
     return sorted_sum(weights * (candidates + 1 - pool.full_rank))
 
 
 def median_rank(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
-    """Minus the median place; documents a run did not list share the places left over."""
-    median: FloatArray = -np.median(pool.full_rank, axis=1)
-    return median
+    """Minus the median rank; documents that a run does not list share the remaining ranks."""
+    return np.asarray(-np.median(pool.full_rank, axis=1))
 
 
 def condorcet(pool: Pool, weights: FloatArray, k: float) -> FloatArray:
-    """Majority duels (Copeland): wins minus losses against each other candidate.
+    """Pairwise majorities (Copeland): wins minus losses against each other candidate.
 
-    A run votes for the document it lists first, and for a listed one against one it does not
-    list; between two that it does not list it abstains. Whoever beats everybody else comes first.
+    A run votes for the document that it ranks higher, and for a listed one against an unlisted one;
+    between two unlisted ones it abstains. A document that beats all others comes first.
     """
-    place = np.where(pool.listed, pool.rank, np.inf).astype(np.float32)
+    rank = np.where(pool.listed, pool.rank, np.inf).astype(np.float32)
     equal = (weights == weights[0]).all()  # then votes are counted, which is faster and exact
     votes = np.ones(len(weights), np.int16) if equal else weights
     wins = np.zeros(len(pool.query))
-    for start, end in zip(pool.ptr[:-1], pool.ptr[1:], strict=True):
-        wins[start:end] = _net_wins(place[start:end], votes)
+    for start, end in pairwise(pool.ptr):
+        wins[start:end] = _net_wins(rank[start:end], votes)
     return wins
 
 
-def _net_wins(place: NDArray[np.float32], weights: NDArray[Any]) -> NDArray[np.int64]:
-    """Duels won minus duels lost by each candidate of one query."""
-    n_docs = len(place)
+def _net_wins(rank: NDArray[np.float32], weights: NDArray[Any]) -> NDArray[np.int64]:
+    """Majorities won minus majorities lost by each candidate of one query."""
+    n_docs = len(rank)
     even = 1e-12 * weights.sum()  # fractional weights may miss a draw by rounding
     block = max(1, BLOCK_CELLS // n_docs)
     won = np.empty(n_docs, np.int64)
     for start in range(0, n_docs, block):
-        rows = place[start : start + block]
+        rows = rank[start : start + block]
         votes = np.zeros((len(rows), n_docs), weights.dtype)
-        for mine, all_places, weight in zip(rows.T, place.T, weights, strict=True):
-            votes += weight * (mine[:, None] < all_places)
-            votes -= weight * (mine[:, None] > all_places)
+        for mine, others, weight in zip(rows.T, rank.T, weights, strict=True):
+            votes += weight * (mine[:, None] < others)
+            votes -= weight * (mine[:, None] > others)
         won[start : start + block] = (votes > even).sum(axis=1) - (votes < -even).sum(axis=1)
     return won
 
@@ -209,29 +203,29 @@ def fuse(
     k: float = 60.0,
     name: str | None = None,
 ) -> Run:
-    """Make one run of several by a fixed rule; nothing is learned.
+    """Combine several runs into one by a fixed rule; nothing is learned.
 
-    Every document that some run lists for a query is in the result, and every query of any run.
-    Ids are compared as text. Permuting the runs changes nothing, not even the last bit.
+    The result has every query of any run, and every document that any run lists for it. Ids are
+    compared as text. The order of the runs changes nothing, not even the last bit.
 
     Parameters
     ----------
     runs : list of Run, or {name: run}
-        Also ``{query: {doc: score}}``, ``{query: [doc, ...]}`` and, for a single query,
-        ``[doc, ...]`` in place of a Run; documents in a list stand best first.
+        A run may also be ``{query: {doc: score}}``, ``{query: [doc, ...]}`` or, for a single
+        query, ``[doc, ...]``, with the best document first.
     method : str, default "rrf"
-        By place: ``rrf`` (reciprocal rank fusion), ``borda``, ``median_rank``, ``condorcet``
-        (majority duels, counted as Copeland does). By score: ``sum``, ``mnz``, ``anz``, ``med``,
-        ``min``, ``max``, Fox and Shaw's CombSUM, CombMNZ and so on.
+        By rank: ``rrf`` (reciprocal rank fusion), ``borda``, ``median_rank``, ``condorcet``
+        (pairwise majorities, counted as Copeland does). By score: ``sum``, ``mnz``, ``anz``,
+        ``med``, ``min``, ``max``: Fox and Shaw's CombSUM, CombMNZ and so on.
     norm : {"minmax", "max", "sum", "zscore", "rank", "borda", "none"}, default "minmax"
-        What makes scores comparable before they are combined; rules by place do not look at it.
-        See :func:`rankwright.fusion.normalization`.
+        How scores are made comparable before they are combined; methods by rank ignore it.
+        See :func:`rankwright.fusion.normalize`.
     weights : one number >= 0 per run, or {name: weight}, optional
         For ``sum``, ``mnz``, ``anz``, ``rrf``, ``borda`` and ``condorcet``.
     k : float >= 0, default 60
-        For ``rrf``: the larger, the less the first places stand out.
+        For ``rrf``: a larger value gives the top ranks less weight.
     name : str, optional
-        The name of the result; the method when None.
+        The name of the result; default is the method.
 
     Examples
     --------
@@ -243,7 +237,7 @@ def fuse(
     {0: {'a': 8.5, 'b': 11.0, 'c': 5.0, 'd': 5.5}}
     """
     for option, value, known in (("method", method, METHODS), ("norm", norm, tuple(NORMS))):
-        if value not in known:  # a tuple: what cannot be hashed, such as a run, is no error in it
+        if value not in known:  # tuples: a value that cannot be hashed is no TypeError
             raise ParameterError(f"fuse({option}={short(value)}): use one of {', '.join(known)}.")
     schema.number(low=0).check("fuse", "k", k)
     checked = as_runs(runs)
@@ -263,18 +257,19 @@ def _weights(given: Any, names: list[str], method: str) -> FloatArray:
         return np.ones(len(names))
     if method in UNWEIGHTED:
         raise ParameterError(
-            f"fuse(method={method!r}, weights=...): this rule has no weights. Rules that have: "
+            f"fuse(method={method!r}, weights=...): this method takes no weights. Methods that do: "
             f"{', '.join(m for m in METHODS if m not in UNWEIGHTED)}."
         )
     if isinstance(given, Mapping):
         named = {str(name): weight for name, weight in given.items()}
         odd = sorted(set(names).symmetric_difference(named))
         if odd:
-            raise DataError(f"weights: {odd[0]!r} is not in both the weights and the runs.")
+            where = "the weights" if odd[0] in named else "the runs"
+            raise DataError(f"weights: {odd[0]!r} is only in {where}. Give one weight per run.")
         given = [named[name] for name in names]
     try:
         weights = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):  # not numbers: refused below
+    except (TypeError, ValueError):  # no numbers: refused below
         weights = np.full(len(names), np.nan)
     if weights.shape != (len(names),) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ParameterError(

@@ -1,8 +1,7 @@
-"""Scores of different engines made comparable, list by list.
+"""Make the scores of different engines comparable, list by list.
 
-Each rule works on the list of one run for one query, on its own, and keeps the order of the list. A
-list whose scores are all equal (or that has one document) counts all its documents as its best
-where there is a scale from worst to best: ``minmax`` and ``max`` give them 1, ``sum`` equal
+Each norm works on the list of one run for one query and keeps its order. If all scores of a list
+are equal (or it has one document), ``minmax`` and ``max`` give every document 1, ``sum`` equal
 shares, ``zscore`` 0.
 """
 
@@ -22,7 +21,7 @@ from rankwright.fusion.pool import Pool
 
 def minmax(pool: Pool) -> FloatArray:
     """From 0 for the last to 1 for the first: (s - min) / (max - min)."""
-    score = _moderate(pool)
+    score = _scaled(pool)
     low, high = pool.lowest(score), pool.highest(score)
     return _share(score - low[pool.query], (high - low)[pool.query], 1.0)
 
@@ -33,16 +32,15 @@ def by_max(pool: Pool) -> FloatArray:
     if np.nanmin(low, initial=0.0) < 0:
         query, run = np.argwhere(low < 0)[0]
         raise DataError(
-            f"norm='max' divides by the highest score and needs scores >= 0; run "
-            f"{pool.names[run]!r}, query {pool.queries[query]} has {low[query, run]:g}. "
-            "Use norm='minmax'."
+            f"run {pool.names[run]!r}, query {pool.queries[query]}: the lowest score is "
+            f"{low[query, run]:g}; norm='max' needs scores >= 0. Use norm='minmax'."
         )
     return _share(pool.score, pool.highest(pool.score)[pool.query], 1.0)
 
 
 def by_sum(pool: Pool) -> FloatArray:
     """Shifted so that the last is 0, then divided so that the list adds up to 1."""
-    score = _moderate(pool)
+    score = _scaled(pool)
     above = score - pool.lowest(score)[pool.query]
     length = pool.total(pool.listed)[pool.query]
     equal = np.divide(1.0, length, out=np.full_like(length, np.nan), where=pool.listed)
@@ -51,7 +49,7 @@ def by_sum(pool: Pool) -> FloatArray:
 
 def zscore(pool: Pool) -> FloatArray:
     """Mean 0 and variance 1 within each list."""
-    score = _moderate(pool)
+    score = _scaled(pool)
     length = np.maximum(pool.total(pool.listed), 1)
     centered = score - (pool.total(score) / length)[pool.query]
     spread = np.sqrt(pool.total(centered**2) / length)
@@ -61,20 +59,15 @@ def zscore(pool: Pool) -> FloatArray:
 
 
 def by_rank(pool: Pool) -> FloatArray:
-    """From 1 for the first down in equal steps to 1/n for the last: 1 - (place - 1) / n."""
+    """From 1 for the first down in equal steps to 1/n for the last: 1 - (rank - 1) / n."""
     length = np.maximum(pool.total(pool.listed), 1)[pool.query]
     return 1 - (pool.rank - 1) / length
 
 
 def borda(pool: Pool) -> FloatArray:
-    """Borda points over the number of candidates; documents not listed get the mean left over."""
+    """Borda points over the number of candidates; unlisted documents share the rest equally."""
     candidates = np.diff(pool.ptr)[pool.query][:, None]
     return 1 - (pool.full_rank - 1) / candidates
-
-
-def as_given(pool: Pool) -> FloatArray:
-    """The scores themselves."""
-    return pool.score
 
 
 NORMS: dict[str, Callable[[Pool], FloatArray]] = {
@@ -84,7 +77,7 @@ NORMS: dict[str, Callable[[Pool], FloatArray]] = {
     "zscore": zscore,
     "rank": by_rank,
     "borda": borda,
-    "none": as_given,
+    "none": lambda pool: pool.score,
 }
 
 
@@ -121,18 +114,20 @@ def normalize(run: Run, norm: str = "minmax") -> Run:
 
 
 def _text_order(ids: NDArray[np.generic]) -> NDArray[np.int64]:
-    """The place of each id among all of them sorted as text, as a pool sorts them."""
+    """The number of each id when all are sorted as text, as a pool sorts them."""
     texts = [str(key) for key in ids.tolist()]
-    place = np.empty(len(texts), dtype=np.int64)
-    place[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
-    return place
+    number = np.empty(len(texts), dtype=np.int64)
+    number[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return number
 
 
-def _moderate(pool: Pool) -> FloatArray:
-    """Scores times a power of two for each list, to lie in -1 .. 1: sums cannot overflow."""
+def _scaled(pool: Pool) -> FloatArray:
+    """Scores divided by a power of two for each list, so that they are in -1 .. 1.
+
+    Sums of them cannot overflow.
+    """
     _, exponent = np.frexp(np.nan_to_num(pool.highest(np.abs(pool.score))))
-    scaled: FloatArray = np.ldexp(pool.score, -exponent[pool.query])
-    return scaled
+    return np.asarray(np.ldexp(pool.score, -exponent[pool.query]))
 
 
 def _share(part: FloatArray, whole: FloatArray, otherwise: float | FloatArray) -> FloatArray:

@@ -18,18 +18,18 @@ from rankwright.exceptions import DataError
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Every document that some run listed for a query, and what each run said of it.
+    """Every document that some run lists for a query, with its score and rank in each run.
 
     Attributes
     ----------
     queries, docs : arrays of ids
-        As the first run with them wrote them; compared, and sorted, as text.
+        As the first run that has them wrote them; compared and sorted as text.
     query, doc : (n_rows,) int64
-        Places in ``queries`` and ``docs``, ascending: the order of the runs leaves no trace.
+        Indices into ``queries`` and ``docs``, ascending, so the order of the runs has no effect.
     score : (n_rows, n_runs) float64
-        Each run's own score, NaN where it did not list the document.
+        Each run's own score, NaN where it does not list the document.
     rank : (n_rows, n_runs) float64
-        The place in the run's list, from 1 (ties as trec_eval orders them); NaN as above.
+        The rank in the run's list, from 1 (ties as trec_eval orders them); NaN as above.
     names : tuple of str
 
     Examples
@@ -38,7 +38,7 @@ class Pool:
     >>> pool = Pool.of([one, two])
     >>> pool.rank.tolist()
     [[1.0, nan], [2.0, 1.0]]
-    >>> pool.full_rank.tolist()  # what a run did not list shares the places left over
+    >>> pool.full_rank.tolist()  # unlisted documents share the remaining ranks
     [[1.0, 2.0], [2.0, 1.0]]
     """
 
@@ -58,7 +58,7 @@ class Pool:
     def of(cls, runs: Sequence[Run]) -> Pool:
         """Put runs side by side."""
         queries, query_of = _joined([run.queries for run in runs])
-        # A run cut to its first documents still knows the ids of all: only those listed count.
+        # A truncated run still has the ids of all its documents: only those listed count.
         listed = [np.bincount(run.doc, minlength=len(run.docs)) > 0 for run in runs]
         docs, doc_of = _joined([run.docs[mine] for run, mine in zip(runs, listed, strict=True)])
         keys = [
@@ -69,15 +69,15 @@ class Pool:
         for run, mine in zip(runs, keys, strict=True):
             if len(_distinct(mine)) < len(mine):
                 raise DataError(
-                    f"run {run.name!r} lists a document twice for a query when ids are compared "
-                    "as text (1 and '1' are one). Write its ids in one type."
+                    f"run {run.name!r} lists a document twice for a query, because ids are "
+                    "compared as text (1 equals '1'). Use ids of one type."
                 )
         rows = _distinct(np.concatenate(keys))
         score = np.full((len(rows), len(runs)), np.nan)
         rank = score.copy()
         for column, (run, mine) in enumerate(zip(runs, keys, strict=True)):
-            place = np.searchsorted(rows, mine)
-            score[place, column], rank[place, column] = run.score, run.rank
+            row = np.searchsorted(rows, mine)
+            score[row, column], rank[row, column] = run.score, run.rank
         query, doc = rows // max(len(docs), 1), rows % max(len(docs), 1)
         return cls(queries, docs, query, doc, score, rank, tuple(run.name for run in runs))
 
@@ -93,13 +93,13 @@ class Pool:
 
     @cached_property
     def full_rank(self) -> FloatArray:
-        """``rank`` where documents a run did not list share the mean of the places left over."""
+        """``rank``, with the mean of the remaining ranks for documents that a run does not list."""
         candidates = np.diff(self.ptr)[:, None]
-        left_over = (self.total(self.listed) + 1 + candidates) / 2
-        return np.where(self.listed, self.rank, left_over[self.query])
+        remaining = (self.total(self.listed) + 1 + candidates) / 2
+        return np.where(self.listed, self.rank, remaining[self.query])
 
     def total(self, values: NDArray[Any]) -> FloatArray:
-        """(n_queries, n_runs) sums over the documents of a query; NaN adds nothing."""
+        """(n_queries, n_runs) sums over the documents of a query, without NaN."""
         return self._reduced(np.add, np.where(np.isnan(values), 0.0, values))
 
     def lowest(self, values: FloatArray) -> FloatArray:
@@ -113,29 +113,27 @@ class Pool:
     def _reduced(self, operation: np.ufunc, values: FloatArray) -> FloatArray:
         if len(self.query) == 0:
             return np.zeros((0, len(self.names)))
-        reduced: FloatArray = operation.reduceat(values, self.ptr[:-1], axis=0)
-        return reduced
+        return np.asarray(operation.reduceat(values, self.ptr[:-1], axis=0))
 
     def run(self, score: FloatArray, name: str) -> Run:
-        """One run out of a score for each row."""
+        """A run with this score for each row."""
         return Run(self.queries, self.docs, self.query, self.doc, score=score, name=name)
 
 
 def _distinct(keys: IntArray) -> IntArray:
-    """Each key once, ascending. By sorting: NumPy's hash table is slower on millions of keys."""
-    in_order = np.sort(keys)
-    return in_order[np.diff(in_order, prepend=-1) > 0]
+    """Each key once, ascending; sorting is faster than np.unique's hash table on many keys."""
+    ascending = np.sort(keys)
+    return ascending[np.diff(ascending, prepend=-1) > 0]
 
 
 def _joined(ids: list[NDArray[Any]]) -> tuple[NDArray[Any], list[IntArray]]:
-    """Distinct ids by their text, sorted by it, and the number of each id of each array."""
+    """The distinct ids sorted as text, and for each array the index of each of its ids."""
     keys = [array.tolist() for array in ids]
     texts = [list(map(str, mine)) for mine in keys]
     first: dict[str, Any] = {}
     for mine, written in zip(reversed(keys), reversed(texts), strict=True):  # the first one stays
         first.update(zip(reversed(written), reversed(mine), strict=True))
-    number = {text: place for place, text in enumerate(sorted(first))}
-    joined = np.empty(len(number), dtype=object)
-    joined[:] = [first[text] for text in number]
-    places = [np.array(list(map(number.__getitem__, mine)), dtype=np.int64) for mine in texts]
-    return joined, places
+    index = {text: number for number, text in enumerate(sorted(first))}
+    joined = np.empty(len(index), dtype=object)
+    joined[:] = [first[text] for text in index]
+    return joined, [np.array([index[text] for text in mine], dtype=np.int64) for mine in texts]

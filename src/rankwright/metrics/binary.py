@@ -1,10 +1,10 @@
-"""Measures that only ask whether an item is relevant: AP P R RR RBP AUC Coverage Top and others.
+"""Measures of relevant and other items: AP, P, R, RR, RBP, AUC, Coverage, Top, AverageRank.
 
 ``rel=1`` calls grades from 1 up relevant, ``rel="max"`` the highest grade of each list. With ties,
-every function gives the exact mean over all orders of the tied items. Two facts carry them all:
+every function gives the exact mean over all orders of the tied items, by two facts:
 
-- at any place of a tie of Q items, q of them relevant, stands a relevant one with probability
-  q/Q; given that, (l - 1)(q - 1)/(Q - 1) of the l - 1 items before it in the tie are relevant;
+- any place of a tie of Q items, q of them relevant, holds a relevant one with probability q/Q;
+  given that, (l - 1)(q - 1)/(Q - 1) of the l - 1 items before it in the tie are relevant;
 - if none of the first l - 1 items of the tie was relevant, the l-th is with probability
   q/(Q - l + 1). Multiplying the complements along a list gives the law of the first relevant place
   (RankBoost's Appendix A, eq 22, without its binomials).
@@ -25,7 +25,7 @@ Rel = float | str
 def precision(
     lists: RankedLists, cutoff: int | None = None, rel: Rel = 1, over: str = "cutoff"
 ) -> Values:
-    """Share of relevant items among the first ``cutoff``; ``over="list"``: of those there are."""
+    """Fraction of relevant items in the first ``cutoff`` (``over="list"``: of a shorter list)."""
     assert cutoff is not None
     n_relevant = _relevant(lists, rel).sum(axis=1)
     found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
@@ -34,7 +34,7 @@ def precision(
 
 
 def recall(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
-    """Share of the relevant items that stand among the first ``cutoff``."""
+    """Fraction of the relevant items that are in the first ``cutoff``."""
     n_relevant = _relevant(lists, rel).sum(axis=1)
     found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
     return _ratio(found, n_relevant), n_relevant > 0
@@ -71,7 +71,7 @@ def reciprocal_rank(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1)
 
 
 def top(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
-    """Whether a relevant item stands among the first ``cutoff`` (the probability, with ties)."""
+    """Whether a relevant item is in the first ``cutoff`` (the probability, with ties)."""
     first = lists.found(_first_relevant(lists, rel))[:, :cutoff]
     return first.sum(axis=1), _relevant(lists, rel).max(axis=1) > 0
 
@@ -98,14 +98,14 @@ def average_rank(lists: RankedLists, rel: Rel = 1, cap: float = np.inf) -> Value
 def rank_biased_precision(
     lists: RankedLists, cutoff: int | None = None, rel: Rel = 1, p: float = 0.8
 ) -> Values:
-    """Share of relevant items seen by a reader who goes on to the next with probability p."""
+    """Fraction of relevant items seen by a reader who continues with probability p."""
     weights = (1.0 - p) * p ** (lists.place[:cutoff] - 1.0)
     found = lists.found(_expected(lists, rel))[:, :cutoff]
     return found @ weights, _relevant(lists, rel).max(axis=1) > 0
 
 
 def auc(lists: RankedLists, rel: Rel = 1) -> Values:
-    """Share of (relevant, other) pairs in the right order; a tie counts 1/2 in expectation."""
+    """Fraction of (relevant, other) pairs in the right order; a tie counts 1/2 in expectation."""
     n_relevant = _relevant(lists, rel).sum(axis=1)
     n_pairs = n_relevant * (lists.sizes - n_relevant)
     others_above = _expected(lists, rel) @ lists.place - n_relevant * (n_relevant + 1) / 2
@@ -132,7 +132,7 @@ def _expected(lists: RankedLists, rel: Rel) -> FloatArray:
 
 
 def _first_relevant(lists: RankedLists, rel: Rel) -> FloatArray:
-    """The probability that the first relevant item stands at each place."""
+    """The probability that the first relevant item is at each place."""
 
     def law() -> FloatArray:
         chance = _relevant(lists, rel)
@@ -167,7 +167,7 @@ def _precisions_at_thresholds(relevant: FloatArray, ties: TieGroups) -> FloatArr
 
 
 def _before(relevant: FloatArray, ties: TieGroups) -> FloatArray:
-    """How many relevant items stand before each place's tie."""
+    """The number of relevant items before each place's tie."""
     counts = np.zeros((len(relevant), relevant.shape[1] + 1))
     np.cumsum(relevant, axis=1, out=counts[:, 1:])
     return np.take_along_axis(counts, ties.first, axis=1)

@@ -1,4 +1,4 @@
-"""Every measure there is: its function, parameters, direction, and what other tools call it."""
+"""All measures: function, parameters, direction, and their names in other tools."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankwright.metrics import binary, graded, ordinal, pairwise
-from rankwright.metrics import pairwise as differences
 from rankwright.metrics.ranked_lists import RankedLists
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter of a measure may be, in words, and how text is turned into its value."""
+    """The values that a parameter may have, in words, and a function that reads them."""
 
     words: str
     read: Callable[[Any], Any]
@@ -26,7 +25,7 @@ class Definition:
     cutoff : "optional", "required" or "none"
     grades : "any", "gain" (>= 0, small enough for its gain) or "stop" (0 .. max)
     reads : "order" (scores may be infinite), "scores" or "predictions" (their size counts)
-    empty : what a query that does not count has not got
+    empty : why a query has nothing to measure
     """
 
     name: str
@@ -66,12 +65,12 @@ def _number(words: str, fits: Callable[[float], bool]) -> Parameter:
     return Parameter(words, read)
 
 
-def _read_rel(value: Any) -> float | int | str:
-    return "max" if str(value).lower() == "max" else _FINITE.read(value)
-
-
 _FINITE = _number("a finite number", lambda x: abs(x) < float("inf"))
-_REL = {"rel": Parameter("a grade, or max", _read_rel)}
+_REL = {
+    "rel": Parameter(
+        "a grade, or max", lambda v: "max" if str(v).lower() == "max" else _FINITE.read(v)
+    )
+}
 _POWER = {"n": _number("1 or 2", lambda x: x in (1, 2))}
 _EPS = {"eps": _number("a number >= 0", lambda x: 0 <= x < float("inf"))}
 _CAP = {"cap": _number("a number >= 1", lambda x: x >= 1)}
@@ -81,8 +80,7 @@ _GAIN = {"gain": _choice("exp", "linear"), "discount": _choice("log2", "letor3")
 _OVER = {"over": _choice("all", "cutoff"), "steps": _choice("item", "threshold")}
 EMPTY = _choice("skip", "zero", "one")
 
-_REL_1, _REL_MAX = {"rel": 1}, {"rel": "max"}
-_N_1 = {"n": 1}
+_REL_1, _REL_MAX, _N_1 = {"rel": 1}, {"rel": "max"}, {"n": 1}
 _COST: dict[str, Any] = {"higher_is_better": False, "reads": "scores", "empty": "no pair"}
 _PAIRS: dict[str, Any] = {"empty": "no pair of different grade"}
 
@@ -129,18 +127,18 @@ _DEFINITIONS = [
     ),
     Definition("KendallTau", "Kendall's tau-b", pairwise.kendall_tau, **_PAIRS),
     Definition("Spearman", "Spearman's rho", pairwise.spearman, **_PAIRS),
-    Definition("HR", "hinge rank cost", differences.hinge_rank, _POWER, _N_1, **_COST),
-    Definition("MP", "magnitude-preserving cost", differences.magnitude, _POWER, _N_1, **_COST),
-    Definition("HMP", "hinge magnitude cost", differences.hinge_magnitude, _POWER, _N_1, **_COST),
+    Definition("HR", "hinge rank cost", pairwise.hinge_rank, _POWER, _N_1, **_COST),
+    Definition("MP", "magnitude-preserving cost", pairwise.magnitude, _POWER, _N_1, **_COST),
+    Definition("HMP", "hinge magnitude cost", pairwise.hinge_magnitude, _POWER, _N_1, **_COST),
     Definition(
-        "SVR", "cost outside a tube", differences.tube, _POWER | _EPS, {"n": 1, "eps": 0.1}, **_COST
+        "SVR", "cost outside a tube", pairwise.tube, _POWER | _EPS, {"n": 1, "eps": 0.1}, **_COST
     ),
     Definition(
-        "MSD", "mean square difference", differences.mean_square_difference,
+        "MSD", "mean square difference", pairwise.mean_square_difference,
         **_COST | {"reads": "predictions"},
     ),
     Definition(
-        "M1D", "mean 1-norm difference", differences.mean_1_difference,
+        "M1D", "mean 1-norm difference", pairwise.mean_1_difference,
         **_COST | {"reads": "predictions"},
     ),
     Definition(
@@ -151,34 +149,25 @@ _DEFINITIONS = [
 
 CATALOG: dict[str, Definition] = {d.name: d for d in _DEFINITIONS}
 
-# Lower-case names in ranx, trec_eval, RankLib, XGBoost, LightGBM, ir_measures, scikit-learn. Names
-# only one tool uses carry its gain; "ndcg" means different gains to each and takes ours, or like=.
+# Names in ranx, trec_eval, RankLib, XGBoost, LightGBM, ir_measures and scikit-learn, in lower case.
+# A name that only one tool uses implies its gain; "ndcg" has a different gain in each: ours, or
+# that of like=.
+_OTHER_NAMES = {
+    "AP": "map map_cut mean_average_precision average_precision",
+    "P": "pre prec precision",
+    "R": "recall",
+    "RR": "mrr recip_rank reciprocal_rank",
+    "Top": "success hit_rate hitrate hit",
+    "AUC": "roc_auc",
+    "KendallTau": "kendall tau kendall_tau",
+    "Spearman": "spearmanr",
+    "RankLoss": "rank_loss mae",
+    "AverageRank": "average_rank",
+}
 SPELLINGS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name.lower(): (name, {}) for name in CATALOG},
+    **{other: (name, {}) for name, others in _OTHER_NAMES.items() for other in others.split()},
     "ndcg_burges": ("NDCG", {"gain": "exp"}),
     "ndcg_cut": ("NDCG", {"gain": "linear"}),
     "ndcg_score": ("NDCG", {"gain": "linear"}),
-    "map": ("AP", {}),
-    "map_cut": ("AP", {}),
-    "mean_average_precision": ("AP", {}),
-    "average_precision": ("AP", {}),
-    "pre": ("P", {}),
-    "prec": ("P", {}),
-    "precision": ("P", {}),
-    "recall": ("R", {}),
-    "mrr": ("RR", {}),
-    "recip_rank": ("RR", {}),
-    "reciprocal_rank": ("RR", {}),
-    "success": ("Top", {}),
-    "hit_rate": ("Top", {}),
-    "hitrate": ("Top", {}),
-    "hit": ("Top", {}),
-    "roc_auc": ("AUC", {}),
-    "kendall": ("KendallTau", {}),
-    "tau": ("KendallTau", {}),
-    "spearmanr": ("Spearman", {}),
-    "rank_loss": ("RankLoss", {}),
-    "mae": ("RankLoss", {}),
-    "average_rank": ("AverageRank", {}),
-    "kendall_tau": ("KendallTau", {}),
 }

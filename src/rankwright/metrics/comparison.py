@@ -1,4 +1,4 @@
-"""Several systems side by side: means, intervals, and which differences are more than chance."""
+"""Compare systems: means, bootstrap intervals, and which differences are significant."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def randomization(
 ) -> float:
     """Two-sided p-value of Fisher's randomization test of the mean difference.
 
-    The sign of each difference is drawn anew ``n_resamples`` times; with few queries all sign
-    patterns are gone through instead.
+    The sign of each difference is drawn ``n_resamples`` times; with few queries all sign patterns
+    are tried instead.
 
     >>> randomization([0.5, 0.6, 0.7, 0.9], [0.4, 0.4, 0.6, 0.6])
     0.125
@@ -108,7 +108,7 @@ def bootstrap_interval(
 
 
 def holm(p_values: Any) -> FloatArray:
-    """P-values adjusted so that the chance of any false finding stays below the level.
+    """P-values adjusted so that the probability of any false positive stays below the level.
 
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
@@ -122,7 +122,7 @@ def holm(p_values: Any) -> FloatArray:
 
 
 def _sums(patterns: NDArray[Any], differences: FloatArray) -> FloatArray:
-    """Size of the sum when the signs of a pattern (1 for minus) are put before the differences."""
+    """The absolute sum of the differences with the signs of each pattern (1 is minus)."""
     sums: FloatArray = differences.sum() - 2.0 * (patterns.astype(np.float64) @ differences)
     return np.abs(sums)
 
@@ -192,12 +192,17 @@ def compare(
     if n_resamples < 1:
         raise ParameterError(f"compare(n_resamples={n_resamples}): at least 1 is needed.")
     _check_conventions(systems)
-    asked = _common_measures(systems) if measures is None else parse_measures(measures)
-    matrices = _align(systems, asked)
+    chosen = _common_measures(systems) if measures is None else parse_measures(measures)
+    matrices = _align(systems, chosen)
     options = {"n_resamples": n_resamples, "random_state": random_state}
-    pairs = _pairs(list(systems), baseline)
-    p_values = np.ones((len(asked), len(systems), len(systems)))
-    for number in range(len(asked)):
+    names = list(systems)
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(names)), 2)
+        if baseline is None or baseline in (names[i], names[j])
+    ]
+    p_values = np.ones((len(chosen), len(names), len(names)))
+    for number in range(len(chosen)):
         raw = [TESTS[test](matrices[i][number], matrices[j][number], **options) for i, j in pairs]
         for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
             p_values[number, i, j] = p_values[number, j, i] = p
@@ -207,9 +212,9 @@ def compare(
             for matrix in matrices
         ]
     )
-    means = np.array([[scores[measure] for measure in asked] for scores in systems.values()])
+    means = np.array([[scores[measure] for measure in chosen] for scores in systems.values()])
     words = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
-    return Comparison(tuple(systems), tuple(asked), means, intervals, p_values, alpha, level, words)
+    return Comparison(tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, words)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,7 +249,7 @@ class Comparison:
             array.setflags(write=False)
 
     def p_value(self, first: str, second: str, measure: str | Measure) -> float:
-        """The (corrected) p-value of the difference of two systems."""
+        """The (corrected) p-value of the difference between two systems."""
         number = self._measure(measure)
         return float(self.p_values[number, self._system(first), self._system(second)])
 
@@ -257,12 +262,13 @@ class Comparison:
         """The systems this one is significantly better than."""
         number, own = self._measure(measure), self._system(system)
         better = self.measures[number].sign * (self.means[own, number] - self.means[:, number]) > 0
-        found = better & (self.p_values[number, own] <= self.alpha)
-        return tuple(self.systems[i] for i in np.flatnonzero(found))
+        significant = self.p_values[number, own] <= self.alpha
+        return tuple(self.systems[i] for i in np.flatnonzero(better & significant))
 
     def table(self, *, intervals: bool = False, digits: int = 4) -> Table:
         """The table, with or without the bootstrap interval of each mean."""
-        letters = [_letter(i) for i in range(len(self.systems))]
+        letters = [*ascii_lowercase, *map(str, range(27, len(self.systems) + 1))]
+        separator = "," if len(self.systems) > 26 else ""
         rows = []
         for i, name in enumerate(self.systems):
             cells = [Cell(f"{letters[i]}  {name}")]
@@ -271,8 +277,9 @@ class Comparison:
                 low, high = self.intervals[i, number]
                 beside = f"[{low:.{digits}f}, {high:.{digits}f}]" if intervals else ""
                 text = f"{self.means[i, number]:.{digits}f}"
-                above = ("," if len(letters) > 26 else "").join(beaten)
-                cells.append(Cell(text, bool(self._best(number)[i]), above, beside))
+                cells.append(
+                    Cell(text, bool(self._best(number)[i]), separator.join(beaten), beside)
+                )
             rows.append(tuple(cells))
         notes = [f"* best; letters: significantly better than these ({self.words})"]
         lower = [str(m) for m in self.measures if not m.higher_is_better]
@@ -328,11 +335,11 @@ class Comparison:
         return self.systems.index(name)
 
     def _measure(self, measure: str | Measure) -> int:
-        asked = Measure.parse(measure)
-        if asked not in self.measures:
+        parsed = Measure.parse(measure)
+        if parsed not in self.measures:
             names = ", ".join(map(str, self.measures))
-            raise KeyError(f"{asked} was not compared; there are {names}")
-        return self.measures.index(asked)
+            raise KeyError(f"{parsed} was not compared; there are {names}")
+        return self.measures.index(parsed)
 
 
 def _check(
@@ -345,8 +352,8 @@ def _check(
 ) -> None:
     if not isinstance(systems, Mapping) or not systems:
         raise ParameterError(
-            f"compare got {systems if not systems else type(systems).__name__}: give at least one "
-            "system by its name, {name: scores}."
+            f"compare got {systems if not systems else type(systems).__name__}: pass a dict "
+            "{name: scores} with at least one system."
         )
     for name, scores in systems.items():
         if not isinstance(scores, Scores):
@@ -354,8 +361,8 @@ def _check(
             raise ParameterError(f"compare: {name!r} is a {kind}; evaluate(...) gives the Scores.")
         if scores.query_weight is not None:
             raise ParameterError(
-                f"compare: {name!r} was evaluated with query weights, and the tests weigh all "
-                "queries alike. Evaluate without query_weight."
+                f"compare: {name!r} was evaluated with query weights, and the tests give all "
+                "queries the same weight. Evaluate without query_weight."
             )
     if test not in TESTS:
         raise ParameterError(f"compare(test={test!r}): test must be one of {', '.join(TESTS)}.")
@@ -370,28 +377,18 @@ def _check(
 
 
 def _check_conventions(systems: Mapping[str, Scores]) -> None:
-    """Refuse values that bear one name and were computed by different rules."""
+    """Refuse values of one measure that were computed with different conventions."""
     (first_name, first), *others = systems.items()
     for name, scores in others:
-        # The words for gain, rel and so on speak of all measures evaluated together.
-        alike = first.measures == scores.measures
-        for key in first.conventions if alike else ("ties", "empty queries"):
-            one, other = (each.conventions.get(key) for each in (first, scores))
+        # What conventions say of gain, rel and so on holds for all measures evaluated together.
+        same_measures = first.measures == scores.measures
+        for key in first.conventions if same_measures else ("ties", "empty queries"):
+            one, other = first.conventions.get(key), scores.conventions.get(key)
             if one is not None and other is not None and one != other:
                 raise DataError(
-                    f"compare: {first_name!r} and {name!r} were evaluated by different rules "
-                    f"({key}: {one}, and {other}). Evaluate both with the same like, ties and "
-                    "empty."
+                    f"compare: {first_name!r} and {name!r} were evaluated with different "
+                    f"conventions ({key}: {one}, and {other}). Use the same like, ties and empty."
                 )
-
-
-def _pairs(names: list[str], baseline: str | None) -> list[tuple[int, int]]:
-    """Which systems to test against each other."""
-    return [
-        (i, j)
-        for i, j in combinations(range(len(names)), 2)
-        if baseline is None or baseline in (names[i], names[j])
-    ]
 
 
 def _common_measures(systems: Mapping[str, Scores]) -> list[Measure]:
@@ -405,21 +402,17 @@ def _common_measures(systems: Mapping[str, Scores]) -> list[Measure]:
 def _align(systems: Mapping[str, Scores], measures: list[Measure]) -> list[FloatArray]:
     """For each system (n_measures, n_queries), queries in the order of the first system."""
     (first_name, first), *_ = systems.items()
-    wanted = first.query_ids.tolist()
+    queries = first.query_ids.tolist()
     matrices = []
     for name, scores in systems.items():
-        place = {query: i for i, query in enumerate(scores.query_ids.tolist())}
-        missing = [query for query in wanted if query not in place]
-        if missing or len(place) != len(wanted):
-            odd = missing or [query for query in place if query not in set(wanted)]
+        column = {query: i for i, query in enumerate(scores.query_ids.tolist())}
+        differing = column.keys() ^ set(queries)
+        if differing:
+            odd = next(query for query in [*queries, *column] if query in differing)
             raise DataError(
                 f"compare: {first_name!r} and {name!r} were not evaluated on the same queries: "
-                f"{odd[0]!r} is in one only ({len(wanted)} and {len(place)} queries)."
+                f"{odd!r} is in one only ({len(queries)} and {len(column)} queries)."
             )
-        order = [place[query] for query in wanted]
+        order = [column[query] for query in queries]
         matrices.append(np.array([scores.per_query(measure)[order] for measure in measures]))
     return matrices
-
-
-def _letter(number: int) -> str:
-    return ascii_lowercase[number] if number < 26 else str(number + 1)

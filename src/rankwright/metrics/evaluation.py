@@ -1,4 +1,4 @@
-"""Scores and judgments in, :class:`Scores` out."""
+"""Evaluate scores against grades: :func:`evaluate` and its result, :class:`Scores`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError
-from rankwright.metrics.conventions import Conventions
-from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.measure import Conventions, Measure, parse_measures
 from rankwright.metrics.ranked_lists import ranked_lists
 from rankwright.metrics.tables import Cell, Table
 
@@ -65,10 +64,10 @@ class Scores(Mapping[str, float]):
         """The (weighted) mean over the queries that count."""
         mean = self._mean(self._number(measure))
         if mean is None:
-            asked = Measure.parse(measure)
+            reason = Measure.parse(measure).definition.empty
             raise DataError(
-                f"{asked} has no mean: none of the {self.n_queries} queries counts "
-                f"({asked.definition.empty}, or no weight). Evaluate with empty='zero' or 'one'."
+                f"{measure} has no mean: none of the {self.n_queries} queries counts "
+                f"({reason}, or no weight). Evaluate with empty='zero' or 'one'."
             )
         return mean
 
@@ -92,7 +91,7 @@ class Scores(Mapping[str, float]):
         return np.where(np.isnan(values), skipped, values)
 
     def n_skipped(self, measure: str | Measure) -> int:
-        """How many queries were left out because they have nothing to measure."""
+        """The number of queries left out because they have nothing to measure."""
         return int(np.isnan(self.matrix[self._number(measure)]).sum())
 
     def to_dict(self) -> dict[str, float | None]:
@@ -119,11 +118,8 @@ class Scores(Mapping[str, float]):
             counts = (str(self.n_queries), str(self.n_skipped(measure)))
             rows.append(tuple(Cell(cell) for cell in (str(measure), text, *counts)))
         words = "; ".join(f"{key}: {value}" for key, value in self.conventions.items())
-        return Table(
-            ("measure", "mean", "queries", "skipped"),
-            tuple(rows),
-            (words,) if words else (),
-        )
+        header = ("measure", "mean", "queries", "skipped")
+        return Table(header, tuple(rows), (words,) if words else ())
 
     def __repr__(self) -> str:
         return self.table().to_text()
@@ -132,19 +128,17 @@ class Scores(Mapping[str, float]):
         return self.table().to_html()
 
     def _number(self, measure: str | Measure) -> int:
-        asked = Measure.parse(measure)
-        if asked not in self.measures:
-            raise KeyError(f"{asked} was not evaluated; there are {', '.join(self)}")
-        return self.measures.index(asked)
+        parsed = Measure.parse(measure)
+        if parsed not in self.measures:
+            raise KeyError(f"{parsed} was not evaluated; there are {', '.join(self)}")
+        return self.measures.index(parsed)
 
     def _mean(self, number: int) -> float | None:
         values = self.matrix[number]
         counts = ~np.isnan(values)
         weights = counts if self.query_weight is None else self.query_weight * counts
         total = float(weights.sum())
-        if total == 0:
-            return None
-        return float(np.where(counts, values, 0.0) @ weights / total)
+        return float(np.where(counts, values, 0.0) @ weights / total) if total else None
 
 
 def evaluate(
@@ -165,9 +159,9 @@ def evaluate(
     Parameters
     ----------
     scores : (n_items,) array
-        Higher means earlier in the list; NaN is refused. -inf marks an item that was never
-        retrieved: it counts among the relevant ones but stands in no list (NDCG, ERR, AP, P, R,
-        RR, RBP, Top); measures on pairs and places see it tied at the end.
+        Higher means earlier in the list; NaN is refused. -inf marks an item that was not
+        retrieved: it counts as relevant but is in no list (NDCG, ERR, AP, P, R, RR, RBP, Top);
+        for measures on pairs and ranks it is tied at the end.
     y : (n_items,) array
         Grades, ratings or 0/1.
     qid : (n_items,) array, optional
@@ -175,15 +169,15 @@ def evaluate(
     measures : str, Measure, or several
         Such as ``["NDCG@10", "AP(rel=2)"]``; see :class:`Measure`.
     ties : {"expected", "stable", "worst", "best", "docid"}, optional
-        What tied scores stand for. The default, "expected", is the exact mean over all orders of
-        tied items. "stable" keeps the order given; "worst" and "best" put the lowest or highest
-        grade first; "docid" orders by descending document id.
+        The order of tied scores. The default, "expected", is the exact mean over all orders.
+        "stable" keeps the order given; "worst" and "best" put the lowest or highest grade first;
+        "docid" orders by descending document id.
     empty : {"skip", "zero", "one"}, optional
         A query without a relevant item (or without a pair, for measures on pairs) is left out of
         the mean and counted ("skip", the default), or counts 0 or 1.
     like : {"trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"}, optional
-        Take gain, discount, ties and the rule for empty queries from this tool. Parameters written
-        in a measure, ``ties`` and ``empty`` still win.
+        Use the gain, discount, ties and rule for empty queries of this tool. Parameters of a
+        measure, ``ties`` and ``empty`` take precedence.
     predictions : (n_items,) array, optional
         Predictions in the units of y, for RankLoss, MSD and M1D; the scores when None.
     query_weight : (n_queries,) array, optional
@@ -214,17 +208,25 @@ def evaluate(
     >>> scores.per_query("RR")
     array([0.5 , 0.75])
     """
-    asked = parse_measures(measures)
+    parsed = parse_measures(measures)
     conventions = Conventions.choose(like, ties, empty)
     columns = _columns(scores, y, predictions, conventions)
     queries = Queries.from_ids(qid, len(columns["grades"]))
     weights = _query_weights(query_weight, queries)
-    for measure in asked:
+    for measure in parsed:
         _check_range(measure, conventions.parameters(measure), columns)
     key = _tie_key(conventions.ties, docid, queries.n_items)
-    values = _compute(asked, columns, queries, conventions, key)
-    result = Scores(tuple(asked), queries.ids, values, weights, conventions.describe(asked))
-    _warn_if_nothing(result)
+    values = _compute(parsed, columns, queries, conventions, key)
+    result = Scores(tuple(parsed), queries.ids, values, weights, conventions.describe(parsed))
+    undefined = [m for m in parsed if result.n_skipped(m) == result.n_queries]
+    if undefined:
+        warnings.warn(
+            f"{', '.join(map(str, undefined))}: none of the {result.n_queries} queries has "
+            f"anything to measure ({undefined[0].definition.empty}); there is no mean. "
+            "empty='zero' or 'one' gives one.",
+            DegenerateDataWarning,
+            stacklevel=2,
+        )
     return result
 
 
@@ -259,8 +261,8 @@ def _columns(
         columns["predictions"] = _column("predictions", predictions)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{n} {name}" for name, n in lengths.items())
-        raise DataError(f"evaluate: {found}: one of each is needed per item.")
+        counts = ", ".join(f"{n} {name}" for name, n in lengths.items())
+        raise DataError(f"evaluate: {counts}: one of each is needed per item.")
     if lengths["grades"] == 0:
         raise DataError("evaluate: there are no items. At least one score is needed.")
     if np.isinf(columns["grades"]).any():
@@ -293,8 +295,8 @@ def _column(name: str, values: Any) -> NDArray[Any]:
         largest = max(abs(int(array.max())), abs(int(array.min())))
         if largest > 2**53:
             raise DataError(
-                f"{name} holds the integer {largest}, beyond 2^53: such numbers cannot be told "
-                "apart as float64. Give ranks or smaller numbers."
+                f"{name} holds the integer {largest}, above 2^53, which float64 cannot represent "
+                "exactly. Give ranks or smaller numbers."
             )
     return array
 
@@ -349,30 +351,18 @@ def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
 
 
 def _tie_key(ties: str, docid: Any, n_items: int) -> NDArray[Any] | None:
-    """A number per item that is smaller for a document id later in the alphabet."""
+    """A number per item: the later the document id in the alphabet, the smaller."""
     if ties != "docid":
         return None
     if docid is None:
         raise DataError(
-            "ties are to be broken by document id, and docid is None. Give docid=, or another rule "
-            "such as ties='stable'."
+            "ties='docid' needs the document ids, and docid is None. Pass docid=, or use another "
+            "rule such as ties='stable'."
         )
     ids = np.asarray(docid).astype(str)
     if ids.shape != (n_items,):
         raise DataError(f"docid has shape {ids.shape}: one id per item is needed, ({n_items},).")
     return -np.unique(ids, return_inverse=True)[1].reshape(-1)
-
-
-def _warn_if_nothing(result: Scores) -> None:
-    nothing = [m for m in result.measures if result.n_skipped(m) == result.n_queries]
-    if nothing:
-        names = ", ".join(map(str, nothing))
-        warnings.warn(
-            f"{names}: none of the {result.n_queries} queries has anything to measure "
-            f"({nothing[0].definition.empty}); there is no mean. empty='zero' or 'one' gives one.",
-            DegenerateDataWarning,
-            stacklevel=3,
-        )
 
 
 def _first(mask: NDArray[np.bool_]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from math import ceil, log
 
 import numpy as np
@@ -14,24 +15,16 @@ from rankwright.metrics.ranked_lists import RankedLists, TieGroups
 Values = tuple[FloatArray, NDArray[np.bool_]]
 
 
-def _log2_discount(place: FloatArray) -> FloatArray:
-    return 1.0 / np.log2(place + 1.0)
+Function = Callable[[FloatArray], FloatArray]
 
-
-def _letor3_discount(place: FloatArray) -> FloatArray:
-    return 1.0 / np.log2(np.maximum(place, 2.0))
-
-
-def _exp_gain(grades: FloatArray) -> FloatArray:
-    return np.exp2(grades) - 1.0
-
-
-def _linear_gain(grades: FloatArray) -> FloatArray:
-    return grades
-
-
-GAINS = {"exp": _exp_gain, "linear": _linear_gain}
-DISCOUNTS = {"log2": _log2_discount, "letor3": _letor3_discount}
+GAINS: dict[str, Function] = {
+    "exp": lambda grades: np.exp2(grades) - 1.0,
+    "linear": lambda grades: grades,
+}
+DISCOUNTS: dict[str, Function] = {
+    "log2": lambda place: 1.0 / np.log2(place + 1.0),
+    "letor3": lambda place: 1.0 / np.log2(np.maximum(place, 2.0)),
+}
 
 
 def ndcg(
@@ -44,18 +37,21 @@ def ndcg(
     n_places = lists.width if cutoff is None else min(cutoff, lists.width)
     weights = DISCOUNTS[discount](lists.place[:n_places])
     found = _gains(lists, gain, n_places) @ weights
-    ideal = _filled(GAINS[gain](_best_first(lists)[:, :n_places]), lists) @ weights
+    best_first = lists.keep("best first", lambda: -np.sort(-lists.grades, axis=1))
+    ideal = _filled(GAINS[gain](best_first[:, :n_places]), lists) @ weights
     return found / np.where(ideal > 0, ideal, 1.0), ideal > 0
 
 
 def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values:
-    """Expected reciprocal rank at which a reader stops, who is content with probability
-    (2^grade - 1) / 2^max at each item.
+    """Expected reciprocal rank of the item at which a reader stops.
 
-    A reader is still there after the first l items of a tie with the mean over all subsets of l
-    items of the product of (1 - stop); :func:`subset_means` computes it by dynamic programming.
+    The reader stops at an item with probability (2^grade - 1) / 2^max. The probability of reading
+    past the first l items of a tie is the mean, over all subsets of l items, of the product of
+    (1 - stop); :func:`subset_means` computes it by dynamic programming.
     """
-    chance = lists.keep(("stop", max), lambda: _filled(_exp_gain(lists.grades), lists) / 2.0**max)
+    chance = lists.keep(
+        ("stop", max), lambda: _filled(GAINS["exp"](lists.grades), lists) / 2.0**max
+    )
     stop = lists.found(chance)
     n_places = lists.width if cutoff is None else min(cutoff, lists.width)
     still = lists.keep(("still", max, n_places), lambda: _still_reading(lists, stop, n_places))
@@ -96,18 +92,13 @@ def _gains(lists: RankedLists, gain: str, n_places: int) -> FloatArray:
     return everywhere[:, :n_places]
 
 
-def _best_first(lists: RankedLists) -> FloatArray:
-    best: FloatArray = lists.keep("best first", lambda: -np.sort(-lists.grades, axis=1))
-    return best
-
-
 def _filled(gains: FloatArray, lists: RankedLists) -> FloatArray:
     """Gains with 0 behind the end of each list."""
     return gains if lists.inside is None else np.where(np.isnan(gains), 0.0, gains)
 
 
 def _still_reading(lists: RankedLists, stop: FloatArray, n_places: int) -> FloatArray:
-    """The probability that a reader goes on after 0, 1, 2, ... items."""
+    """The probability that the reader continues after 0, 1, 2, ... items."""
     still = np.ones((len(stop), lists.width + 1))
     np.cumprod(1.0 - stop, axis=1, out=still[:, 1:])
     if lists.ties is not None:
@@ -122,7 +113,7 @@ def _average_ties(still: FloatArray, go_on: FloatArray, ties: TieGroups, n_place
     size = ties.size[row, first]
     longest = np.argsort(-size, kind="stable")
     row, first, size = row[longest], first[longest], size[longest]
-    # Ties of similar size together, so that little memory is filled up.
+    # Ties of similar size together, so that little memory is padding.
     _, starts = np.unique(-(np.log2(size).astype(np.int64)), return_index=True)
     for some in np.split(np.arange(len(size)), starts[1:]):
         if len(some):
@@ -137,7 +128,7 @@ def _average_some(
     size: NDArray[np.int64],
     n_places: int,
 ) -> None:
-    """The same for the ties that begin at these places, longest first."""
+    """The same for the ties that begin at these positions, longest first."""
     step = np.arange(size[0])
     place = np.minimum(first[:, None] + step, go_on.shape[1] - 1)
     tied = np.where(step < size[:, None], go_on[row[:, None], place], 0.0)

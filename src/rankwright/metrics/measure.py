@@ -1,15 +1,18 @@
-"""A measure as data: built in Python or read from text, printed the way it is read."""
+"""A measure as data, read from text and printed the same way; the conventions of other tools."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rankwright.exceptions import MeasureError
+from rankwright.exceptions import MeasureError, ParameterError
 from rankwright.metrics.catalog import CATALOG, EMPTY, SPELLINGS, Definition, Parameter
+
+if TYPE_CHECKING:
+    from rankwright.metrics.scorer import MeasureScorer
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -20,13 +23,14 @@ class Measure:
     ----------
     name : str
         ``NDCG ERR AP P R RR RBP AUC PROT Coverage Top AverageRank Disagreement Misranked KendallTau
-        Spearman HR MP HMP SVR MSD M1D RankLoss``
+        Spearman HR MP HMP SVR MSD M1D RankLoss``, or text such as ``"NDCG@10"``, as
+        :meth:`parse` reads it.
     params : mapping, optional
         Parameters of the measure that differ from its defaults, such as ``gain`` or ``rel``. Every
-        measure also takes ``empty`` ("skip", "zero", "one"): what a query without anything to
-        measure counts as.
+        measure also takes ``empty`` ("skip", "zero", "one"): the value of a query with nothing to
+        measure.
     cutoff : int, optional
-        How many places from the top are looked at; all when None.
+        How many items from the top are used; all when None.
 
     Examples
     --------
@@ -50,8 +54,10 @@ class Measure:
         self, name: str, params: Mapping[str, Any] | None = None, cutoff: int | None = None
     ) -> None:
         if name not in CATALOG:
-            raise MeasureError(_unknown(name) + " Measure.parse(...) reads other spellings.")
-        known = _parameters(CATALOG[name])
+            read = Measure.parse(name)
+            name, cutoff = read.name, read.cutoff if cutoff is None else cutoff
+            params = {**dict(read.params), **(params or {})}
+        known = {**CATALOG[name].parameters, "empty": EMPTY}
         given = {key: _read(name, known, key, value) for key, value in (params or {}).items()}
         ordered = tuple((key, given[key]) for key in known if key in given)
         object.__setattr__(self, "name", name)
@@ -77,7 +83,7 @@ class Measure:
         return Measure(self.name, {**dict(self.params), **params}, self.cutoff)
 
     def __matmul__(self, cutoff: int) -> Measure:
-        """``NDCG @ 10``: the same measure on the first places only."""
+        """``NDCG @ 10``: the same measure on the first items only."""
         return Measure(self.name, dict(self.params), cutoff)
 
     def __str__(self) -> str:
@@ -99,17 +105,32 @@ class Measure:
 
     @property
     def sign(self) -> int:
-        """1, or -1 for a loss: times its sign, more of any measure is better."""
+        """1, or -1 for a loss: times its sign, a larger value of any measure is better."""
         return 1 if self.higher_is_better else -1
 
     @property
     def reads_predictions(self) -> bool:
-        """Whether it looks at predicted grades, not at the order of scores."""
+        """Whether it reads predicted grades, not the order of scores."""
         return self.definition.reads == "predictions"
+
+    def scorer(self, *, like: str | None = None) -> MeasureScorer:
+        """This measure for ``scoring=`` of scikit-learn's searches and ``cross_val_score``.
+
+        It requests ``qid`` as metadata (``sklearn.set_config(enable_metadata_routing=True)``).
+        Higher is better: the value of a loss is negated. ``like`` is as in :func:`evaluate`.
+
+        >>> from rankwright import RankSVM
+        >>> model = RankSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+        >>> Measure("NDCG@10").scorer()(model, [[0.0], [1.0]], [1, 0])
+        0.6309297535714575
+        """
+        from rankwright.metrics.scorer import MeasureScorer
+
+        return MeasureScorer(self, like)
 
     def _require_cutoff(self) -> None:
         if self.cutoff is None and self.definition.cutoff == "required":
-            raise MeasureError(f"{self.name} needs a number of places, such as {self.name}@10.")
+            raise MeasureError(f"{self.name} needs a cutoff, such as {self.name}@10.")
 
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
@@ -120,7 +141,7 @@ def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Me
     for measure in parsed:
         measure._require_cutoff()
     if not parsed:
-        raise MeasureError("no measure was asked for. Name one, such as measures=['NDCG@10'].")
+        raise MeasureError("no measure was given. Name one, such as measures=['NDCG@10'].")
     return list(dict.fromkeys(parsed))
 
 
@@ -138,9 +159,7 @@ _DCG = {"log2": "linear", "exp-log2": "exp"}  # ir_measures: nDCG(dcg='exp-log2'
 def _parse(text: str) -> Measure:
     form = _FORM.fullmatch(text) if len(text) <= 200 else None
     if form is None:
-        raise MeasureError(
-            "cannot be read. Write a name, (parameters), @places: NDCG(gain=exp)@10."
-        )
+        raise MeasureError("cannot be read. Write name(parameters)@cutoff: NDCG(gain=exp)@10.")
     name, params, tail = _resolve(form["name"])
     cutoff = tail if form["cutoff"] is None else int(form["cutoff"])
     for part in filter(None, (form["params"] or "").split(",")):
@@ -182,10 +201,6 @@ def _unknown(name: str) -> str:
     return f"there is no measure {name!r}.{hint} Known: {', '.join(CATALOG)}."
 
 
-def _parameters(definition: Definition) -> dict[str, Parameter]:
-    return {**definition.parameters, "empty": EMPTY}
-
-
 def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> Any:
     if key not in known:
         raise MeasureError(f"{name} has no parameter {key!r}. It takes: {', '.join(known)}.")
@@ -199,13 +214,13 @@ def _check_cutoff(name: str, cutoff: Any) -> int | None:
     if cutoff is None:
         return None
     if CATALOG[name].cutoff == "none":
-        raise MeasureError(f"{name} looks at the whole list: write {name} without @{cutoff}.")
+        raise MeasureError(f"{name} reads the whole list: write {name} without @{cutoff}.")
     try:
         number = 0 if isinstance(cutoff, bool) else int(cutoff)
     except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1 or number != float(cutoff):
-        raise MeasureError(f"{name}@{cutoff}: the number of places must be an integer >= 1.")
+        raise MeasureError(f"{name}@{cutoff}: the cutoff must be an integer >= 1.")
     return number
 
 
@@ -216,3 +231,98 @@ Disagreement, Misranked = Measure("Disagreement"), Measure("Misranked")
 KendallTau, Spearman = Measure("KendallTau"), Measure("Spearman")
 HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))
 MSD, M1D, RankLoss = (Measure(name) for name in ("MSD", "M1D", "RankLoss"))
+
+
+_TIES = {
+    "expected": "expectation over random order",
+    "stable": "order given",
+    "worst": "lowest grade first",
+    "best": "highest grade first",
+    "docid": "document id, descending",
+}
+_EMPTY = {"skip": "left out and counted", "zero": "count 0", "one": "count 1"}
+_PARAMETER_WORDS = {"exp": "2^grade - 1", "linear": "grade"}
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What tools disagree about: gain, discount, ties, queries with nothing to measure.
+
+    Attributes
+    ----------
+    ties : {"expected", "stable", "worst", "best", "docid"}
+        Tied scores: exact mean over all orders; the order given; lowest or highest grade first;
+        document id descending as text (needs ``docid``).
+    empty : {"skip", "zero", "one"}
+        The value of a query with nothing to measure.
+    defaults : mapping of measure name to the parameters that a tool fixes
+    single : bool, whether scores are compared in single precision, so that close ones tie
+    clip : bool, whether negative grades count as 0
+    """
+
+    ties: str = "expected"
+    empty: str = "skip"
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    single: bool = False
+    clip: bool = False
+
+    @classmethod
+    def choose(cls, like: str | None, ties: str | None, empty: str | None) -> Conventions:
+        """The conventions of a tool, with ``ties`` and ``empty`` replaced where given."""
+        given = [("like", like, [*LIKE]), ("ties", ties, [*_TIES]), ("empty", empty, [*_EMPTY])]
+        for name, value, choices in given:
+            if value is not None and value not in choices:
+                known = ", ".join(choices)
+                raise ParameterError(f"evaluate({name}={value!r}): {name} must be one of {known}.")
+        tool = cls() if like is None else LIKE[like]
+        defaults = {
+            name: {k: v for k, v in params.items() if not (k == "empty" and empty)}
+            for name, params in tool.defaults.items()
+        }
+        return cls(ties or tool.ties, empty or tool.empty, defaults, tool.single, tool.clip)
+
+    def parameters(self, measure: Measure) -> dict[str, Any]:
+        """Every parameter of a measure: as written, else as the tool has it, else our default."""
+        return {
+            "empty": self.empty,
+            **measure.definition.defaults,
+            **self.defaults.get(measure.name, {}),
+            **dict(measure.params),
+        }
+
+    def describe(self, measures: list[Measure]) -> dict[str, str]:
+        """In words, what was chosen for these measures."""
+        words = {"ties": _TIES[self.ties], "empty queries": _EMPTY[self.empty]}
+        chosen = [(m, self.parameters(m)) for m in measures]
+        for key in ("gain", "discount", "rel", "over", "steps"):
+            values = {str(m): str(p[key]) for m, p in chosen if key in p}
+            if len(set(values.values())) == 1:
+                value = next(iter(values.values()))
+                words[key] = _PARAMETER_WORDS.get(value, value)
+            elif values:
+                words[key] = ", ".join(f"{value} in {name}" for name, value in values.items())
+        for measure, params in chosen:
+            if params["empty"] != self.empty:
+                words[f"empty queries in {measure}"] = _EMPTY[params["empty"]]
+        return words
+
+
+_LINEAR = {"NDCG": {"gain": "linear"}}
+# Each entry was compared with the tool itself (tests/metrics/test_like.py): trec_eval through
+# pytrec_eval-terrier 0.5.11, LightGBM 4.7.0, XGBoost 3.2.0, scikit-learn 1.9.1, ranx 0.3.21.
+# "letor3" is the script of LETOR 3.0, except for lists shorter than the cutoff, for which that
+# script gives nothing: here they end in irrelevant items, as in LETOR 4.0.
+LIKE: dict[str, Conventions] = {
+    "trec_eval": Conventions("docid", "zero", _LINEAR, single=True, clip=True),
+    "letor3": Conventions("stable", "zero", {"NDCG": {"gain": "exp", "discount": "letor3"}}),
+    "lightgbm": Conventions("stable", "one", {"AP": {"over": "cutoff"}}),
+    "xgboost": Conventions(
+        "stable",
+        "one",
+        {"AP": {"over": "cutoff"}, "P": {"over": "list", "empty": "zero"}},
+        single=True,
+    ),
+    "sklearn": Conventions("expected", "zero", {**_LINEAR, "AP": {"steps": "threshold"}}),
+    # ranx keeps the order given in lists of up to 15 items; in longer ones its quicksort does not.
+    "ranx": Conventions("stable", "zero", _LINEAR, clip=True),
+}

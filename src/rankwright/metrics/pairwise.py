@@ -1,9 +1,9 @@
-"""Measures on how far apart two items are: MSD, M1D and the pair costs HR, MP, HMP, SVR.
+"""Measures on pairs: Disagreement, Misranked, KendallTau, Spearman, HR, MP, HMP, SVR, MSD, M1D.
 
-With predictions h and grades y, the cost of a pair depends on D = h' - h and Y = y' - y. A list of
-m items gets the mean cost of all m² ordered pairs (MPRank, eq 2). Nothing here costs more than a
-few sorts: D - Y is a difference of residuals h - y, and a misranked pair has a D and a D - Y of
-known sign, so that its cost is a polynomial, summed while wrong pairs are counted.
+With predictions h and grades y, the cost of a pair (HR to M1D) depends on D = h' - h and
+Y = y' - y. A list of m items gets the mean cost of all m² ordered pairs (MPRank, eq 2). Each
+measure takes a few sorts: D - Y is a difference of residuals h - y, and a misranked pair has a D
+and a D - Y of known sign, so that its cost is a polynomial, summed while wrong pairs are counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def count_ascents(codes: NDArray[np.integer]) -> IntArray:
     half = 1
     while half < width:
         merges = rows.reshape(len(rows), -1, 2 * half)
-        # Equal codes are no ascent: the right one (even key) has to come first.
+        # Equal codes are not an ascent: the right one (even key) has to come first.
         merges *= 2
         merges[:, :, :half] += 1
         merges.sort(axis=2)
@@ -115,17 +115,17 @@ def pairwise_accuracy(
     queries: Queries,
     sample_weight: NDArray[Any] | None = None,
 ) -> tuple[float, int]:
-    """Mean over queries of the share of pairs put in the right order; a tied score counts 1/2.
+    """Mean over queries of the fraction of pairs in the right order; a tied score counts 1/2.
 
-    A pair weighs the product of its two sample weights. Queries whose pairs weigh nothing (one
-    item, one grade) are left out.
+    The weight of a pair is the product of its two sample weights. Queries without a pair of
+    positive weight (one item, one grade) are left out.
 
     Returns
     -------
     value : float
-        0.0 when no query has a pair; look at ``n_queries``.
+        0.0 if no query has a pair.
     n_queries : int
-        How many queries have a pair.
+        The number of queries with a pair.
 
     Examples
     --------
@@ -138,9 +138,9 @@ def pairwise_accuracy(
             f"{len(scores)} scores, {len(y)} grades and {queries.n_items} query ids: "
             "one of each is needed per row."
         )
-    if np.isnan(y).any():
-        row = int(np.argmax(np.isnan(y)))
-        raise DataError(f"y is NaN in row {row}: every row needs a grade.")
+    missing = np.isnan(y)
+    if missing.any():
+        raise DataError(f"y is NaN in row {int(np.argmax(missing))}: every row needs a grade.")
     if sample_weight is not None and len(sample_weight) != len(scores):
         raise DataError(
             f"sample_weight has {len(sample_weight)} entries for {len(scores)} rows: "
@@ -158,13 +158,13 @@ def pairwise_accuracy(
 
 
 def disagreement(lists: RankedLists) -> Values:
-    """Share of pairs in the wrong order; in expectation a tie is wrong half of the time."""
+    """Fraction of pairs in the wrong order; in expectation a tie is wrong half of the time."""
     total, wrong, tied = count_pairs(lists, lists.ties)
     return (wrong + tied / 2) / np.maximum(total, 1), total > 0
 
 
 def misranked(lists: RankedLists) -> Values:
-    """Share of pairs not in the right order: a tie is a miss whatever the tie rule."""
+    """Fraction of pairs not in the right order: a tie is an error whatever the tie rule."""
     total, wrong, tied = count_pairs(lists, lists.score_ties)
     return (wrong + tied) / np.maximum(total, 1), total > 0
 
@@ -208,7 +208,7 @@ def count_pairs(lists: RankedLists, ties: TieGroups | None) -> PairCounts:
 
 
 def best_order(lists: RankedLists) -> NDArray[np.int64]:
-    """Places that order each row by score and equal scores by falling grade."""
+    """The order of each row by score and, for equal scores, by descending grade."""
     codes = lists.grade_codes
     keys = lists.score_ties.first * (int(codes.max()) + 2) - codes
     return np.argsort(keys, axis=1, kind="stable")
@@ -243,7 +243,7 @@ def _sum_products(
 
 
 def _order_ties(codes: NDArray[np.int64], ties: TieGroups) -> tuple[NDArray[np.int64], TieGroups]:
-    """Codes with each tie sorted best first, so that a tie is no ascent; groups of equal code."""
+    """Codes with each tie sorted best first, so that a tie has no ascent; groups of equal code."""
     base = int(codes.max()) + 2
     keys = ties.first * base + (base - 2 - codes)
     keys.sort(axis=1)
@@ -258,12 +258,9 @@ def _equal_pairs(groups: TieGroups) -> FloatArray:
 
 
 def _middle_ranks(lists: RankedLists, ties: TieGroups) -> FloatArray:
-    """Ranks less their mean, ties sharing the middle of theirs; 0 in the filling."""
-    middle = (lists.sizes[:, None] + 1) / 2
-    ranks = ties.first + (ties.size + 1) / 2 - middle
-    if lists.inside is not None:
-        ranks = np.where(lists.inside, ranks, 0.0)
-    return ranks
+    """Ranks minus their mean, tied ranks averaged; 0 in the padding."""
+    ranks = ties.first + (ties.size + 1) / 2 - (lists.sizes[:, None] + 1) / 2
+    return ranks if lists.inside is None else np.where(lists.inside, ranks, 0.0)
 
 
 def mean_square_difference(lists: RankedLists) -> Values:
@@ -293,7 +290,7 @@ def hinge_magnitude(lists: RankedLists, n: int = 1) -> Values:
 
 
 def tube(lists: RankedLists, n: int = 1, eps: float = 0.1) -> Values:
-    """SVR: what the distance of D and Y exceeds eps by, to the power n.
+    """SVR: the excess of the distance of D and Y over eps, to the power n.
 
     For each residual t + eps, the residuals below t are a prefix of the sorted row; merging the row
     with itself shifted by eps finds them all, and running sums of powers add up their costs.
@@ -315,7 +312,7 @@ def tube(lists: RankedLists, n: int = 1, eps: float = 0.1) -> Values:
 
 
 def _centered(lists: RankedLists, values: FloatArray) -> FloatArray:
-    """Values less their mean (differences stay, sums of powers lose less), 0 in the filling."""
+    """Values minus their mean (sums of powers lose fewer digits), 0 in the padding."""
     if lists.inside is not None:
         values = np.where(lists.inside, values, 0.0)
     centered = values - (values.sum(axis=1) / lists.sizes)[:, None]
@@ -328,7 +325,7 @@ def _residuals(lists: RankedLists, of: str) -> FloatArray:
 
 
 def _sorted(residuals: FloatArray, lists: RankedLists) -> FloatArray:
-    """Residuals from small to large, +inf in the filling."""
+    """Residuals in ascending order, +inf in the padding."""
     if lists.inside is not None:
         residuals = np.where(lists.inside, residuals, np.inf)
     return np.sort(residuals, axis=1)

@@ -1,8 +1,8 @@
-"""Queries as rows of a matrix, sorted once for all measures, with what is needed about ties.
+"""Queries as rows of a matrix, sorted by score once for all measures.
 
 Measures work on :class:`RankedLists`: a block of queries of similar size, each a row sorted from
-the best score to the worst and filled up with NaN. A block fits in the processor's cache; one block
-after the other keeps memory bounded whatever the number of queries.
+the best score to the worst and padded with NaN. A block fits in the processor's cache, and memory
+stays bounded for any number of queries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.queries import Queries
 
-BLOCK_CELLS = 1 << 16  # half a megabyte a matrix: several of them stay in the second-level cache
+BLOCK_CELLS = 1 << 16  # half a megabyte per matrix: several fit in the second-level cache
 
 
 def group_begins(ordered: NDArray[Any]) -> BoolArray:
@@ -72,7 +72,7 @@ class RankedLists:
     query : (n_rows,) int64
         Which query each row is.
     sizes : (n_rows,) int64
-        How many items it has; places from there on hold NaN.
+        How many items it has; NaN follows.
     scores, grades : (n_rows, width) float64
         In the order of the scores.
     others : dict of (n_rows, width) float64
@@ -100,14 +100,14 @@ class RankedLists:
 
     @cached_property
     def inside(self) -> BoolArray | None:
-        """Which places are items and not filling; None when all are."""
+        """Which places are items, not padding; None when all are."""
         if self.sizes.min(initial=self.width) == self.width:
             return None
         return np.arange(self.width) < self.sizes[:, None]
 
     @cached_property
     def _unlisted(self) -> BoolArray | None:
-        """Which places hold items that were never retrieved (score -inf); None when none do."""
+        """Which items were not retrieved (score -inf); None when all were."""
         mask = np.isneginf(self.scores)
         return mask if mask.any() else None
 
@@ -116,7 +116,7 @@ class RankedLists:
         return self._unlisted is None
 
     def found(self, values: FloatArray) -> FloatArray:
-        """What each place gives a reader of the list: nothing for items never retrieved."""
+        """The values with 0 for items that were not retrieved."""
         return values if self._unlisted is None else np.where(self._unlisted, 0.0, values)
 
     @cached_property
@@ -125,13 +125,13 @@ class RankedLists:
         return np.arange(1.0, self.width + 1.0)
 
     def keep(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The value ``make()`` gave the first time it was asked for under this key."""
+        """The result of ``make()``, computed once for each key."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
 
     def expected(self, values: FloatArray) -> FloatArray:
-        """What stands at each place on average, when ties are put in random order."""
+        """The mean value at each place over random orders of the ties."""
         if self.ties is None:
             return values
         return self.ties.sum(values) / self.ties.size
@@ -151,7 +151,7 @@ class RankedLists:
 
     @cached_property
     def grade_codes(self) -> IntArray:
-        """Grades as integers that order them, -1 for filling: small ones stay what they are."""
+        """Grades as integers in the same order, -1 for padding; small integers stay as they are."""
         if self._small_integers:
             return np.where(np.isnan(self.grades), -1, self.grades).astype(np.int64)
         order = np.argsort(self.grades, axis=1)
@@ -163,7 +163,7 @@ class RankedLists:
         return codes
 
     def rows(self, index: NDArray[Any], ties: TieGroups | None) -> RankedLists:
-        """Some of the rows, without what was kept."""
+        """Some of the rows, without cached results."""
         return RankedLists(
             self.query[index],
             self.sizes[index],
@@ -198,7 +198,7 @@ def ranked_lists(
 
 
 def _blocks(queries: Queries) -> Iterator[IntArray]:
-    """Queries of similar size together, so that little is filled up."""
+    """Queries of similar size together, so that there is little padding."""
     by_size = np.argsort(queries.sizes, kind="stable")
     by_size = by_size[np.searchsorted(queries.sizes[by_size], 1) :]  # a query may have no items
     sizes = queries.sizes[by_size]
@@ -212,9 +212,9 @@ def _blocks(queries: Queries) -> Iterator[IntArray]:
 
 
 def _rows(queries: Queries, query: IntArray) -> slice | IntArray:
-    """Where the items of these queries are: a slice if they stand together, else a matrix.
+    """Where the items of these queries are: a slice if they are contiguous, else a matrix.
 
-    The step of the slice is the size of a query; -1 in the matrix stands for filling.
+    The step of the slice is the size of a query; -1 in the matrix is padding.
     """
     sizes, start = queries.sizes[query], queries.ptr[query]
     width = int(sizes.max())
@@ -231,7 +231,7 @@ def _rows(queries: Queries, query: IntArray) -> slice | IntArray:
 
 
 def _cut(column: NDArray[Any], rows: slice | IntArray) -> FloatArray:
-    """The values of a block as a float64 matrix, NaN where nothing is."""
+    """The values of a block as a float64 matrix, padded with NaN."""
     if isinstance(rows, slice):
         return column[rows.start : rows.stop].reshape(-1, rows.step).astype(np.float64)
     values = column[rows].astype(np.float64)
@@ -243,8 +243,8 @@ def _sort(query: IntArray, sizes: IntArray, cut: dict[str, FloatArray], ties: st
     key = -cut["scores"]
     filled = np.isnan(key) if sizes.min() < key.shape[1] else None
     if filled is not None and not np.isposinf(key).any():
-        # NumPy's vector sort is several times slower where there are NaN; but beside scores of -inf
-        # only NaN keeps the filling behind.
+        # NumPy's vector sort is several times slower with NaN; but with scores of -inf, only NaN
+        # keeps the padding last.
         key[filled] = np.inf
     order = np.argsort(key, axis=1)
     ranked = _take(cut["scores"], order)
@@ -270,13 +270,10 @@ def _take(values: FloatArray, order: IntArray) -> FloatArray:
 
 
 def _split(lists: RankedLists, ties: str) -> Iterator[RankedLists]:
-    """Rows with ties apart from rows without, so that the latter pay nothing for the former."""
-    if ties != "expected":
-        yield lists
-        return
-    begins = group_begins(lists.scores)
-    tied = ~begins.all(axis=1)
-    if not tied.any():
+    """Rows without ties and rows with ties: the former are computed faster."""
+    begins = group_begins(lists.scores) if ties == "expected" else None
+    tied = None if begins is None else ~begins.all(axis=1)
+    if begins is None or tied is None or not tied.any():
         yield lists
         return
     if not tied.all():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-import textwrap
 from dataclasses import dataclass
+from textwrap import wrap
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Text with an optional mark: best of its column, letters above, a remark beside."""
+    """Text with optional marks: best of its column, letters above it, a note next to it."""
 
     text: str
     best: bool = False
@@ -49,25 +49,14 @@ class Table:
 
     def to_text(self) -> str:
         """Aligned columns; ``*`` marks the best."""
-        above = [
-            max((len(cell.above) for cell in column), default=0)
-            for column in zip(*self.rows, strict=True)
-        ]
-        cells = [
-            list(self.header),
-            *([_plain(c, room) for c, room in zip(row, above, strict=True)] for row in self.rows),
-        ]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.header))]
-        lines = [
-            "  ".join(
-                text.ljust(width) if i == 0 else text.rjust(width)
-                for i, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
-        return "\n".join(
-            [*lines, *(line for note in self.notes for line in textwrap.wrap(note, 88))]
-        )
+        columns: list[list[str]] = []
+        for name, *cells in zip(self.header, *self.rows, strict=True):
+            room = max((len(cell.above) for cell in cells), default=0)
+            texts = [name, *(_plain(cell, room) for cell in cells)]
+            width = max(map(len, texts))
+            columns.append([f"{text:{'>' if columns else '<'}{width}}" for text in texts])
+        lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+        return "\n".join([*lines, *(part for note in self.notes for part in wrap(note, 88))])
 
     def to_markdown(self) -> str:
         """A GitHub table."""
@@ -106,7 +95,7 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" + notes
 
     def to_json(self) -> str:
-        """The texts as they stand in the table: a list with an object for each row."""
+        """The texts of the table: a list with an object for each row."""
         rows = [
             {name: _plain(cell) for name, cell in zip(self.header, row, strict=True)}
             for row in self.rows
@@ -114,7 +103,7 @@ class Table:
         return json.dumps({"rows": rows, "notes": list(self.notes)}, indent=1)
 
     def _rich_notes(self) -> list[str]:
-        """The notes where the best is bold: a star would speak of no star, or begin a list."""
+        """The notes for formats that show the best in bold and not by a star."""
         return [
             f"bold: {note.removeprefix('* ')}" if note.startswith("* ") else note
             for note in self.notes

@@ -1,7 +1,7 @@
-"""The closed tables: which name in a file stands for which class, and how it is put together.
+"""The closed tables of classes that a model file may hold, and how they are saved and rebuilt.
 
 A file says ``"RankBoost"``; these tables say which class that is. Nothing else in a file can reach
-a class. To make a new class savable, add a line: a ranker to ``rankwright.rankers.registry``, a
+a class. To make a new class savable, add a line: a ranker to the stub of ``rankwright.rankers``, a
 transformer to ``TRANSFORMERS``, an object that rankers take as a parameter to ``PARTS``.
 """
 
@@ -18,10 +18,10 @@ import numpy as np
 
 from rankwright.exceptions import ParameterError
 from rankwright.metrics.measure import Measure
-from rankwright.persist.codec import KINDS, Packer, Unpacker
+from rankwright.persist.codec import KINDS, Packer, Unpacker, pack_state
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
-from rankwright.rankers.registry import RANKERS
+from rankwright.rankers.base import find_ranker, rankers
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.transforms import Affine
@@ -33,21 +33,21 @@ _IDLE = (None, "passthrough")  # steps that change nothing
 class Entry:
     """A class of scikit-learn that a model file may hold.
 
-    ``learned`` gives the declaration for a set of learned values, ``transform`` what a fitted
-    object does to rows (None where it changes nothing). ``newer`` are parameters that the oldest
-    supported scikit-learn does not have: they are left out of a file while they have their default,
-    and so is any that a future version may add. Files then travel between versions.
+    ``learned`` declares the learned values, ``transform`` gives what a fitted object does to rows
+    (None if nothing). ``newer`` names parameters that the oldest supported scikit-learn does not
+    have: they are left out of a file while they have their default, as is any parameter that a
+    future version adds. Files therefore work across versions.
     """
 
     module: str
-    rules: Mapping[str, Constraint]
+    constraints: Mapping[str, Constraint]
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
     transform: Callable[[Any], Transform | None] | None = None
     newer: frozenset[str] = frozenset()
 
     def may_omit(self, cls: Any, name: str, value: Any) -> bool:
-        """Whether a file need not speak of this parameter."""
-        if name in self.rules and name not in self.newer:
+        """Whether a file can leave out this parameter."""
+        if name in self.constraints and name not in self.newer:
             return False
         default = signature(cls).parameters[name].default
         return value is default or bool(type(value) is type(default) and value == default)
@@ -58,16 +58,16 @@ def transforms_of(step: Any) -> list[Transform]:
     if step in _IDLE:
         return []
     if hasattr(step, "steps"):
-        return [transform for _, each in step.steps for transform in transforms_of(each)]
+        return [transform for _, inner in step.steps for transform in transforms_of(inner)]
     if hasattr(step, "_transform"):
         return [step._transform()]
-    transform = SCIKIT[type(step).__name__].transform
-    found = transform(step) if transform else None
-    return [] if found is None else [found]
+    to_transform = SCIKIT[type(step).__name__].transform
+    transform = to_transform(step) if to_transform else None
+    return [] if transform is None else [transform]
 
 
-def entrance(model: Any) -> Any:
-    """The estimator that sees the rows first: the first busy step of a pipeline."""
+def first_estimator(model: Any) -> Any:
+    """The estimator that sees the rows first: of a pipeline the first step that does anything."""
     while hasattr(model, "steps"):
         model = next((step for _, step in model.steps if step not in _IDLE), None)
     return model
@@ -86,10 +86,7 @@ def _columns(*names: str, optional: bool = False) -> Callable[[Mapping[str, Any]
 
 
 def _count(value: Any) -> Learned:
-    """scikit-learn counts rows once or, where NaN makes the counts differ, per column.
-
-    The count is a sum of weights, so some versions keep it as a float.
-    """
+    """Rows seen: one count, or one per column if NaN makes them differ; a float if weighted."""
     kind = "i" if np.asarray(value).dtype.kind == "i" else "f"
     return Learned(kind, ("n_features",) if np.ndim(value) else (), low=0)
 
@@ -120,14 +117,12 @@ def _is_names(value: Any) -> bool:
 
 
 def _is_steps(value: Any) -> bool:
-    """Named steps that transform, and a last one that transforms or ranks.
-
-    All of them are fitted, or none is: then the pipeline is what a recommender trains.
-    """
+    """Whether all steps but the last transform, and all are fitted or (in a recommender) none."""
     if not (isinstance(value, list) and value and all(map(_is_step, value))):
         return False
     names = [name for name, _ in value]
-    fitted = {_is_fitted(step) for _, step in value if step not in _IDLE}
+    firsts = [first_estimator(step) for _, step in value if step not in _IDLE]
+    fitted = {first is None or hasattr(first, "n_features_in_") for first in firsts}
     return (
         len(set(names)) == len(names)
         and len(fitted) <= 1
@@ -140,11 +135,6 @@ def _is_step(value: Any) -> bool:
         return False
     name, step = value
     return bool(name) and "__" not in name and (step in _IDLE or hasattr(step, "fit"))
-
-
-def _is_fitted(step: Any) -> bool:
-    first = entrance(step)
-    return first is None or hasattr(first, "n_features_in_")
 
 
 _FLAG = schema.boolean()
@@ -199,82 +189,85 @@ SYSTEMS = {
     "Blend": "rankwright.recommend.blend",
     "PerUser": "rankwright.recommend.per_user",
     "ItemMeans": "rankwright.recommend.models.popularity",
-    "ItemNeighbors": "rankwright.recommend.models.item_knn",
-    "Similarity": "rankwright.recommend.models.user_similarity",
-    "Factors": "rankwright.recommend.models.factors",
+    "ItemKNN": "rankwright.recommend.models.item_knn",
+    "UserSimilarity": "rankwright.recommend.models.user_similarity",
+    "MatrixFactorization": "rankwright.recommend.models.factors",
 }
+
+# Estimators that are not rankers.
+OTHERS = {**TRANSFORMERS, **SYSTEMS, **{name: entry.module for name, entry in SCIKIT.items()}}
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
     "TreeRanking": "rankwright.rankers.boosting.grower",
     "Ratings": "rankwright.data.ratings",
-    "Tastes": "rankwright.recommend.models.factors",
+    "ImplicitFeatures": "rankwright.recommend.models.factors",
 }
 
-# Parameters that steer training and say nothing about the model: loaded as None.
+# Parameters that only steer training: loaded as None.
 FLEETING = frozenset({"callbacks", "memory"})
 
 
-def pack_node(packer: Packer, value: Any, place: str) -> Any:
+def pack_node(packer: Packer, value: Any, path: str) -> Any:
     """A tagged node for an object of the tables, or None."""
-    if _kind(value, _estimators()) is not None:
-        return {"model": msgspec.to_builtins(pack_model(packer, value, place))}
+    if _is_estimator(value):
+        return {"model": msgspec.to_builtins(pack_model(packer, value, path))}
     kind = _kind(value, PARTS)
     if kind is not None:
-        values = {
-            name: packer.pack(_lasting(name, getattr(value, name)), f"{place}.{name}")
-            for name in _names(type(value))
-        }
-        return {"part": {"kind": kind, "values": values}}
+        params = {name: getattr(value, name) for name in _names(type(value))}
+        return {"part": {"kind": kind, "values": _pack_params(packer, params, path)}}
     if isinstance(value, State) and KINDS.get(value.kind) is type(value):
-        values = {n: packer.pack(v, f"{place}.{n}") for n, v in value.values().items()}
-        return {"state": {"kind": value.kind, "values": values}}
+        return {"state": msgspec.to_builtins(pack_state(packer, value, path))}
     return None
 
 
-def pack_model(packer: Packer, model: Any, place: str) -> ModelNode:
-    """Take an estimator apart: its parameters, and what it has learned (nothing if not fitted)."""
-    kind = _kind(model, _estimators())
-    if kind is None and hasattr(model, "best_estimator_"):
-        raise ParameterError(
-            f"save: {type(model).__name__} is a search, not a model. Save its best_estimator_."
-        )
-    if kind is None:
+def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
+    """The parameters of an estimator, and what it has learned (nothing if not fitted)."""
+    kind = type(model).__name__
+    if not _is_estimator(model):
+        if hasattr(model, "best_estimator_"):
+            raise ParameterError(
+                f"save: {type(model).__name__} is a search, not a model. Save its best_estimator_."
+            )
         raise ParameterError(
             f"save: {type(model).__name__} is not a class that model files know. They hold: "
-            f"{', '.join(sorted(_estimators()))}."
+            f"{', '.join(sorted([*rankers(), *OTHERS]))}."
         )
     params = model.get_params(deep=False)
     learned = {
-        name: packer.pack(value, f"{place}.{name}")
+        name: packer.pack(value, f"{path}.{name}")
         for name, value in vars(model).items()
         if name.endswith("_") and not name.startswith("_") and name not in params
     }
-    packed = {
-        name: packer.pack(_lasting(name, value), f"{place}.{name}")
+    kept = {
+        name: value
         for name, value in params.items()
         if not (kind in SCIKIT and SCIKIT[kind].may_omit(type(model), name, value))
     }
-    return ModelNode(kind, packed, learned)
+    return ModelNode(kind, _pack_params(packer, kept, path), learned)
+
+
+def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Parameters as a file keeps them: no callbacks, no random states, measures by name."""
+    packed = {}
+    for name, value in params.items():
+        if name in FLEETING or isinstance(value, np.random.RandomState | np.random.Generator):
+            value = None
+        value = str(value) if isinstance(value, Measure) else value
+        packed[name] = packer.pack(value, f"{path}.{name}")
+    return packed
 
 
 def build_model(unpacker: Unpacker, content: Any) -> Any:
-    """The estimator that a node describes, every value of it checked."""
+    """The estimator that a node describes, with every value checked."""
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
-    cls = _class(node.kind, _estimators())
-    params = {name: unpacker.unpack(value) for name, value in node.params.items()}
-    rules = SCIKIT[node.kind].rules if node.kind in SCIKIT else cls._constraints
-    known = set(cls._get_param_names()) & set(rules)
-    unknown = sorted(set(params) - known)
-    if unknown:
-        raise Refused(f"{node.kind} has no parameter {unknown[0][:40]!r}")
-    model = cls(**params)
-    for name in sorted(known):
-        rules[name].check(node.kind, name, getattr(model, name))
+    model = _construct(
+        unpacker, find_ranker(node.kind) or _class(node.kind, OTHERS), node.kind, node.params
+    )
     learned = {name: unpacker.unpack(value) for name, value in node.learned.items()}
     if learned:
-        _check_learned(cls, node.kind, learned)
+        _check_learned(type(model), node.kind, learned)
     for name, value in learned.items():
         setattr(model, name, value)
     if learned and hasattr(model, "_loaded"):
@@ -283,21 +276,29 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
 
 
 def build_part(unpacker: Unpacker, content: Any) -> Any:
-    """The parameter object that a node describes; its constructor or its rules check the values."""
+    """The parameter object that a node describes, with every value checked."""
     node = msgspec.convert(content, StateNode)
-    cls = _class(node.kind, PARTS)
-    values = {name: unpacker.unpack(value) for name, value in node.values.items()}
-    unknown = sorted(set(values) - set(_names(cls)))
+    return _construct(unpacker, _class(node.kind, PARTS), node.kind, node.values)
+
+
+def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any]) -> Any:
+    """An object from its parameters, checked by its constraints or (a dataclass) by itself."""
+    values = {name: unpacker.unpack(value) for name, value in packed.items()}
+    constraints = SCIKIT[kind].constraints if kind in SCIKIT else getattr(cls, "_constraints", {})
+    known = set(_names(cls))
+    if constraints:
+        known &= set(constraints)
+    unknown = sorted(set(values) - known)
     if unknown:
-        raise Refused(f"{node.kind} has no parameter {unknown[0][:40]!r}")
-    part = cls(**values)
-    for name, rule in getattr(cls, "_constraints", {}).items():
-        rule.check(node.kind, name, getattr(part, name))
-    return part
+        raise Refused(f"{kind} has no parameter {unknown[0][:40]!r}")
+    made = cls(**values)
+    for name in sorted(known & set(constraints)):
+        constraints[name].check(kind, name, getattr(made, name))
+    return made
 
 
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
-    """What turns rows into scores without training code; None for a model that has no such form."""
+    """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
     transforms: list[Transform] = []
     while hasattr(model, "steps"):
         for _, step in model.steps[:-1]:
@@ -306,15 +307,15 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     if not hasattr(model, "_scorer"):
         return None
     scorer: Scorer = model._scorer()
-    known: Any = KINDS.get(scorer.kind)
-    if known is not type(scorer):
+    if type(scorer) not in KINDS.values():
         return None
     return [*transforms, *model._transforms()], scorer, bool(model._abstains)
 
 
-def _estimators() -> dict[str, str]:
-    scikit = {name: entry.module for name, entry in SCIKIT.items()}
-    return {**RANKERS, **TRANSFORMERS, **SYSTEMS, **scikit}
+def _is_estimator(value: Any) -> bool:
+    """Whether its class is in the tables (a subclass is another class)."""
+    name = type(value).__name__
+    return find_ranker(name) is type(value) or _kind(value, OTHERS) is not None
 
 
 def _kind(value: Any, table: Mapping[str, str]) -> str | None:
@@ -338,19 +339,13 @@ def _names(cls: type[Any]) -> list[str]:
     return list(cls._get_param_names())
 
 
-def _lasting(name: str, value: Any) -> Any:
-    """A parameter as a file keeps it: no generator's state, a measure by its name."""
-    if name in FLEETING or isinstance(value, np.random.RandomState | np.random.Generator):
-        return None
-    return str(value) if isinstance(value, Measure) else value
-
-
 def _check_learned(cls: Any, kind: str, learned: dict[str, Any]) -> None:
     declared = SCIKIT[kind].learned(learned) if kind in SCIKIT else cls.learned()
     for name, value in learned.items():
         shape = getattr(declared.get(name), "shape", None)
-        if shape is not None and value is not None:
-            needed = isinstance(value, np.ndarray) if shape else np.isscalar(value)
-            if not needed:
-                raise Refused(f"{kind}.{name[:40]} is a {type(value).__name__}")
+        if shape is None or value is None:
+            continue
+        if not (isinstance(value, np.ndarray) if shape else np.isscalar(value)):
+            needed = "an array" if shape else "a number"
+            raise Refused(f"{kind}.{name[:40]} is a {type(value).__name__}, not {needed}")
     check_learned(declared, learned)

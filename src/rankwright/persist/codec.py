@@ -1,7 +1,7 @@
-"""Scorers and transforms as nodes of the manifest, and back: no scikit-learn in sight.
+"""Values, scorers and transforms as JSON plus named arrays, and back; NumPy only.
 
 A scorer checks its *values* in ``__post_init__``. Its *types* are checked here first, against the
-annotations of its fields, so that those checks meet what they were written for.
+annotations of its fields.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwright.exceptions import ParameterError
-from rankwright.persist.format import Refused, Served, StateNode, Stored, store
+from rankwright.persist.format import Array, Refused, Served, StateNode, Stored, store
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, FilledAverage, Linear, Slopes, WithDeviations
@@ -27,7 +26,7 @@ from rankwright.scoring.ordinal import Ordinal, OrdinalProbit, Prototypes, Votes
 from rankwright.scoring.transforms import Affine, Mapped, Polynomial, QueryScale
 from rankwright.scoring.trees import Additive, Trees
 
-# The closed table: a name in a model file looks a class up, it never imports one.
+# The closed table: a name in a model file is looked up here; it never imports anything.
 KINDS: dict[str, type[State]] = {
     cls.kind: cls
     for cls in (
@@ -53,17 +52,16 @@ KINDS: dict[str, type[State]] = {
     )
 }
 
-Array = NDArray[Any]
 MAX_DEPTH = 48
 _ODD_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Packer:
-    """Takes values apart. Equal arrays are kept once, whoever holds them.
+    """Turns values into JSON and named arrays; equal arrays are stored once.
 
     Parameters
     ----------
-    node : function from (packer, object, place) to a tagged node, or None for an unknown object
+    node : function from (packer, object, path) to a tagged node, or None for an unknown object
 
     >>> packer = Packer()
     >>> packer.pack({"a": (1, 2.5)}, "model")
@@ -78,8 +76,8 @@ class Packer:
         self._names: dict[tuple[Any, ...], str] = {}
         self._node = node
 
-    def pack(self, value: Any, place: str) -> Any:
-        """A value as JSON; ``place`` says where it stands, for messages and array names."""
+    def pack(self, value: Any, path: str) -> Any:
+        """A value as JSON; its path in the model names its arrays, and it in messages."""
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
             value = value.item()
         if value is None or isinstance(value, bool | int | str):
@@ -87,71 +85,71 @@ class Packer:
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, np.ndarray):
-            return self._array(value, place)
+            return self._array(value, path)
         if isinstance(value, list | tuple):
-            items = [self.pack(item, f"{place}.{i}") for i, item in enumerate(value)]
+            items = [self.pack(item, f"{path}.{i}") for i, item in enumerate(value)]
             return {"tuple": items} if isinstance(value, tuple) else items
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-            return {"dict": {key: self.pack(item, f"{place}.{key}") for key, item in value.items()}}
-        return self._other(value, place)
+            return {"dict": {key: self.pack(item, f"{path}.{key}") for key, item in value.items()}}
+        return self._other(value, path)
 
-    def _other(self, value: Any, place: str) -> Any:
-        found = self._node(self, value, place) if self._node else None
-        if found is not None:
-            return found
+    def _other(self, value: Any, path: str) -> Any:
+        node = self._node(self, value, path) if self._node else None
+        if node is not None:
+            return node
         if callable(value) and not isinstance(value, type):
             name = getattr(value, "__name__", type(value).__name__)
             raise ParameterError(
-                f"save: {place} is the function {name!r}, and a model file holds no code. Use a "
+                f"save: {path} is the function {name!r}, and a model file holds no code. Use a "
                 "named option instead (for a kernel: 'linear', 'poly', 'rbf' or 'precomputed')."
             )
         raise ParameterError(
-            f"save: {place} is a {type(value).__name__}, which a model file cannot hold. It holds "
+            f"save: {path} is a {type(value).__name__}, which a model file cannot hold. It holds "
             "numbers, text, lists, arrays, and rankwright's own rankers and their parts."
         )
 
-    def _array(self, array: Array, place: str) -> Any:
+    def _array(self, array: Array, path: str) -> Any:
         if array.dtype.kind in "UO":
-            return self._text(array, place)
+            return self._text(array, path)
         try:
             plain, entry = store(array)
         except TypeError:
             raise ParameterError(
-                f"save: {place} is an array of {array.dtype}, which a model file cannot hold. It "
+                f"save: {path} is an array of {array.dtype}, which a model file cannot hold. It "
                 "holds float64, float32, int64, int32, uint8, bool and text."
             ) from None
         key = (entry.dtype, tuple(entry.shape), entry.order, entry.sha256)
-        name = self._names.setdefault(key, place)
+        name = self._names.setdefault(key, path)
         self.arrays.setdefault(name, plain)
         self.stored.setdefault(name, entry)
         return {"array": name}
 
-    def _text(self, array: Array, place: str) -> Any:
+    def _text(self, array: Array, path: str) -> Any:
         texts = array.ravel().tolist()
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError(
-                f"save: {place} is an array of Python objects. A model file holds numbers and text."
+                f"save: {path} is an array of Python objects. A model file holds numbers and text."
             )
         parts = [text.encode(errors="surrogatepass") for text in texts]
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return {
             "text": {
-                "bytes": self._array(np.frombuffer(b"".join(parts), np.uint8), f"{place}.bytes"),
-                "ends": self._array(ends, f"{place}.ends"),
+                "bytes": self._array(np.frombuffer(b"".join(parts), np.uint8), f"{path}.bytes"),
+                "ends": self._array(ends, f"{path}.ends"),
                 "shape": list(array.shape),
             }
         }
 
 
 class Unpacker:
-    """Puts values together again.
+    """Rebuilds values from JSON and arrays.
 
     Parameters
     ----------
     arrays : the arrays of the file, by name
     nodes : tag -> function from (unpacker, content) to an object
-    own : whether the values are to own their arrays, so that each may be changed without the others
-        (a model that goes on learning); otherwise equal arrays are one (a scorer)
+    own : whether each value gets its own array, so that a model can go on learning; otherwise equal
+        arrays are shared and read-only (a scorer)
     """
 
     def __init__(
@@ -162,7 +160,7 @@ class Unpacker:
         own: bool,
     ) -> None:
         self._arrays, self._nodes, self._own, self._depth = arrays, nodes, own, 0
-        self._given: set[str] = set()  # names of the arrays handed out so far
+        self._used: set[str] = set()  # names of the arrays returned so far
 
     def unpack(self, value: Any) -> Any:
         """A value from its JSON form."""
@@ -179,7 +177,9 @@ class Unpacker:
             self._depth -= 1
 
     def _tagged(self, value: dict[str, Any]) -> Any:
-        tag, content = _split(value)
+        if len(value) != 1:
+            raise Refused(f"its manifest holds an object of {len(value)} keys where a tag belongs")
+        tag, content = next(iter(value.items()))
         if tag in self._nodes:
             return self._nodes[tag](self, content)
         if tag == "array" and isinstance(content, str) and content in self._arrays:
@@ -195,38 +195,32 @@ class Unpacker:
         raise Refused(f"its manifest holds a value that cannot be read ({str(value)[:60]})")
 
     def _array(self, name: str) -> Array:
-        array, first = self._arrays[name], name not in self._given
-        self._given.add(name)
+        array = self._arrays[name]
         if not self._own:
             return array
-        if not first:
+        if name in self._used:
             return array.copy(order="K")
+        self._used.add(name)
         array.setflags(write=True)
         return array
 
     def _text(self, *, bytes: Any, ends: Any, shape: list[int]) -> Array:
         raw, ends = self.unpack(bytes), self.unpack(ends)
         if raw.dtype != np.uint8 or ends.dtype != np.int64 or raw.ndim != 1 or ends.ndim != 1:
-            raise Refused("a text of its manifest is not made of bytes")
+            raise Refused("an array of texts is not stored as bytes and their ends")
         starts = np.concatenate([np.zeros(1, np.int64), ends])
         if (np.diff(starts) < 0).any() or starts[-1] != len(raw):
-            raise Refused("a text of its manifest has its ends in disorder")
+            raise Refused("an array of texts has ends that do not ascend to its length")
         whole = raw.tobytes()
         pieces = zip(starts[:-1].tolist(), ends.tolist(), strict=True)
         texts = [whole[start:end].decode(errors="surrogatepass") for start, end in pieces]
-        # Objects, not "U": one long text among many short ones would make "U" take any memory.
+        # Objects, not "U": dtype "U" takes the memory of the longest text for each of them.
         return np.array(texts, dtype=np.object_).reshape(shape)
 
 
-def _split(value: dict[str, Any]) -> tuple[str, Any]:
-    if len(value) != 1:
-        raise Refused("its manifest holds an object without a tag")
-    return next(iter(value.items()))
-
-
-def pack_state(packer: Packer, state: State, place: str) -> StateNode:
-    """Take a scorer or transform apart, field by field."""
-    values = {name: packer.pack(value, f"{place}.{name}") for name, value in state.values().items()}
+def pack_state(packer: Packer, state: State, path: str) -> StateNode:
+    """A scorer or transform, field by field."""
+    values = {name: packer.pack(value, f"{path}.{name}") for name, value in state.values().items()}
     return StateNode(state.kind, values)
 
 
@@ -249,19 +243,19 @@ def build_state(unpacker: Unpacker, content: Any) -> State:
     values = {name: unpacker.unpack(value) for name, value in node.values.items()}
     for name, field in declared.items():
         if name not in values and field.default is MISSING:
-            raise Refused(f"its scorer {node.kind!r} lacks {name}")
+            raise Refused(f"its scorer {node.kind!r} has no {name}")
     for name, value in values.items():
         if name not in declared or not fits(value, hints[name]):
-            raise Refused(f"its scorer {node.kind!r} has a {name[:40]} that does not belong there")
+            raise Refused(f"its scorer {node.kind!r} has a {name[:40]} of the wrong type")
     return cls(**values)
 
 
 def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, ...], Scorer]:
-    """Transforms and scorer, each fitting the next."""
+    """Transforms and scorer; each gives the columns that the next one needs."""
     transforms = tuple(build_state(unpacker, node) for node in served.transforms)
     scorer = build_state(unpacker, served.scorer)
     if not isinstance(scorer, Scorer) or not all(isinstance(t, Transform) for t in transforms):
-        raise Refused("its scorer does not score")
+        raise Refused("its scorer or one of its transforms is of the wrong kind")
     steps: list[Any] = [*transforms, scorer]
     if any(a.n_outputs != b.n_features for a, b in itertools.pairwise(steps)):
         raise Refused("its transforms and its scorer disagree on the number of features")
@@ -269,37 +263,21 @@ def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, .
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the annotated type.
+    """Whether a value is of the annotated type of a field.
 
     >>> fits(1, int), fits(True, int), fits(1, float), fits(None, float | None)
     (True, False, True, True)
-    >>> fits((1, 2), tuple[int, ...]), fits(np.zeros(2), np.typing.NDArray[np.int64])
-    (True, False)
+    >>> fits(np.zeros(2), np.typing.NDArray[np.int64])
+    False
     """
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
     if origin in (Union, UnionType):
-        return any(fits(value, each) for each in arguments)
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and _has_dtype(value, arguments[1])
-    if origin is tuple and arguments[-1] is not Ellipsis:
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(arguments)
-            and all(map(fits, value, arguments))
+        return any(fits(value, option) for option in arguments)
+    if origin is np.ndarray:  # of dtype[float64] or dtype[floating[Any]]
+        scalar: Any = get_args(arguments[1])[0]
+        return isinstance(value, np.ndarray) and issubclass(
+            value.dtype.type, get_origin(scalar) or scalar
         )
-    if origin in (tuple, list):
-        return isinstance(value, origin) and all(fits(each, arguments[0]) for each in value)
     if hint is float:
         return type(value) in (float, int)
-    if hint in (int, bool, str, NoneType, None):
-        return value is None if hint in (NoneType, None) else type(value) is hint
-    return isinstance(hint, type) and isinstance(value, hint)
-
-
-def _has_dtype(value: Any, dtype_hint: Any) -> bool:
-    """A dtype is named as ``dtype[float64]``, ``dtype[floating[Any]]`` or ``dtype[Any]``."""
-    named: Any = get_args(dtype_hint)[0]
-    wanted: Any = get_origin(named) or named
-    return wanted is Any or issubclass(value.dtype.type, wanted)
+    return type(value) is hint if hint in (int, bool, str) else isinstance(value, hint)

@@ -9,15 +9,16 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist.classes import (
     build_model,
     build_part,
-    entrance,
+    first_estimator,
     pack_model,
     pack_node,
     serve,
 )
-from rankwright.persist.codec import Array, Packer, Unpacker, build_state, pack_served
+from rankwright.persist.codec import Packer, Unpacker, build_state, pack_served
 from rankwright.persist.format import (
     FORMAT,
     MAX_BYTES,
+    Array,
     Manifest,
     Refused,
     read_file,
@@ -30,23 +31,23 @@ from rankwright.persist.scorer import scorer_of
 def save(model: Any, path: Any) -> None:
     """Write a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
-    The file takes the place of ``path`` in one step, when it is whole and on the disk: a kill or
-    a power cut leaves the old file. A new file gets the permissions any new document gets (the
-    umask decides), because who trains is seldom who serves; a file that is replaced passes on its
-    own. Models that keep training rows (kernels, neighbors) put those rows into the file, and a
-    recommender all its ratings: for confidential data set ``umask 077`` first.
+    The new file replaces ``path`` atomically once it is complete and on disk; after a crash or a
+    power cut the old file is still there. A new file gets the permissions that the umask gives to
+    any file; a replaced file keeps its own. Models that keep training rows (kernels, neighbors)
+    store those rows in the file, and a recommender stores all its ratings: for confidential data
+    set ``umask 077`` first.
 
     Parameters
     ----------
     model : a fitted ranker of rankwright, a ``Recommender``, a ``LearnedFusion``, a
         ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of rankers with ``StandardScaler``,
         ``MinMaxScaler`` or ``MaxAbsScaler``
-    path : where to write; the ending is free, ``.rw`` is usual
+    path : where to write, usually with the extension ``.rw``
 
     Raises
     ------
     ParameterError
-        The model is not fitted, or holds what a file cannot: a function, a class of your own.
+        The model is not fitted, or it holds a function or a class of your own.
 
     Examples
     --------
@@ -57,10 +58,11 @@ def save(model: Any, path: Any) -> None:
     >>> rw.load(path)
     Regression(alpha=0.1)
     """
-    manifest, arrays = _take_apart(model)
+    if hasattr(model, "_saved_as"):  # an AutoRanker is saved as the ranker that it chose
+        model = model._saved_as()
+    manifest, arrays = _pack(model)
     try:
-        # What could not be loaded again is not written.
-        _put_together(manifest, arrays, own=False)
+        _unpack(manifest, arrays, own=False)  # a file that could not be loaded is not written
         write_file(path, manifest, arrays)
     except Refused as refused:
         raise ParameterError(f"save: {type(model).__name__}: {refused.reason}.") from refused
@@ -73,8 +75,8 @@ def save(model: Any, path: Any) -> None:
 def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Safe for files from strangers: nothing in a file runs, sizes are checked before memory is
-    taken, and every value is checked against what training could have produced.
+    Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
+    is allocated, and every value is checked against what training could have produced.
 
     Parameters
     ----------
@@ -88,9 +90,9 @@ def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
     Raises
     ------
     ModelFileError
-        The file is damaged, foreign (it says which), unsafe or too new. It says what to do.
+        The file is damaged, in another format, unsafe or too new. The message says what to do.
     OSError
-        There is no such file, or it may not be read.
+        The file does not exist or cannot be read.
 
     Examples
     --------
@@ -103,13 +105,13 @@ def load(path: Any, *, max_bytes: int = MAX_BYTES) -> Any:
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
     with refusing(path):
-        return _put_together(*read_file(path, max_bytes))
+        return _unpack(*read_file(path, max_bytes))
 
 
-def _take_apart(model: Any) -> tuple[Manifest, dict[str, Array]]:
+def _pack(model: Any) -> tuple[Manifest, dict[str, Array]]:
     packer = Packer(pack_node)
     node = pack_model(packer, model, "model")
-    first = entrance(model)
+    first = first_estimator(model)
     if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
     served = serve(model)
@@ -125,11 +127,11 @@ def _take_apart(model: Any) -> tuple[Manifest, dict[str, Array]]:
     return manifest, packer.arrays
 
 
-def _put_together(manifest: Manifest, arrays: dict[str, Array], *, own: bool = True) -> Any:
+def _unpack(manifest: Manifest, arrays: dict[str, Array], *, own: bool = True) -> Any:
     nodes = {"model": build_model, "part": build_part, "state": build_state}
     unpacker = Unpacker(arrays, nodes, own=own)
     model = build_model(unpacker, manifest.model)
-    first = entrance(model)
+    first = first_estimator(model)
     if not _is_fitted(first):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     served = serve(model)
@@ -139,10 +141,9 @@ def _put_together(manifest: Manifest, arrays: dict[str, Array], *, own: bool = T
     if manifest.served is not None:
         sizes.add(scorer_of(manifest, arrays).n_features)
     if len(sizes) > 1:
-        raise Refused("its model and its scorer disagree on the number of features")
+        raise Refused(f"its model and its scorer disagree on the number of features: {sizes}")
     return model
 
 
 def _is_fitted(model: Any) -> bool:
-    """Whether it has seen rows or ratings."""
     return hasattr(model, "n_features_in_") or hasattr(model, "ratings_")

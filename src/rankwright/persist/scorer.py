@@ -1,4 +1,4 @@
-"""A model file opened for scoring alone: NumPy, no scikit-learn, no numba, no SciPy."""
+"""A model file opened for scoring only: NumPy, no scikit-learn, no numba, no SciPy."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.persist.codec import Array, Unpacker, build_served, build_state
-from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
-from rankwright.scoring.base import Scorer, Transform
-from rankwright.scoring.kernel import row_blocks
+from rankwright.persist.codec import Unpacker, build_served, build_state
+from rankwright.persist.format import (
+    MAX_BYTES,
+    Array,
+    Manifest,
+    Refused,
+    brief,
+    read_file,
+    refusing,
+)
+from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
 
-# Transforms that widen the rows make so many values at once (1 GB): no file can take all memory,
-# and an ordinary call stays one block, so that its scores are the estimator's to the last bit.
+# The most values (1 GB) that transforms may create at once: no file can exhaust the memory, and an
+# ordinary call stays one block, so that its scores equal those of the estimator to the last bit.
 MOST_VALUES = 1 << 27
 
 
 def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
-    """Open a model file for scoring alone.
+    """Open a model file for scoring only.
 
-    Scores are those of the model that was saved, bit for bit: both run the code of
-    ``rankwright.scoring``. Neither scikit-learn nor numba nor SciPy is imported, so a server
-    starts in a fraction of a second and needs little memory.
+    Scores equal those of the saved model bit for bit, because both run the code of
+    ``rankwright.scoring``. Only NumPy and msgspec are imported (narwhals for data frames), so a
+    server starts in a fraction of a second and needs little memory.
 
     Parameters
     ----------
@@ -38,9 +45,9 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     Raises
     ------
     ModelFileError
-        The file is damaged, foreign, unsafe, too new, or holds no ranker.
+        The file is damaged, in another format, unsafe, too new, or holds no ranker.
     OSError
-        There is no such file, or it may not be read.
+        The file does not exist or cannot be read.
 
     Examples
     --------
@@ -61,7 +68,7 @@ def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:
     """The scorer that a file's manifest describes."""
     if manifest.served is None:
         raise Refused(
-            f"it holds a {manifest.model.kind[:40]}, which cannot be served without training code",
+            f"it holds a {manifest.model.kind[:40]}, which has no scores for rows",
             "Use rankwright.load(path).",
         )
     unpacker = Unpacker(arrays, {"state": build_state}, own=False)
@@ -75,20 +82,20 @@ def scorer_of(manifest: Manifest, arrays: dict[str, Array]) -> SavedScorer:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SavedScorer:
-    """What :func:`load_scorer` gives: rows in, scores out.
+    """What :func:`load_scorer` returns: rows in, scores out.
 
-    ``X`` may be a list of rows, an array, a data frame or a SciPy sparse matrix; it is read as
-    float64. Of a data frame the columns are taken by name where the model knows its features by
-    name, whatever their order; columns it does not know are left aside. No rows give no scores.
+    ``X`` may be a list of rows, an array, a data frame or a SciPy sparse matrix; it is converted to
+    float64. If the model has feature names, the columns of a data frame are selected by name, in
+    any order, and other columns are ignored. An empty ``X`` gives an empty array.
 
     Attributes
     ----------
     kind : str
-        What was saved: ``"RankBoost"``, ``"Pipeline"``, ...
+        The class that was saved: ``"RankBoost"``, ``"Pipeline"``, ...
     n_features : int
-    feature_names : tuple of str, or None where the model was trained on unnamed columns
+    feature_names : tuple of str, or None if the model was trained on unnamed columns
     allow_nan : bool
-        Whether NaN is a value to this model (a feature that abstains).
+        Whether the model accepts NaN (a feature that abstains).
     """
 
     kind: str
@@ -103,23 +110,23 @@ class SavedScorer:
         return first.n_features
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
-        """The score of each row; higher comes first.
+        """The score of each row; a higher score ranks first.
 
-        ``qid`` matters only to a model that scales by query (QueryNormalizer); there, None means
-        that all rows are one query, as in ``QueryNormalizer.transform``.
+        ``qid`` matters only to a model that scales by query (QueryNormalizer); None means that all
+        rows belong to one query, as in ``QueryNormalizer.transform``.
         """
         return self._apply(self.scorer.decision_function, X, qid)
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
-        """In the terms of ``y``: the grade for ordinal models, the score for the others."""
+        """The predicted grade for ordinal models, the score for the others."""
         return self._apply(self.scorer.predict, X, qid)
 
     def predict_expected(self, X: Any, qid: Any = None) -> FloatArray:
         """The expected grade, where the model has one; otherwise the same as ``predict``."""
-        return self._apply(getattr(self.scorer, "expected", self.scorer.predict), X, qid)
+        return self._apply(self.scorer.expected, X, qid)
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
-        """The place of each row in its query, 1 for the first; equal scores keep their order."""
+        """The rank of each row in its query, 1 for the first; ties keep the order of the rows."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
@@ -130,25 +137,28 @@ class SavedScorer:
         if n_rows == 0:
             return np.empty(0)
         queries = Queries.from_ids(qid if self.transforms else None, n_rows)
-        by_query, by_row = self._split()
-        rows = self._through(by_query, rows, queries)
+        # Transforms up to the last one that needs whole queries, then row by row in blocks.
+        scaled = [i for i, step in enumerate(self.transforms) if isinstance(step, QueryScale)]
+        start = scaled[-1] + 1 if scaled else 0
+        rows = self._transformed(self.transforms[:start], rows, queries)
         values = np.empty(n_rows)
-        width = max([step.n_outputs for step in by_row], default=1)
-        with np.errstate(over="ignore", invalid="ignore"):  # answered by the last line
-            for part in row_blocks(n_rows, width, MOST_VALUES):
-                values[part] = function(self._through(by_row, rows[part], queries))
-        return _finite(values)
+        width = max([step.n_outputs for step in self.transforms[start:]], default=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported below
+            for block in row_blocks(n_rows, width, MOST_VALUES):
+                block_rows = self._transformed(self.transforms[start:], rows[block], queries)
+                values[block] = function(block_rows)
+        finite = np.isfinite(values)
+        if not finite.all():
+            raise DataError(
+                f"the score of row {int(np.argmin(finite))} overflows: its values are too large "
+                "for this model. Scale them as they were scaled for training."
+            )
+        return values
 
-    def _split(self) -> tuple[tuple[Transform, ...], tuple[Transform, ...]]:
-        """The transforms up to the last that looks at whole queries, and those after it."""
-        place = [i for i, step in enumerate(self.transforms) if isinstance(step, QueryScale)]
-        cut = place[-1] + 1 if place else 0
-        return self.transforms[:cut], self.transforms[cut:]
-
-    def _through(self, steps: tuple[Transform, ...], rows: Any, queries: Queries) -> Any:
+    def _transformed(self, steps: tuple[Transform, ...], rows: Any, queries: Queries) -> Any:
         if not steps:
             return rows
-        with np.errstate(over="ignore", invalid="ignore"):  # answered by the check of values
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported by the check
             for step in steps:
                 rows = step.transform(rows, queries)
         self._check_values(rows)
@@ -158,22 +168,12 @@ class SavedScorer:
         values = rows if isinstance(rows, np.ndarray) else rows.data
         bad = np.isinf(values) if self.allow_nan else ~np.isfinite(values)
         if bad.any():
-            found = "an infinite value" if self.allow_nan else "NaN or an infinite value"
+            fault = "an infinite value" if self.allow_nan else "NaN or an infinite value"
             where = f" in row {int(np.argwhere(bad)[0][0])}" if bad.ndim == 2 else ""
-            raise DataError(f"X has {found}{where}. Fill or drop it before scoring.")
+            raise DataError(f"X has {fault}{where}. Fill or drop it before scoring.")
 
     def __repr__(self) -> str:
         return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
-
-
-def _finite(values: FloatArray) -> FloatArray:
-    known = np.isfinite(values)
-    if known.all():
-        return values
-    raise DataError(
-        f"the score of row {int(np.argmin(known))} is beyond any number: its values are too large "
-        "for this model. Scale them as they were scaled for training."
-    )
 
 
 def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
@@ -186,8 +186,8 @@ def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
         rows = rows.reshape(0, n_features)
     if rows.ndim != 2 or rows.shape[1] != n_features:
         raise DataError(
-            f"X has the shape {rows.shape}, this model needs (n_items, {n_features})."
-            + (" For one single row: X.reshape(1, -1)." if rows.shape == (n_features,) else "")
+            f"X has shape {rows.shape}, this model needs (n_items, {n_features})."
+            + (" For a single row: X.reshape(1, -1)." if rows.shape == (n_features,) else "")
         )
     return rows
 
@@ -200,18 +200,18 @@ def _as_array(X: Any) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise DataError(f"X is not a table of numbers ({brief(error)}).") from error
     if array.dtype.kind not in "fiub":
-        raise DataError(f"X holds {array.dtype} values: a model scores numbers.")
+        raise DataError(f"X holds {array.dtype} values; a model scores numbers.")
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
 
 
 def _from_frame(X: Any, names: Sequence[str] | None) -> Any:
-    """The columns of a data frame, by name where the model knows names."""
+    """The columns of a data frame, by name if the model has feature names."""
     import narwhals as nw
 
     try:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
-        raise DataError(f"X is not a data frame held in memory ({brief(error)}).") from error
+        raise DataError(f"X is not an eager data frame ({brief(error)}).") from error
     if names is None:
         return frame.to_numpy()
     missing = [name for name in names if name not in frame.columns]

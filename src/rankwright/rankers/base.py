@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,8 +31,8 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation
-from rankwright.rankers.schema import Constraint, Learned, integer, texts
+from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
+from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
@@ -52,7 +51,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     ``decision_function``: higher comes first.
     """
 
-    # qid is asked for by default, so that pipelines and searches pass it on (metadata routing).
+    # qid is requested by default, so that pipelines and searches pass it on (metadata routing).
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
     __metadata_request__predict: ClassVar = {"qid": True}
@@ -76,14 +75,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _fit(self, X: Any, feedback: Any) -> None:
-        """Learn from checked rows (float64, C order or CSR) and a feedback of a type we take.
+        """Learn from checked rows (float64, C order or CSR) and feedback of an accepted type.
 
         An iterative ranker gets a third argument ``validation``, a ``Validation`` or None.
         """
 
     @abstractmethod
     def _scorer(self) -> Scorer:
-        """The fitted attributes as a scorer. Cheap: it is made anew for each prediction."""
+        """The fitted attributes as a scorer. Cheap: each prediction makes one."""
 
     def fit(
         self,
@@ -159,22 +158,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._scorer().decision_function(self._rows(X, qid))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
-        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
+        """Predictions in the terms of ``y``: the grade for ordinal rankers, else the score."""
         check_is_fitted(self)
         return self._scorer().predict(self._rows(X, qid))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
-        """The place of each row in its query, 1 for the first; equal scores keep their order."""
+        """The rank of each row in its query, 1 for the first; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(
         self, X: Any, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Pairwise accuracy: the share of rightly ordered pairs, averaged over queries.
+        """Pairwise accuracy: the share of correctly ordered pairs, averaged over queries.
 
-        A pair with equal scores counts 1/2. Queries without a pair to order are left out; with no
-        pair at all the answer is 1/2, what guessing gives, and a DegenerateDataWarning.
+        A pair with equal scores counts 1/2. Queries without a pair to order are left out; without
+        any pair the score is 1/2, as for guessing, with a DegenerateDataWarning.
         """
         scores = self.decision_function(X, qid)
         if qid is None and self.n_queries_in_ > 1:
@@ -197,7 +196,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return float(value)
 
     def _transforms(self) -> tuple[Transform, ...]:
-        """What stands before the scorer, in the model file as well."""
+        """What is applied to rows before the scorer, in the model file as well."""
         return (QueryScale(self.n_features_in_, "minmax"),) if self.normalize == "query" else ()
 
     def _scaled(self, X: Any, queries: Queries) -> Any:
@@ -206,7 +205,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return X
 
     def _rows(self, X: Any, qid: Any) -> Any:
-        """Checked rows as the scorer wants them."""
+        """Checked rows as the scorer takes them."""
         X = self._checked(X, reset=False)
         if self.normalize is None:
             return X
@@ -246,15 +245,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 f"{owner}.fit: eval_set was given, but {owner} does not learn in rounds: there is "
                 "no curve to record and no early stopping. Score the fitted model with evaluate()."
             )
-        if isinstance(eval_set, list) and len(eval_set) == 1:
-            eval_set = eval_set[0]
-        if not isinstance(eval_set, tuple) or len(eval_set) != 2:
-            raise ParameterError(
-                f"{owner}.fit: eval_set must be one tuple (X, y) of validation rows and grades, "
-                f"got {_described(eval_set)}."
-            )
         try:
-            X, y = self._validated(*eval_set, reset=False)
+            X, y = self._validated(*rows_and_grades(eval_set, owner), reset=False)
         except ValueError as error:
             raise DataError(f"eval_set: {error}") from None
         y = as_grades(y, "y of eval_set")
@@ -301,12 +293,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if Mixture in kinds:
                 return Mixture(tuple(terms))
         names = ", ".join("sums" if kind is Mixture else kind.__name__ for kind in kinds)
-        found = " + ".join(
-            f"{factor:g} * {type(term).__name__}" for factor, term in islice(feedback.terms(), 4)
-        )
+        given = list(feedback.terms())
+        types = {type(term) for _, term in given} | ({Mixture} if len(given) > 1 else set())
+        able = [name for name, cls in rankers().items() if all(map(cls.takes, types))]
+        text = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in given[:4])
         raise FeedbackError(
-            f"{type(self).__name__} learns from {names} and got {found}. "
-            "Rankers that take it: rankwright.rankers.registry.takes(type(feedback))."
+            f"{type(self).__name__} learns from {names} and got {text}. "
+            f"Rankers that learn from it: {', '.join(able) or 'none'}."
         )
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
@@ -314,8 +307,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
-        for name, constraint in self._constraints.items():
-            constraint.check(type(self).__name__, name, getattr(self, name))
+        check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         X, y = self._validated(X, y)
@@ -325,9 +317,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._validated(X, reset=reset)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
-        """Rows as scikit-learn checks them; a column of text is called by its name."""
+        """Rows as scikit-learn checks them; the error about a column of text names it."""
         try:
-            return validate_data(self, X, *y, reset=reset, **self._wanted())
+            return validate_data(self, X, *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
             name = _column_of_text(X)
             if name is None:
@@ -337,7 +329,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "grades to y) or encode it, for instance with sklearn.preprocessing.OneHotEncoder."
             ) from None
 
-    def _wanted(self) -> dict[str, Any]:
+    def _row_checks(self) -> dict[str, Any]:
         return {
             "accept_sparse": "csr",
             "dtype": np.float64,
@@ -371,6 +363,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def find_ranker(name: str) -> type[Ranker] | None:
+    """The public ranker of this name, or None; imports the module of this one only.
+
+    >>> find_ranker("PRank").__name__, find_ranker("EarlyStopping")
+    ('PRank', None)
+    """
+    import rankwright.rankers as package
+
+    value = getattr(package, name) if name in dir(package) else None
+    is_ranker = isinstance(value, type) and issubclass(value, Ranker) and value is not Ranker
+    return value if is_ranker else None
+
+
+def rankers() -> dict[str, type[Ranker]]:
+    """All public rankers by name: those in the stub of ``rankwright.rankers``."""
+    import rankwright.rankers as package
+
+    return {name: cls for name in dir(package) if (cls := find_ranker(name))}
+
+
 def _column_of_text(X: Any) -> Any:
     """The name of the first column of a data frame that holds no numbers; None without one."""
     for name in getattr(X, "column_names", getattr(X, "columns", ())):
@@ -379,12 +391,6 @@ def _column_of_text(X: Any) -> Any:
         except (TypeError, ValueError):
             return name
     return None
-
-
-def _described(eval_set: Any) -> str:
-    if isinstance(eval_set, list | tuple):
-        return f"a {type(eval_set).__name__} of {len(eval_set)} entries"
-    return type(eval_set).__name__
 
 
 def _graded(feedback: Any, n_items: int) -> Grades:

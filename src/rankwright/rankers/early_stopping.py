@@ -84,8 +84,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
             stopping: EarlyStopping = value
         else:
             stopping = cls() if value is True else cls(n_iter_no_change=int(value))
-        for name, constraint in cls._constraints.items():
-            constraint.check("EarlyStopping", name, getattr(stopping, name))
+        schema.check_parameters(stopping)
         return stopping
 
     def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
@@ -124,6 +123,20 @@ class EvalSet(NamedTuple):
     X: Any
     y: FloatArray
     queries: Queries
+
+
+def rows_and_grades(eval_set: Any, owner: str) -> tuple[Any, Any]:
+    """The X and y of an ``eval_set``: a tuple, or a list of one tuple."""
+    if isinstance(eval_set, list) and len(eval_set) == 1:
+        eval_set = eval_set[0]
+    if isinstance(eval_set, tuple) and len(eval_set) == 2:
+        return eval_set
+    given = type(eval_set).__name__
+    if isinstance(eval_set, list | tuple):
+        given = f"a {given} of {len(eval_set)} entries"
+    raise ParameterError(
+        f"{owner}.fit: eval_set must be one tuple (X, y) of rows and grades, got {given}."
+    )
 
 
 class Validation:

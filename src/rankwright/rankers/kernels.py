@@ -1,9 +1,9 @@
-"""Nystroem features: rows seen through their kernel with a few of them, the landmarks.
+"""Kernels, and Nystroem features: rows represented by their kernel with a few landmark rows.
 
-``DrawnLandmarks`` are drawn at random and features are computed when asked for, so that memory does
-not grow with the rows. ``PickedLandmarks`` are picked one by one, always the row that is worst
-represented so far (pivoted Cholesky decomposition): better features from as few landmarks, all of
-them kept; carried to the end they are exact.
+``DrawnLandmarks`` are drawn at random, and their features are computed on demand, so that memory
+does not grow with the rows. ``PickedLandmarks`` are picked one by one, always the row that is
+represented worst so far (pivoted Cholesky decomposition): better features from as few landmarks,
+all of them kept in memory; with all independent rows as landmarks they are exact.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scipy import linalg, sparse
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
-from rankwright.scoring.base import RowMap, Scorer
-from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues, row_blocks
+from rankwright.scoring.base import RowMap, Scorer, row_blocks
+from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Linear
 
 KernelFunction = Callable[[Any, Any], FloatArray]
 
 # Shared by every ranker with a kernel: parameters of the same name and meaning as scikit-learn's.
-KERNEL_RULES: dict[str, schema.Constraint] = {
+KERNEL_CONSTRAINTS: dict[str, schema.Constraint] = {
     "kernel": schema.either(
         schema.one_of("linear", "poly", "rbf", "precomputed"), schema.function()
     ),
@@ -62,7 +62,7 @@ def _variance(X: Any, weight: FloatArray | None) -> float:
     # Squares around the mean: those around zero would lose all digits far from it.
     if sparse.issparse(X):
         stored = np.diff(X.indptr)
-        with np.errstate(over="ignore"):  # resolve_gamma speaks of it
+        with np.errstate(over="ignore"):  # resolve_gamma reports it
             spread = float(np.repeat(share, stored) @ np.square(X.data - mean))
         spread += float(share @ (X.shape[1] - stored)) * mean * mean
     else:
@@ -78,7 +78,7 @@ def dense(X: Any) -> FloatArray:
 
 @dataclass(frozen=True)
 class Gram:
-    """The kernel of one ranker: a named kernel, a function, or numbers computed beforehand.
+    """The kernel of one ranker: a named kernel, a function, or precomputed values.
 
     ``precomputed`` means that X holds kernel values: at training (n_items, n_items), later
     (n_rows, n_items).
@@ -103,7 +103,7 @@ class Gram:
         degree: int = 3,
         coef0: float = 1.0,
     ) -> Gram:
-        """The kernel that these parameters describe; X is asked only for ``gamma`` by name."""
+        """The kernel that these parameters describe; X serves "scale" and "auto" only."""
         if callable(kernel):
             return cls(kernel)
         if kernel == cls.PRECOMPUTED:
@@ -178,7 +178,7 @@ class Gram:
 
 @dataclass(frozen=True, eq=False)
 class FunctionExpansion(Scorer):
-    """A kernel expansion over a Python function: it scores here, it cannot be saved to a file."""
+    """A kernel expansion over a Python function; it cannot be saved to a file."""
 
     kind: ClassVar[str] = "function"
     function: KernelFunction
@@ -197,7 +197,7 @@ class FunctionExpansion(Scorer):
 
 @dataclass(frozen=True, eq=False)
 class FunctionValues(RowMap):
-    """Kernel values by a Python function: they serve here, they cannot be saved to a file."""
+    """Kernel values by a Python function; they cannot be saved to a file."""
 
     kind: ClassVar[str] = "function_values"
     function: KernelFunction
@@ -222,11 +222,11 @@ TOLERANCE = 1e-10  # of a row's squared length that may be left unrepresented
 
 @dataclass(frozen=True, eq=False)
 class DrawnLandmarks:
-    """The rows of X as features K(x, landmarks) T, computed when asked for.
+    """The rows of X as features K(x, landmarks) T, computed on demand.
 
     T T' is the pseudo-inverse of the landmarks' kernel, so that products of features are the
-    projections of the kernel on the span of the landmarks. It stands in for a matrix of shape
-    (n_rows, rank): slices, row numbers and products with a vector are all that is asked of it.
+    projections of the kernel on the span of the landmarks. It acts like a matrix of shape
+    (n_rows, rank) for slices, row indices and products with a vector.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ class DrawnLandmarks:
 
 
 def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> DrawnLandmarks:
-    """Draw landmarks among these rows of X, and orthogonalise their kernel."""
+    """Draw landmarks among these rows of X, and orthogonalize their kernel."""
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.permutation(rows)[:n])
     support = dense(X[drawn])
@@ -305,12 +305,12 @@ class PickedLandmarks:
 
 
 def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandmarks:
-    """At most so many landmarks (None: as many as there are independent rows)."""
+    """At most ``n_components`` landmarks (None: as many as there are independent rows)."""
     rest = np.array(gram.diagonal(X), dtype=np.float64)
     n = len(rest)
     most = n if n_components is None else min(n_components, n)
     floor = TOLERANCE * float(rest.max(initial=0.0))
-    columns = np.zeros((most, n))  # transposed while it grows: a column is then one stretch
+    columns = np.zeros((most, n))  # transposed, so that a column is contiguous
     rows: list[int] = []
     for k in range(most):
         pivot = int(np.argmax(rest))
@@ -324,8 +324,9 @@ def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandma
         rest -= column * column
         rows.append(pivot)
         rest[rows] = -np.inf
-    found = np.array(rows, dtype=np.int64)
-    return PickedLandmarks(found, np.ascontiguousarray(columns[: len(rows)].T))
+    return PickedLandmarks(
+        np.array(rows, dtype=np.int64), np.ascontiguousarray(columns[: len(rows)].T)
+    )
 
 
 def _column(gram: Gram, X: Any, pivot: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The polynomial kernel as features, for rankers that have no kernel."""
+"""Transformers for pipelines: features scaled by query, products of features."""
 
 from __future__ import annotations
 
@@ -6,17 +6,41 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integer, texts
 from rankwright.scoring.transforms import Polynomial, QueryScale
 
 
-class QueryNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer that learns nothing but the number and the names of the features."""
+
+    _checks: ClassVar[Mapping[str, Any]]  # how scikit-learn checks the rows
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Record the number and the names of the features."""
+        schema.check_parameters(self)
+        self._rows(X, reset=True)
+        return self
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(self, X, dtype=np.float64, order="C", reset=reset, **self._checks)
+
+    @classmethod
+    def learned(cls) -> Mapping[str, Learned]:
+        """Every learned attribute, with what it may be."""
+        return {
+            "n_features_in_": integer(low=1),
+            "feature_names_in_": texts("n_features", optional=True),
+        }
+
+
+class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
     """Scale every feature by what it does inside the row's query.
 
     A BM25 of 12 may be high for one query and low for another; scaling by query removes that.
@@ -41,43 +65,25 @@ class QueryNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
     __metadata_request__transform: ClassVar = {"qid": True}
 
+    _checks: ClassVar = {"ensure_all_finite": "allow-nan"}
     _constraints: ClassVar = {"method": schema.one_of("minmax", "standard", "max")}
 
     def __init__(self, *, method: str = "minmax") -> None:
         self.method = method
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Remember the number and the names of the features."""
-        for name, rule in self._constraints.items():
-            rule.check(type(self).__name__, name, getattr(self, name))
-        validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
-        return self
-
-    def transform(self, X: Any, qid: Any = None) -> NDArray[np.float64]:
+    def transform(self, X: Any, qid: Any = None) -> FloatArray:
         """Scale the rows of each query by themselves."""
         check_is_fitted(self, "n_features_in_")
-        rows = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan", reset=False
-        )
-        scaled: NDArray[np.float64] = self._transform().transform(
-            rows, Queries.from_ids(qid, len(rows))
-        )
+        rows = self._rows(X, reset=False)
+        scaled: FloatArray = self._transform().transform(rows, Queries.from_ids(qid, len(rows)))
         return scaled
 
-    def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> NDArray[np.float64]:
+    def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> FloatArray:
         """Fit, then transform with ``qid`` (the mixin's version would drop it silently)."""
         return self.fit(X, y).transform(X, qid=qid)
 
     def _transform(self) -> QueryScale:
         return QueryScale(self.n_features_in_, self.method)
-
-    @classmethod
-    def learned(cls) -> Mapping[str, Learned]:
-        """Every learned attribute, with what it may be."""
-        return {
-            "n_features_in_": integer(low=1),
-            "feature_names_in_": texts("n_features", optional=True),
-        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -85,7 +91,7 @@ class QueryNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         return tags
 
 
-class PolynomialMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PolynomialMap(_RowTransformer):
     """Map rows so that their product is (gamma a . b + coef0) ** degree.
 
     Before a linear ranker in a pipeline it makes the ranker one with that kernel, exactly. It
@@ -105,6 +111,7 @@ class PolynomialMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ((2, 6), 4.0)
     """
 
+    _checks: ClassVar = {"accept_sparse": "csr"}
     _constraints: ClassVar = {
         "degree": schema.at_least(1),
         "gamma": schema.positive(),
@@ -116,31 +123,15 @@ class PolynomialMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.gamma = gamma
         self.coef0 = coef0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Remember the number and the names of the features."""
-        for name, rule in self._constraints.items():
-            rule.check(type(self).__name__, name, getattr(self, name))
-        validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> FloatArray:
         """The mapped rows, dense."""
         check_is_fitted(self, "n_features_in_")
-        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return self._transform().transform(rows)
+        return self._transform().transform(self._rows(X, reset=False))
 
     def _transform(self) -> Polynomial:
         return Polynomial(
             self.n_features_in_, int(self.degree), float(self.gamma), float(self.coef0)
         )
-
-    @classmethod
-    def learned(cls) -> Mapping[str, Learned]:
-        """Every learned attribute, with what it may be."""
-        return {
-            "n_features_in_": integer(low=1),
-            "feature_names_in_": texts("n_features", optional=True),
-        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -32,6 +32,12 @@ class Constraint:
             raise ParameterError(f"{owner}({name}={value!r}): {name} must be {self.words}.")
 
 
+def check_parameters(estimator: Any) -> None:
+    """Check the parameters of an estimator by its ``_constraints``."""
+    for name, constraint in estimator._constraints.items():
+        constraint.check(type(estimator).__name__, name, getattr(estimator, name))
+
+
 def _is_number(value: Any, kind: Any = Real) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
 

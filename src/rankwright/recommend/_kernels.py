@@ -1,77 +1,81 @@
 """Sweeps over sparse ratings: sums of vectors, posteriors of factors, nearest items.
 
-A table of ratings is ptr, other, value: those of row u are other[ptr[u]:ptr[u + 1]], value[..].
-Inner loops run along rows and add vectors, never a sum in one number, so they are vectorized
-without leave to reorder sums: results are the same on every machine.
+Ratings come as a Table (ptr, other, value): row u is other[ptr[u]:ptr[u + 1]], value[..].
+Inner loops run along rows and add vectors, never into one number. So they are vectorized without
+permission to reorder sums, and results are the same on every machine.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-LANES = 4  # rows whose systems are solved side by side: so many numbers fill a vector register
+LANES = 4  # rows whose systems are solved side by side: as many numbers as a vector register holds
+
+
+class Posterior(NamedTuple):
+    """Gaussian posteriors of the vectors of n users or items."""
+
+    mean: NDArray[np.float64]  # (n, d)
+    # (n, d (d + 1) / 2) second moments, mean mean' + covariance, upper triangles row by row.
+    # Summing them is most of the work, so they are float32; their last bits are below the noise.
+    moments: NDArray[np.float32]
+    variance: NDArray[np.float64]  # (n, d)
+
+
+class Prior(NamedTuple):
+    """Gaussian priors of the same vectors."""
+
+    mean: NDArray[np.float64]  # (n, d)
+    precision: NDArray[np.float64]  # (d,)
 
 
 @njit(cache=True, nogil=True)
-def add_rows(ptr, other, value, vector, start, stop, total):
+def add_rows(table, vector, start, stop, total):
     """total[u] = sum of value * vector[other] over the entries of row u: a sparse product.
 
-    ptr, other, value  (n + 1,), (n_entries,), (n_entries,)
+    table        the sparse matrix
     vector       (n_others, d) float64
     start, stop  rows to do
     total        (n, d) float64                      written
     """
+    ptr, other, value = table.ptr, table.other, table.value
     d = vector.shape[1]
     for u in range(start, stop):
-        mine = total[u]
-        mine[:] = 0.0
+        row = total[u]
+        row[:] = 0.0
         for entry in range(ptr[u], ptr[u + 1]):
-            theirs, weight = vector[other[entry]], value[entry]
+            term, weight = vector[other[entry]], value[entry]
             for k in range(d):
-                mine[k] += weight * theirs[k]
+                row[k] += weight * term[k]
 
 
 @njit(cache=True, nogil=True)
-def update_factors(
-    ptr,
-    other,
-    value,
-    their_mean,
-    moments,
-    start,
-    stop,
-    prior,
-    precision,
-    noise,
-    mean,
-    new_moments,
-    variance,
-    error,
-):
-    """The posterior of each row's factor vector, given the vectors of what it is rated with.
+def update_factors(table, others, prior, noise, start, stop, posterior, error):
+    """The posterior of each row's vector, given the vectors of what it is rated with.
 
-    ptr, other, value  ratings less their mean
-    their_mean   (n_others, d) float64
-    moments      (n_others, d (d + 1) / 2) float32, their second moments, mean mean' + covariance,
-                 upper triangles row by row; summing them is most of the work, and their last bits
-                 are far below the noise
-    start, stop  rows to update
-    prior        (n, d) float64, prior mean of each row
-    precision    (d,) float64, prior precision of each component
+    table        ratings less their mean
+    others       Posterior of the other side; variance is not read
+    prior        Prior of the rows
     noise        variance of a rating around the product of its two vectors
-    mean         (n, d) float64                      written
-    new_moments  (n, d (d + 1) / 2) float32          written: second moments of the rows
-    variance     (n, d) float64                      written
+    start, stop  rows to update
+    posterior    Posterior of the rows               written
     error        (n,) float64, expected squared error of the row's ratings, written
     """
+    ptr, other, value = table.ptr, table.other, table.value
+    their_mean, moments = others.mean, others.moments
+    mean, new_moments, variance = posterior.mean, posterior.moments, posterior.variance
+    prior_mean, precision = prior.mean, prior.precision
     d = their_mean.shape[1]
     width = moments.shape[1]
     total, right, squares = np.zeros((LANES, width)), np.zeros((LANES, d)), np.zeros(LANES)
     system, inverse = np.zeros((d, d, LANES)), np.zeros((d, d, LANES))
     turned, weight = np.zeros((d, d, LANES)), np.zeros(LANES)
-    wish, answer = np.zeros((d, LANES)), np.zeros((d, LANES))
-    sure = 1.0 / noise
+    right_side, answer = np.zeros((d, LANES)), np.zeros((d, LANES))
+    certainty = 1.0 / noise
     for first in range(start, stop, LANES):
         n_lanes = min(LANES, stop - first)
         for lane in range(n_lanes):
@@ -86,24 +90,24 @@ def update_factors(
                 for at in range(width):
                     sums[at] += moments[i, at]
             squares[lane] = square
-        at = 0  # a lane without a row does once more what it did for an earlier one
+        at = 0  # a lane without a row repeats the last row
         for i in range(d):
             for lane in range(LANES):
                 u = min(first + lane, stop - 1)
-                wish[i, lane] = right[lane, i] * sure + precision[i] * prior[u, i]
+                right_side[i, lane] = right[lane, i] * certainty + precision[i] * prior_mean[u, i]
                 answer[i, lane] = 0.0
             for j in range(i, d):
                 for lane in range(LANES):
-                    system[i, j, lane] = total[lane, at] * sure
+                    system[i, j, lane] = total[lane, at] * certainty
                 at += 1
             for lane in range(LANES):
                 system[i, i, lane] += precision[i]
         invert(system, inverse, turned, weight)
         for i in range(d):
-            add_times(answer, wish[i], inverse[i], i + 1, d)
+            add_times(answer, right_side[i], inverse[i], i + 1, d)
             for j in range(i, d):
                 for lane in range(LANES):
-                    answer[i, lane] += inverse[i, j, lane] * wish[j, lane]
+                    answer[i, lane] += inverse[i, j, lane] * right_side[j, lane]
         for lane in range(n_lanes):
             u, square, sums = first + lane, squares[lane], total[lane]
             at = 0
@@ -122,12 +126,12 @@ def update_factors(
 
 @njit(cache=True, nogil=True)
 def invert(system, inverse, turned, weight):
-    """The inverses of positive definite matrices, LANES at a time; only upper triangles count.
+    """The inverses of positive definite matrices, LANES at a time; only upper triangles are read.
 
-    system   (d, d, LANES) float64, afterwards their Cholesky factors U, system = U'U
+    system   (d, d, LANES) float64, on return their Cholesky factors U, system = U'U
     inverse  (d, d, LANES) float64                   written
-    turned   (d, d, LANES) float64, afterwards the transposes of the inverses of U
-    weight   (LANES,) float64, room to work in
+    turned   (d, d, LANES) float64, on return the transposes of the inverses of U
+    weight   (LANES,) float64, workspace
     """
     d = len(system)
     for j in range(d):
@@ -163,7 +167,7 @@ def invert(system, inverse, turned, weight):
 def add_times(row, weight, other, start, stop):
     """row[k] += weight * other[k] for k from start to stop, in each of the LANES.
 
-    Written out: as a loop over lanes it is not kept in vector registers, and three times slower.
+    Unrolled, because a loop over lanes does not stay in vector registers: three times slower.
     """
     one, two, three, four = weight[0], weight[1], weight[2], weight[3]
     for k in range(start, stop):
@@ -174,58 +178,45 @@ def add_times(row, weight, other, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def nearest_items(
-    user_ptr,
-    user_item,
-    user_value,
-    item_ptr,
-    item_user,
-    item_value,
-    norm,
-    start,
-    stop,
-    shrinkage,
-    neighbor,
-    similarity,
-):
-    """The items most alike to each item, by shrunk cosine of deviations.
+def nearest_items(by_user, by_item, norm, shrinkage, start, stop, neighbor, similarity):
+    """The items most similar to each item, by shrunk cosine of deviations.
 
-    user_ptr, user_item, user_value  deviations by user, item_ptr, item_user, item_value by item
+    by_user, by_item  Tables of deviations
     norm         (n_items,) float64, length of each item's vector of deviations, > 0
+    shrinkage    a pair with n common users counts n / (n + shrinkage)
     start, stop  items to do
-    shrinkage    a pair rated by n users together counts n / (n + shrinkage)
-    neighbor    (n_items, n_neighbors) int64        written, -1 where there are fewer
+    neighbor     (n_items, n_neighbors) int64        written, -1 where there are fewer
     similarity   (n_items, n_neighbors) float64      written, 0 where there are fewer
     """
-    n_items = len(item_ptr) - 1
+    n_items = len(by_item.ptr) - 1
     k = neighbor.shape[1]
     sums = np.zeros((n_items, 2))  # product and number of users, side by side: one cache line
     touched = np.zeros(n_items, np.int64)
     for item in range(start, stop):
         n_touched = 0
-        for entry in range(item_ptr[item], item_ptr[item + 1]):
-            user, own = item_user[entry], item_value[entry]
-            for place in range(user_ptr[user], user_ptr[user + 1]):
-                other = user_item[place]
+        for entry in range(by_item.ptr[item], by_item.ptr[item + 1]):
+            user, own = by_item.other[entry], by_item.value[entry]
+            for position in range(by_user.ptr[user], by_user.ptr[user + 1]):
+                other = by_user.other[position]
                 if sums[other, 1] == 0.0:
                     touched[n_touched] = other
                     n_touched += 1
-                sums[other, 0] += own * user_value[place]
+                sums[other, 0] += own * by_user.value[position]
                 sums[other, 1] += 1.0
         scores = np.zeros(n_touched)
-        for place in range(n_touched):
-            other = touched[place]
-            product, together = sums[other]
+        for index in range(n_touched):
+            other = touched[index]
+            product, n_common = sums[other]
             if other != item:
-                scores[place] = product / (norm[item] * norm[other])
-                scores[place] *= together / (together + shrinkage)
+                scores[index] = product / (norm[item] * norm[other])
+                scores[index] *= n_common / (n_common + shrinkage)
             sums[other] = 0.0
         least = np.partition(scores, n_touched - k)[n_touched - k] if n_touched > k else 0.0
         n_kept = 0
-        for place in range(n_touched):
-            if scores[place] > 0.0 and scores[place] >= least and n_kept < k:
-                neighbor[item, n_kept] = touched[place]
-                similarity[item, n_kept] = scores[place]
+        for index in range(n_touched):
+            if scores[index] > 0.0 and scores[index] >= least and n_kept < k:
+                neighbor[item, n_kept] = touched[index]
+                similarity[item, n_kept] = scores[index]
                 n_kept += 1
         neighbor[item, n_kept:] = -1
         similarity[item, n_kept:] = 0.0

@@ -1,4 +1,4 @@
-"""Several experts as ranking features of one model: the default recommender."""
+"""Several rating models as ranking features of one ranker: the default recommender."""
 
 from __future__ import annotations
 
@@ -7,147 +7,174 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.feedback.grades import Grades
-from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
-from rankwright.recommend.models.base import Expert, Table
-from rankwright.recommend.models.factors import Factors
-from rankwright.recommend.models.item_knn import ItemNeighbors
+from rankwright.recommend.explain import Reasons
+from rankwright.recommend.models.base import RatingModel, Table
+from rankwright.recommend.models.factors import MatrixFactorization
+from rankwright.recommend.models.item_knn import ItemKNN
 from rankwright.recommend.models.popularity import ItemMeans
-from rankwright.recommend.models.user_similarity import Similarity
+from rankwright.recommend.models.user_similarity import UserSimilarity
 
-SHARE = 0.1  # of the ratings is held out at a time for the ranker
-ENOUGH = 20_000  # ratings for the ranker; where a tenth is less, other tenths follow
-EXPERTS: tuple[type[Expert], ...] = (ItemMeans, ItemNeighbors, Similarity, Factors)
+SHARE = 0.1  # of the ratings in a fold
+ENOUGH = 20_000  # held-out ratings to train the ranker on; folds are added until there are so many
+MODELS: tuple[type[RatingModel], ...] = (ItemMeans, ItemKNN, UserSimilarity, MatrixFactorization)
 
 
 class Blend(BaseEstimator):  # type: ignore[misc]
-    """Scores by a ranker whose features are the scores of experts.
+    """A ranker whose features are the scores of several rating models (stacking).
 
-    The authors of RankBoost note that boosting can combine whole ranking algorithms. Here each
-    expert is fitted without a tenth of the ratings, scores that tenth, and the ranker learns from
-    it, with users as queries, how to weigh the experts against each other; then the experts are
-    fitted once more on all ratings. Where a tenth is too little to learn from, the same is done
-    with other tenths, all of them if need be. Where they hold no preference (very few ratings),
-    the scores of the last expert are used alone.
+    The authors of RankBoost note that boosting can combine whole ranking algorithms. Each rating
+    model is fitted without a tenth of the ratings and scores that tenth. The ranker learns from
+    these scores, with users as queries, and the models are fitted once more on all ratings. Where
+    a tenth is too small, other tenths are held out as well. If held-out ratings contain no
+    preference (very few ratings), matrix factorization is used alone.
 
     Parameters
     ----------
-    ranker : the ranker that weighs the experts; None is MPRank with hardly any regularization
-    seed : what is held out, and the start of the factors
+    ranker : the ranker that combines the models; None is MPRank with hardly any regularization
+    random_state : seed of the folds and of the matrix factorization
 
     Attributes
     ----------
-    experts_ : list of Expert
-        One of each of ``EXPERTS``.
+    models_ : list of RatingModel
+        One of each of ``MODELS``.
     ranker_ : the fitted ranker, or None
     """
 
+    weight_is_agreement: ClassVar = True
     _constraints: ClassVar = {
         "ranker": schema.optional(schema.instance_of("a ranker", Ranker)),
-        "seed": schema.at_least(0),
+        "random_state": schema.at_least(0),
     }
 
-    def __init__(self, ranker: Any = None, seed: int = 0) -> None:
+    def __init__(self, ranker: Any = None, random_state: int = 0) -> None:
         self.ranker = ranker
-        self.seed = seed
+        self.random_state = random_state
 
     def fit(self, ratings: Ratings) -> Self:
-        # The matrices here are small: more threads inside BLAS would only wait for each other.
-        with threadpool_limits(1, "blas"):
-            return self._fit(ratings)
-
-    def _fit(self, ratings: Ratings) -> Self:
-        tenth = (np.random.default_rng(self.seed).random(len(ratings)) / SHARE).astype(np.int64)
-        n_tenths = min(round(1 / SHARE), int(np.ceil(ENOUGH / (SHARE * len(ratings)))))
-        self.experts_ = [kind() for kind in EXPERTS]
-        self.experts_[-1].set_params(seed=self.seed)
-        self.ranker_ = None
-        asked = tenth < n_tenths
-        alone = np.bincount(tenth).max() == len(ratings)  # one tenth would leave nothing to know
-        if not alone and Grades.from_ratings(ratings.take(asked)).total_weight > 0:
-            self.ranker_ = self._weigh(ratings, tenth, n_tenths)
-        for expert in self.experts_:
-            expert.fit(ratings) if self.ranker_ is None else expert.refit(ratings)
+        self._ratings = ratings
+        # Matrices are small here: threads inside BLAS would only wait for each other.
+        with single_threaded_blas():
+            uniform = np.random.default_rng(self.random_state).random(len(ratings))
+            fold = (uniform / SHARE).astype(np.int64)
+            n_folds = min(round(1 / SHARE), int(np.ceil(ENOUGH / (SHARE * len(ratings)))))
+            self.models_ = [kind() for kind in MODELS]
+            self.models_[-1].set_params(random_state=self.random_state)
+            self.ranker_ = None
+            one_fold = np.bincount(fold).max() == len(ratings)  # nothing would be left to fit
+            held_out = ratings.take(fold < n_folds)
+            if not one_fold and Grades.from_ratings(held_out).total_weight > 0:
+                self.ranker_ = self._fit_ranker(ratings, fold, n_folds)
+            for model in self.models_:
+                model.fit(ratings) if self.ranker_ is None else model.refit(ratings)
         return self
 
-    def ready(self, ratings: Ratings) -> None:
-        """After loading: check that all this was learned from such ratings, and lay it out."""
-        if [type(expert) for expert in self.experts_] != list(EXPERTS):
-            raise DataError("these are not the experts of a Blend.")
-        if self.ranker_ is not None and self.ranker_.n_features_in_ != len(EXPERTS):
-            raise DataError("ranker_ weighs another number of experts.")
-        for expert in self.experts_:
-            expert.check_sizes(ratings)
-            expert.ready(ratings)
+    def _fit_ranker(self, ratings: Ratings, fold: IntArray, n_folds: int) -> Any:
+        """Train the ranker on scores of ratings that the models have not seen."""
+        from rankwright.rankers.magnitude.mprank import MPRank
+
+        features = np.zeros((len(ratings), len(MODELS)))
+        for number in range(n_folds):
+            features[fold == number] = self._held_out_features(
+                ratings.take(fold != number), ratings.take(fold == number)
+            )
+        used = fold < n_folds
+        ranker = MPRank(C=1e6) if self.ranker is None else clone(self.ranker)
+        return ranker.fit(features[used], ratings.value[used], qid=ratings.user[used])
+
+    def _held_out_features(self, train: Ratings, held_out: Ratings) -> FloatArray:
+        for model in self.models_:
+            model.fit(train)
+        known = Table.by_user(train)
+        return predict_rows(
+            lambda user, items: self._features(*known.row(user), items), held_out, len(MODELS)
+        )
+
+    def prepare(self, ratings: Ratings) -> None:
+        """After loading: check that all this could be learned from these ratings."""
+        kinds = [type(model).__name__ for model in self.models_]
+        if kinds != [kind.__name__ for kind in MODELS]:
+            raise DataError(f"Blend.models_ holds {', '.join(kinds)}; it needs one of each kind.")
+        if self.ranker_ is not None and self.ranker_.n_features_in_ != len(MODELS):
+            raise DataError(
+                f"Blend.ranker_ has {self.ranker_.n_features_in_} features; it needs one for each "
+                f"of the {len(MODELS)} models."
+            )
+        self._ratings = ratings
+        for model in self.models_:
+            model.check_sizes(ratings)
+            model.prepare(ratings)
 
     @classmethod
     def learned(cls) -> dict[str, Holds]:
         """Every learned attribute, with what it may be."""
         return {
-            "experts_": Holds((Expert,), several=True),
+            "models_": Holds((RatingModel,), several=True),
             "ranker_": Holds((Ranker,), optional=True),
         }
 
-    def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
-        """Scores of the items ``wanted`` for somebody who gave the items ``rated`` these values."""
+    def scores(
+        self, rated: IntArray, value: FloatArray, items: IntArray, user: int = -1
+    ) -> FloatArray:
+        """Scores of ``items`` for a user who gave the items ``rated`` these values."""
         if self.ranker_ is None:
-            return self.experts_[-1].scores(rated, value, wanted)
-        if len(wanted) == 0:
+            return self.models_[-1].scores(rated, value, items)
+        if len(items) == 0:
             return np.zeros(0)
-        # Straight to the scorer: checking rows that were made here would cost more than scoring.
-        found: FloatArray = self.ranker_._scorer().decision_function(
-            self._opinions(rated, value, wanted)
-        )
-        return found
+        # Straight to the scorer: validating these rows would cost more than scoring them.
+        scorer = self.ranker_._scorer()
+        return np.asarray(scorer.decision_function(self._features(rated, value, items)))
 
-    def _opinions(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
-        return np.column_stack([expert.scores(rated, value, wanted) for expert in self.experts_])
+    def explain(self, rated: IntArray, value: FloatArray, item: int, user: int, n: int) -> Reasons:
+        """Similar users who rated the item, and what the user's own ratings add to its score."""
+        similarity, factors = self.models_[2:]
+        assert isinstance(similarity, UserSimilarity)
+        assert isinstance(factors, MatrixFactorization)
+        rows = self._ratings.by_item.order[slice(*self._ratings.by_item.ptr[item : item + 2])]
+        users, points = self._ratings.user[rows], self._ratings.value[rows]
+        weight = similarity.similarity(rated, value)[users]
+        kept = (weight > 0) & (users != user)
+        items = np.array([item])
+        score = self.scores(rated, value, items)[0]
 
-    def _weigh(self, ratings: Ratings, tenth: IntArray, n_tenths: int) -> Any:
-        """The ranker, trained on what experts say of ratings that they do not know."""
-        from rankwright.rankers.magnitude.mprank import MPRank
+        def added(i: int) -> float:
+            """How far the score falls without one rating."""
+            return float(score - self.scores(np.delete(rated, i), np.delete(value, i), items)[0])
 
-        opinions = np.zeros((len(ratings), len(EXPERTS)))
-        for number in range(n_tenths):
-            held = tenth == number
-            opinions[held] = self._judged(ratings.take(~held), ratings.take(held))
-        asked = tenth < n_tenths
-        ranker = MPRank(C=1e6) if self.ranker is None else clone(self.ranker)
-        return ranker.fit(opinions[asked], ratings.value[asked], qid=ratings.user[asked])
+        # Scoring again without each rating is slow; factorization tells which ratings matter.
+        contributions = np.abs(factors.contributions(rated, value, item))
+        candidates = np.argsort(-contributions, kind="stable")[: 4 * n]
+        gains = np.array([added(i) for i in candidates])
+        first = np.argsort(-np.abs(gains), kind="stable")[:n]
+        return Reasons(users[kept], points[kept], weight[kept], candidates[first], gains[first])
 
-    def _judged(self, known: Ratings, asked: Ratings) -> FloatArray:
-        """What experts who know some ratings say of others."""
-        for expert in self.experts_:
-            expert.fit(known)
-        table = Table.by_user(known)
-        return predict_rows(
-            lambda user, wanted: self._opinions(*table.row(user), wanted), asked, len(EXPERTS)
-        )
+    def _features(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
+        return np.column_stack([model.scores(rated, value, items) for model in self.models_])
 
 
 def predict_rows(
-    score: Callable[[int, IntArray], FloatArray], asked: Ratings, n_columns: int = 0
+    score: Callable[[int, IntArray], FloatArray], ratings: Ratings, n_columns: int = 0
 ) -> FloatArray:
-    """``score(user, items)`` for every row of ``asked``, user by user, on all cores.
+    """``score(user, items)`` for every row of ``ratings``, user by user, on all cores.
 
-    The answer has one entry (or ``n_columns`` entries) for each row, in the order of ``asked``.
+    Returns one number (or ``n_columns`` numbers) for each row, in the order of the rows.
     """
-    table, order = Table.by_user(asked), asked.by_user.order
-    answer = np.zeros((len(asked), n_columns) if n_columns else len(asked))
+    table, order = Table.by_user(ratings), ratings.by_user.order
+    scores = np.zeros((len(ratings), n_columns) if n_columns else len(ratings))
 
     def block(users: tuple[int, int]) -> None:
         for user in range(*users):
-            wanted = table.row(user)[0]
-            if len(wanted):
-                answer[order[table.ptr[user] : table.ptr[user + 1]]] = score(user, wanted)
+            items = table.row(user)[0]
+            if len(items):
+                scores[order[table.ptr[user] : table.ptr[user + 1]]] = score(user, items)
 
-    map_blocks(block, ranges(asked.n_users, 4 * n_threads()))
-    return answer
+    map_blocks(block, ranges(ratings.n_users, 4 * n_threads()))
+    return scores

@@ -1,4 +1,4 @@
-"""How recommenders are compared: which ratings to learn from, which to predict, who takes part."""
+"""Evaluation of recommenders: splits of ratings, groups of users, comparisons of rankers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.data.splits import Seed, Split, need_a_share
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.metrics.evaluation import evaluate
-from rankwright.parallel import map_blocks, n_threads
+from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.per_user import ReferenceUsers, abstains, prepared
 
-# Disagreement, and the three measures that ask for the top-rated items (Freund et al., 6.2.4),
-# as expectations over random order of ties.
+# Disagreement, and three measures of the top-rated items (Freund et al., 6.2.4), as expectations
+# over random order of ties.
 PAPER_MEASURES = ("Disagreement", "AP(rel=max)", "PROT(rel=max)", "Coverage(rel=max)")
 
 
 def split_ratings(ratings: Ratings, *, test_size: float = 0.1, random_state: Seed = None) -> Split:
-    """A share of all ratings, at random, to the test side (users may end on either side or both).
+    """Hold out a random share of all ratings (a user may be on either side or both).
 
     >>> ratings = Ratings.from_arrays([1, 1, 2, 2], [7, 8, 7, 8], [5, 4, 3, 2])
     >>> split_ratings(ratings, test_size=0.25, random_state=0).test
@@ -38,7 +37,7 @@ def split_ratings(ratings: Ratings, *, test_size: float = 0.1, random_state: See
 
 
 def split_by_time(ratings: Ratings, *, test_size: float = 0.1) -> Split:
-    """The latest ratings to the test side; of equal times the later in the order given.
+    """Hold out the latest ratings; of equal times the later in the order given.
 
     >>> ratings = Ratings.from_arrays([1, 1, 2], [7, 8, 7], [5, 4, 3], time=[30, 10, 20])
     >>> split_by_time(ratings, test_size=0.4).test
@@ -54,12 +53,12 @@ def split_by_time(ratings: Ratings, *, test_size: float = 0.1) -> Split:
 def density_bins(
     ratings: Ratings, edges: Sequence[int] = (10, 20, 40, 60, 100)
 ) -> dict[str, IntArray]:
-    """Users (numbers) by how many ratings they gave: up to each edge, and more than the last.
+    """Group users (numbers) by how many ratings they gave.
 
     Parameters
     ----------
     ratings : Ratings
-    edges : ascending numbers; the default makes the paper's bins, 10-20, 21-40, .., 101+
+    edges : ascending numbers; the default gives the paper's bins, 10-20, 21-40, .., 101+
 
     Examples
     --------
@@ -85,15 +84,14 @@ def assess(
     split: Split,
     measures: str | Iterable[Any] = ("Disagreement",),
 ) -> Any:
-    """Fit on the training rows, score the test rows, measure inside each user.
+    """Fit on the training rows, score the test rows, measure each user by itself.
 
     Returns
     -------
-    scores : the answer of :func:`rankwright.evaluate`, users as queries
+    scores : the result of :func:`rankwright.evaluate`, users as queries
     """
-    fitted = recommender.fit(ratings.take(split.train))
-    asked = ratings.take(split.test)
-    return evaluate(fitted.predict_ratings(asked), asked.value, asked.user, measures)
+    model, test = recommender.fit(ratings.take(split.train)), ratings.take(split.test)
+    return evaluate(model.predict_ratings(test), test.value, test.user, measures)
 
 
 def compare_rankers(
@@ -105,11 +103,11 @@ def compare_rankers(
     measures: str | Iterable[Any] = PAPER_MEASURES,
     missing: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The paper's protocol: for each target user, each ranker learns and is tested.
+    """The paper's protocol: train and test each ranker for each target user.
 
-    Features are the ratings of the reference users (all of them, training rows or not: they are
-    other people's), grades the target user's training rows; the user's test rows are ranked.
-    Users without two different training ratings learn nothing: all their scores are equal.
+    Features are all ratings of the reference users, training rows or not, because they belong to
+    other users. Grades are the target user's training rows; the user's test rows are ranked. A
+    user without two different training ratings gets equal scores.
 
     Parameters
     ----------
@@ -118,51 +116,49 @@ def compare_rankers(
     rankers : name -> ranker, pipeline, or None for random order
     targets, reference : numbers of users; a target that is also a reference does not see itself
     measures : measures or their names
-    missing : name -> how gaps are filled (see ReferenceUsers.rows), where the default (abstain,
-        or the median) is not wanted
+    missing : name -> how missing ratings are filled (see ReferenceUsers.rows); default: abstain if
+        the ranker can, else the median
 
     Returns
     -------
     results : name -> scores of :func:`rankwright.evaluate`, target users as queries
     """
-    measures = [measures] if isinstance(measures, str) else list(measures)  # read once
+    measures = [measures] if isinstance(measures, str) else list(measures)
     targets = _user_numbers(ratings, targets, "targets")
     table = ReferenceUsers(ratings, _user_numbers(ratings, reference, "reference"))
     train, test = Table.by_user(ratings.take(split.train)), Table.by_user(ratings.take(split.test))
     fill = {name: _fill(ranker, (missing or {}).get(name)) for name, ranker in rankers.items()}
 
     def block(users: IntArray) -> dict[str, list[FloatArray]]:
-        found: dict[str, list[FloatArray]] = {name: [] for name in rankers}
+        scores: dict[str, list[FloatArray]] = {name: [] for name in rankers}
         for user in users.tolist():
             rated, value = train.row(user)
-            asked = test.row(user)[0]
-            rows: dict[str, tuple[FloatArray, FloatArray]] = {}
+            items = np.concatenate([rated, test.row(user)[0]])
+            rows = {how: table.rows(items, how, user) for how in set(fill.values())}
             for name, ranker in rankers.items():
-                how = fill[name]
-                if how not in rows:
-                    both = table.rows(np.concatenate([rated, asked]), how, user)
-                    rows[how] = both[: len(rated)], both[len(rated) :]
-                found[name].append(_ranked(ranker, table, *rows[how], value))
-        return found
+                X_train, X_test = np.split(rows[fill[name]], [len(rated)])
+                if ranker is None or len(X_test) == 0 or len(value) == 0 or np.ptp(value) == 0:
+                    scores[name].append(np.zeros(len(X_test)))
+                else:
+                    model = prepared(ranker, table).fit(X_train, value)
+                    scores[name].append(model.decision_function(X_test))
+        return scores
 
-    _ = table.mean, table.norm, table.median, table.deviation, table._table  # once, not per thread
+    # Compute what threads share before they start.
+    _ = table.mean, table.norm, table.median, table.deviation, table._table
     size = max(1, -(-len(targets) // (8 * n_threads())))
-    blocks = [targets[at : at + size] for at in range(0, len(targets), size)]
-    # Users are the threads. Filters of warnings belong to all of them: they are set here, once.
-    with threadpool_limits(1, "blas"), warnings.catch_warnings():
+    blocks = [targets[start : start + size] for start in range(0, len(targets), size)]
+    # The threads work on different users. Filters of warnings are global, so they are set here.
+    with single_threaded_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)
         parts = map_blocks(block, blocks)
-    grades = np.concatenate([test.row(int(user))[1] for user in targets])
-    qid = np.repeat(targets, [len(test.row(int(user))[1]) for user in targets])
-    return {
-        name: evaluate(
-            np.concatenate([each for part in parts for each in part[name]]),
-            grades,
-            qid,
-            measures,
-        )
-        for name in rankers
-    }
+    grades = [test.row(int(user))[1] for user in targets]
+    qid = np.repeat(targets, [len(values) for values in grades])
+    results = {}
+    for name in rankers:
+        scores = np.concatenate([values for part in parts for values in part[name]])
+        results[name] = evaluate(scores, np.concatenate(grades), qid, measures)
+    return results
 
 
 def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
@@ -170,24 +166,15 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
     whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"
     if not whole or numbers.min() < 0 or numbers.max() >= ratings.n_users:
         raise DataError(
-            f"compare_rankers({name}=...): give one or more numbers of users, places in "
-            f"ratings.users (0 .. {ratings.n_users - 1}), such as density_bins gives."
+            f"compare_rankers({name}=...): give one or more numbers of users, positions in "
+            f"ratings.users (0 .. {ratings.n_users - 1}), for example from density_bins."
         )
     return numbers.astype(np.int64)
 
 
-def _ranked(
-    ranker: Any, table: ReferenceUsers, known: FloatArray, asked: FloatArray, value: FloatArray
-) -> FloatArray:
-    if ranker is None or len(asked) == 0 or len(value) == 0 or np.ptp(value) == 0:
-        return np.zeros(len(asked))
-    scores: FloatArray = prepared(ranker, table).fit(known, value).decision_function(asked)
-    return scores
-
-
-def _fill(ranker: Any, wish: str | None) -> str:
-    if wish is not None or ranker is None:
-        return wish or "abstain"
+def _fill(ranker: Any, missing: str | None) -> str:
+    if missing is not None or ranker is None:
+        return missing or "abstain"
     return "abstain" if abstains(ranker) else "median"
 
 

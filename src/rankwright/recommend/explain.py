@@ -1,13 +1,25 @@
-"""Why an item is recommended, for people."""
+"""Explanations of recommendations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from rankwright._typing import FloatArray, IntArray
+
+
+class Reasons(NamedTuple):
+    """What a model says about the score of one item, in numbers of users and ratings."""
+
+    users: IntArray  # other users who rated the item
+    points: FloatArray  # their ratings
+    weight: FloatArray  # their agreement with the user, or what their rating adds
+    rated: IntArray  # which of the user's own ratings matter
+    added: FloatArray  # what they add
+
 
 class Viewer(NamedTuple):
-    """Somebody who rated the item: the rating, and the agreement with you or what it adds."""
+    """A user who rated the item: the rating, and the agreement with you or what it adds."""
 
     user: Any
     rating: float
@@ -38,35 +50,33 @@ class Explanation:
       eve gave it 1 (adds +0.5)
     >>> print(Explanation("Alien", 3.9, (), ()))
     Alien: score 3.9
-    because of what everybody thinks of it: nothing of yours tells more.
+    because of its average rating: none of your ratings says more.
     """
 
     item: Any
     score: float
     viewers: tuple[Viewer, ...]
     ratings: tuple[Liked, ...]
-    by_agreement: bool = True  # what a viewer's weight is; else what the rating adds to the score
+    by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
 
     def __str__(self) -> str:
         if self.by_agreement:
-            because = "because these viewers, who agree with you, rated it:"
-            weights = [f"agreement {v.weight:.2g}" for v in self.viewers]
-        else:  # somebody of opposite taste counts too: who dislikes it, speaks for it
-            because = "because of what these viewers gave it:"
-            weights = [f"adds {v.weight:+.2g}" for v in self.viewers]
-        reasons = {
-            because: [
-                f"  {v.user} gave it {v.rating:g} ({weight})"
-                for v, weight in zip(self.viewers, weights, strict=True)
-            ],
-            "because of what you rated:": [
-                f"  you gave {m.item} {m.rating:g} (adds {m.added:+.2g})" for m in self.ratings
-            ],
-        }
-        said = [[head, *lines] for head, lines in reasons.items() if lines]
-        for later in said[1:]:
-            later[0] = f"and {later[0]}"
-        if not said:
-            said = [["because of what everybody thinks of it: nothing of yours tells more."]]
-        head = f"{self.item}: score {self.score:.4g}"
-        return "\n".join([head, *(line for lines in said for line in lines)])
+            first, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
+        else:
+            first, form = "of what these viewers gave it:", "adds {:+.2g}"
+        parts = []
+        if self.viewers:
+            viewers = (
+                f"  {viewer.user} gave it {viewer.rating:g} ({form.format(viewer.weight)})"
+                for viewer in self.viewers
+            )
+            parts.append("\n".join([f"because {first}", *viewers]))
+        if self.ratings:
+            own = (
+                f"  you gave {own.item} {own.rating:g} (adds {own.added:+.2g})"
+                for own in self.ratings
+            )
+            parts.append("\n".join(["because of what you rated:", *own]))
+        if not parts:
+            parts = ["because of its average rating: none of your ratings says more."]
+        return f"{self.item}: score {self.score:.4g}\n" + "\nand ".join(parts)

@@ -1,4 +1,4 @@
-"""Recommendations for users of the data and for somebody new, with reasons."""
+"""Recommendations for users of the data and for new users, with explanations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.ratings import Ratings
+from rankwright.data.ratings import Ratings, first_twice
 from rankwright.data.vocabulary import Vocabulary, as_ids
 from rankwright.exceptions import (
     DataError,
@@ -21,82 +20,14 @@ from rankwright.exceptions import (
     ParameterError,
     RankwrightWarning,
 )
-from rankwright.parallel import map_blocks, n_threads
+from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.blend import Blend, predict_rows
 from rankwright.recommend.explain import Explanation, Liked, Viewer
 from rankwright.recommend.models.base import Table
-from rankwright.recommend.models.factors import Factors
 from rankwright.recommend.models.popularity import ItemMeans
-from rankwright.recommend.models.user_similarity import Similarity
-from rankwright.recommend.per_user import REFERENCE, PerUser, a_ranker, check_ratings
-
-
-def user_of(ratings: Ratings, user: Any) -> int:
-    """The number of a user of the data."""
-    if not _knows(ratings.user_vocabulary, user):
-        raise DataError(
-            f"user {user!r} is not one of the {ratings.n_users} users of the data, such as "
-            f"{_first(ratings.users)}. For somebody new use recommend_new({{item: rating, ...}})."
-        )
-    return int(ratings.user_vocabulary.numbers([user])[0])
-
-
-def items_of(ratings: Ratings, items: Any) -> IntArray:
-    """The numbers of some items of the data; of all, if ``items`` is None."""
-    if items is None:
-        return np.arange(ratings.n_items)
-    ids = as_ids(items, "items")
-    known = ratings.item_vocabulary
-    strange = [item for item in ids.tolist() if not _knows(known, item)]
-    if strange:
-        raise DataError(
-            f"item {strange[0]!r} is not one of the {ratings.n_items} items of the data, such as "
-            f"{_first(ratings.items)}. Leave it out: nobody rated it."
-        )
-    return known.numbers(ids)
-
-
-def ratings_of(ratings: Ratings, given: Mapping[Any, float]) -> tuple[IntArray, FloatArray]:
-    """The numbers of the items that somebody rated, and the ratings.
-
-    A rating far from the scale of the data is taken as it is, with a warning.
-    """
-    for item, rating in given.items():
-        if not schema.number().test(rating):
-            raise DataError(f"item {item!r} is rated {rating!r}, not a finite number.")
-    value = np.array(list(given.values()), dtype=np.float64)
-    if not len(value):
-        return np.zeros(0, np.int64), value
-    numbers = items_of(ratings, list(given))
-    low, high = ratings.value.min(), ratings.value.max()
-    # Somewhat beyond is well: the data need not hold the ends of their scale.
-    beyond = np.maximum(low - value, value - high) > 0.5 * (high - low)
-    if beyond.any() and high > low:
-        at = int(np.argmax(beyond))
-        warnings.warn(
-            f"Recommender: item {list(given)[at]!r} is rated {value[at]:g}, and the ratings of the "
-            f"data lie in {low:g} .. {high:g}. Give ratings on the same scale.",
-            RankwrightWarning,
-            stacklevel=4,
-        )
-    return numbers, value
-
-
-def how_many(method: str, n: Any) -> None:
-    """Refuse a number of things asked for that is not one or more."""
-    if not schema.at_least(1).test(n):
-        raise ParameterError(f"{method}(n={n!r}): n must be an integer >= 1.")
-
-
-def _knows(vocabulary: Vocabulary, key: Any) -> bool:
-    return isinstance(key, Hashable) and key in vocabulary
-
-
-def _first(ids: Any) -> str:
-    """An example of how the data write their ids: text in quotes, numbers without."""
-    return repr(ids[:1].tolist()[0])
+from rankwright.recommend.per_user import REFERENCE, PerUser, a_ranker
 
 
 class Recommendation(NamedTuple):
@@ -107,33 +38,33 @@ class Recommendation(NamedTuple):
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
-    """Which items will somebody like, judged by what others think.
+    """Recommend items to users by the ratings of other users (collaborative filtering).
 
     With a ``ranker``, recommending is a ranking problem for each user: rows are items, features are
-    the ratings of reference users, the user's own ratings are the grades. A reference user who did
-    not rate an item abstains; for rankers without abstention the median of the reference user's
-    ratings stands in. Without one (``ranker=None``) several algorithms are combined, each a ranking
-    feature of one model (see ``rankwright.recommend.blend``): better and faster for many users.
+    the ratings of reference users, grades are the user's own ratings. A reference user who did not
+    rate an item abstains; rankers without abstention get the median of that user's ratings instead.
+    Without one (``ranker=None``) several rating models are combined as features of one ranker (see
+    ``rankwright.recommend.blend``), which is better, and faster for many users.
 
-    Somebody without a preference (no rating, one rating, all ratings equal) gets the items that
-    everybody likes: from a ``ranker`` with a DegenerateDataWarning, from the default as a matter of
-    course. Items that nobody rated are never recommended. Of equal scores the item that everybody
-    likes better comes first, then the one with more ratings.
+    A user without preferences (no rating, one rating, all ratings equal) gets the items with the
+    best average ratings; with a ``ranker`` there is also a DegenerateDataWarning. Items that nobody
+    rated are never recommended. Of equal scores the item with the better average rating comes
+    first, then the one with more ratings.
 
     Parameters
     ----------
     ranker : a ranker, a pipeline that ends in one, or None, default None
         Where its own ``random_state`` is None, that of the recommender seeds it.
     n_reference : int >= 1, default 1000
-        How many reference users (with ``ranker``); all, if there are fewer.
+        Number of reference users (with ``ranker``); all, if there are fewer.
     reference : "random", "dense" or "similar", default "random"
-        Which: any, those with most ratings, or for each user those who agree most.
+        Random users, those with most ratings, or for each user the most similar ones.
     random_state : int, RandomState or None
 
     Attributes
     ----------
     ratings_ : Ratings
-        What it learned from.
+        The training data.
     model_ : Blend or PerUser
 
     Examples
@@ -168,42 +99,42 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, ratings: Ratings, y: Any = None) -> Self:
         """Learn from ratings; each pair of user and item may occur once."""
-        for name, rule in self._constraints.items():
-            rule.check(type(self).__name__, name, getattr(self, name))
-        self.ratings_ = check_ratings(ratings, type(self).__name__)
+        for name, constraint in self._constraints.items():
+            constraint.check(type(self).__name__, name, getattr(self, name))
+        self.ratings_ = _check_ratings(ratings, type(self).__name__)
         if np.ptp(ratings.value) == 0:
             warnings.warn(
-                "Recommender: all ratings are equal, nobody prefers anything: every item gets the "
-                "same score, and what most people rated comes first.",
+                "Recommender: all ratings are equal, so they contain no preferences: every item "
+                "gets the same score, and the items with most ratings come first.",
                 DegenerateDataWarning,
                 stacklevel=2,
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.model_: Any
         if self.ranker is None:
-            self.model_ = Blend(seed=seed).fit(ratings)
+            self.model_ = Blend(random_state=seed).fit(ratings)
         else:
             options = (self.ranker, self.n_reference, self.reference, seed)
             self.model_ = PerUser(*options).fit(ratings)
-        self._lay_out()
+        self._prepare()
         return self
 
-    def _lay_out(self) -> None:
-        self._known = Table.by_user(self.ratings_)
+    def _prepare(self) -> None:
+        self._by_user = Table.by_user(self.ratings_)
         self._rated_items = np.flatnonzero(self.ratings_.item_counts > 0)
-        # Best first, for everybody: by what users think of it, then by how many of them do.
-        liked = ItemMeans().fit(self.ratings_).item_bias_
-        order = np.lexsort((-self.ratings_.item_counts, -liked))
+        # Ties are broken by average rating, then by number of ratings.
+        bias = ItemMeans().fit(self.ratings_).item_bias_
+        order = np.lexsort((-self.ratings_.item_counts, -bias))
         self._popularity = np.empty(len(order), np.int64)
         self._popularity[order] = np.arange(len(order))
 
     def _loaded(self) -> None:
-        """What a model file held: check that it fits together, and lay out the rest."""
-        check_ratings(self.ratings_, type(self).__name__)
+        """After loading: check that the parts fit together, and derive the rest."""
+        _check_ratings(self.ratings_, type(self).__name__)
         for ids in (self.ratings_.users, self.ratings_.items):
             Vocabulary(as_ids(ids))
-        self.model_.ready(self.ratings_)
-        self._lay_out()
+        self.model_.prepare(self.ratings_)
+        self._prepare()
 
     @classmethod
     def learned(cls) -> dict[str, Holds]:
@@ -211,148 +142,187 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return {"ratings_": Holds((Ratings,)), "model_": Holds((Blend, PerUser))}
 
     def scores(self, user: Any, items: Any = None) -> FloatArray:
-        """Scores of some items (ids; None: all), higher comes first, for a user of the data (an id)
-        or somebody new ({item: rating})."""
-        rated, value, number = self._anybody(user)
-        return self._scores(rated, value, items_of(self.ratings_, items), number)
+        """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
+        ({item: rating}). Higher is better."""
+        rated, value, number = self._ratings_of(user)
+        return self._scores(rated, value, self._item_numbers(items), number)
 
-    def predict_ratings(self, asked: Ratings) -> FloatArray:
-        """A score for each row of other ratings over the *same* users and items, in its order.
+    def predict_ratings(self, ratings: Ratings) -> FloatArray:
+        """A score for each row of other ratings of the *same* users and items.
 
-        What comes from ``ratings.take(...)`` shares users and items, whichever rows were taken.
+        Ratings from ``ratings.take(...)`` share users and items, whichever rows were taken.
         """
         check_is_fitted(self)
-        mine = self.ratings_
-        same = asked.n_users == mine.n_users and asked.n_items == mine.n_items
-        if not same or not (
-            np.array_equal(asked.users, mine.users) and np.array_equal(asked.items, mine.items)
+        for known, ids in (
+            (self.ratings_.users, ratings.users),
+            (self.ratings_.items, ratings.items),
         ):
-            raise DataError(
-                "predict_ratings: these ratings have other users or items than those of fit. "
-                "Split one Ratings with take(train) and take(test), without compact()."
-            )
-        with threadpool_limits(1, "blas"):  # users are the threads
+            if len(known) != len(ids) or not np.array_equal(known, ids):
+                raise DataError(
+                    "predict_ratings: these ratings have other users or items than those of fit. "
+                    "Split one Ratings with take(train) and take(test), without compact()."
+                )
+        with single_threaded_blas():  # the threads work on different users
             return predict_rows(
-                lambda user, wanted: self._scores(*self._known.row(user), wanted, user), asked
+                lambda user, items: self._scores(*self._by_user.row(user), items, user), ratings
             )
 
     def recommend(self, user: Any, n: int = 10) -> list[Recommendation]:
-        """The items, not rated by this user of the data so far, that the user will like best."""
-        rated, value, number = self._user(user)
-        wanted = self._unrated(rated, n)
-        return self._best(wanted, self._scores(rated, value, wanted, number), n)
+        """The best items for a user of the data, among those the user has not rated."""
+        _check_n("recommend", n)
+        rated, value, number = self._ratings_of_known(user)
+        items = self._unrated(rated)
+        return self._best(items, self._scores(rated, value, items, number), n)
 
     def recommend_new(self, ratings: Mapping[Any, float], n: int = 10) -> list[Recommendation]:
-        """The items that somebody with these ratings ({item: rating}) will like best.
+        """The best items for a new user, given some ratings of that user ({item: rating}).
 
-        For people who are not in the data; nothing is learned anew. An item that is not in the
-        data is refused; a rating far from the scale of the data is taken as it is, with a warning.
+        Nothing is retrained. An item that is not in the data is an error; a rating far outside the
+        scale of the data is used as it is, with a warning.
         """
+        _check_n("recommend_new", n)
         if not isinstance(ratings, Mapping):
             raise DataError(
                 f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}."
             )
-        rated, value, number = self._anybody(ratings)
-        wanted = self._unrated(rated, n)
-        return self._best(wanted, self._scores(rated, value, wanted, number), n)
+        rated, value, number = self._ratings_of(ratings)
+        items = self._unrated(rated)
+        return self._best(items, self._scores(rated, value, items, number), n)
 
     def recommend_all(self, n: int = 10, users: Any = None) -> dict[Any, list[Recommendation]]:
         """Recommendations for many users (ids; None: all) at once, on all cores."""
         check_is_fitted(self)
         ids = (self.ratings_.users if users is None else as_ids(users, "users")).tolist()
         size = max(1, -(-len(ids) // (4 * n_threads())))
-        blocks = [ids[at : at + size] for at in range(0, len(ids), size)]
-        # Users are the threads: with threads inside BLAS as well, all would wait for each other.
-        with threadpool_limits(1, "blas"):
-            found = map_blocks(lambda block: [self.recommend(user, n) for user in block], blocks)
-        return dict(zip(ids, [each for block in found for each in block], strict=True))
+        blocks = [ids[start : start + size] for start in range(0, len(ids), size)]
+        with single_threaded_blas():  # the threads work on different users
+            lists = map_blocks(lambda block: [self.recommend(user, n) for user in block], blocks)
+        return dict(zip(ids, [best for block in lists for best in block], strict=True))
 
     def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
-        """Why an item has its score for a user (an id, or {item: rating} of somebody new).
+        """Why an item has its score for a user (an id, or {item: rating} of a new user).
 
         Returns
         -------
         explanation : Explanation
-            Prints as text. From the default model: ``viewers``, who rated the item and agree with
-            the user, by how much they agree, and ``ratings``, the user's own, by what each adds
-            (how far the score falls without it). From a ``ranker``: ``viewers``, the reference
-            users whose rating of the item moves its score, by how much.
+            Prints as text. From the default model: ``viewers``, the most similar users who rated
+            the item, and ``ratings``, the user's own, with what each adds (how far the score falls
+            without it). From a ``ranker``: ``viewers``, the reference users whose ratings of the
+            item change its score most.
         """
-        how_many("explain", n)
-        rated, value, number = self._anybody(user)
-        wanted = int(items_of(self.ratings_, [item])[0])
-        if self.ratings_.item_counts[wanted] == 0:
+        _check_n("explain", n)
+        rated, value, number = self._ratings_of(user)
+        items = self._item_numbers([item])
+        if self.ratings_.item_counts[items[0]] == 0:
             raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
-        score = float(self._scores(rated, value, np.array([wanted]), number)[0])
-        if isinstance(self.model_, PerUser):
-            viewers = self.model_.viewers(rated, value, wanted, number)
-            return Explanation(item, score, self._viewers(*viewers, n), (), by_agreement=False)
-        return self._explain_blend(item, wanted, score, rated, value, number, n)
+        score = float(self._scores(rated, value, items, number)[0])
+        reasons = self.model_.explain(rated, value, int(items[0]), number, n)
+        first = np.argsort(-np.abs(reasons.weight), kind="stable")[:n]
+        users = self.ratings_.users[reasons.users[first]].tolist()
+        own = self.ratings_.items[rated[reasons.rated]].tolist()
+        return Explanation(
+            item,
+            score,
+            tuple(
+                map(Viewer, users, reasons.points[first].tolist(), reasons.weight[first].tolist())
+            ),
+            tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist())),
+            by_agreement=self.model_.weight_is_agreement,
+        )
 
-    def _explain_blend(
-        self, item: Any, wanted: int, score: float, rated: Any, value: Any, number: int, n: int
-    ) -> Explanation:
-        similar = next(e for e in self.model_.experts_ if isinstance(e, Similarity))
-        factors = next(e for e in self.model_.experts_ if isinstance(e, Factors))
-        rows = self.ratings_.by_item.order[slice(*self.ratings_.by_item.ptr[wanted : wanted + 2])]
-        users, points = self.ratings_.user[rows], self.ratings_.value[rows]
-        weight = similar.agreement(rated, value)[users]
-        keep = (weight > 0) & (users != number)
-        viewers = self._viewers(users[keep], points[keep], weight[keep], n)
-        # The whole model is asked without each rating in turn; the factors say for which it pays.
-        likely = np.argsort(-np.abs(factors.reasons(rated, value, wanted)), kind="stable")
-        added = {
-            int(i): score - self._without(int(i), rated, value, wanted) for i in likely[: 4 * n]
-        }
-        first = sorted(added, key=lambda i: -abs(added[i]))[:n]
-        names = self.ratings_.items[rated[first]].tolist()
-        own = map(Liked, names, value[first].tolist(), [added[i] for i in first])
-        return Explanation(item, score, viewers, tuple(own))
-
-    def _without(self, i: int, rated: IntArray, value: FloatArray, wanted: int) -> float:
-        """The score of an item had the user not given one of the ratings."""
-        rest = np.delete(rated, i), np.delete(value, i)
-        return float(self._scores(*rest, np.array([wanted]), -1)[0])
-
-    def _viewers(self, users: Any, points: Any, weight: Any, n: int) -> tuple[Viewer, ...]:
-        first = np.argsort(-np.abs(weight), kind="stable")[:n]
-        names = self.ratings_.users[users[first]].tolist()
-        return tuple(map(Viewer, names, points[first].tolist(), weight[first].tolist()))
-
-    def _unrated(self, rated: IntArray, n: int) -> IntArray:
-        how_many("recommend", n)
+    def _unrated(self, rated: IntArray) -> IntArray:
         return self._rated_items[~np.isin(self._rated_items, rated)]
 
-    def _best(self, wanted: IntArray, scores: FloatArray, n: int) -> list[Recommendation]:
-        first = np.lexsort((self._popularity[wanted], -scores))[:n]
-        items = self.ratings_.items[wanted[first]].tolist()
-        return list(map(Recommendation, items, scores[first].tolist()))
+    def _best(self, items: IntArray, scores: FloatArray, n: int) -> list[Recommendation]:
+        first = np.lexsort((self._popularity[items], -scores))[:n]
+        ids = self.ratings_.items[items[first]].tolist()
+        return list(map(Recommendation, ids, scores[first].tolist()))
 
     def _scores(
-        self, rated: IntArray, value: FloatArray, wanted: IntArray, number: int
+        self, rated: IntArray, value: FloatArray, items: IntArray, number: int
     ) -> FloatArray:
-        who = (number,) if isinstance(self.model_, PerUser) else ()
-        found: FloatArray = self.model_.scores(rated, value, wanted, *who)
-        if found.shape != wanted.shape:
+        scores: FloatArray = self.model_.scores(rated, value, items, number)
+        if scores.shape != items.shape:
             raise ParameterError(
-                f"Recommender(ranker={self.ranker!r}): its decision_function gives "
-                f"{found.shape} for {len(wanted)} items. Use a ranker, which gives one score each."
+                f"Recommender(ranker={self.ranker!r}): decision_function returns shape "
+                f"{scores.shape} for {len(items)} items. Use a ranker, which gives one score each."
             )
-        if not np.isfinite(found).all():
+        if not np.isfinite(scores).all():
             raise DataError(
-                "Recommender: a score is beyond any number, because a rating is, or because the "
-                "model file was made so. Give ratings on the scale of the data."
+                "Recommender: a score overflows. A rating is far outside the scale of the data, or "
+                "the model file holds such values. Give ratings on the scale of the data."
             )
-        return found
+        return scores
 
-    def _anybody(self, user: Any) -> tuple[IntArray, FloatArray, int]:
-        """Rated items, ratings and number of a user of the data, or (-1) of somebody new."""
+    def _ratings_of(self, user: Any) -> tuple[IntArray, FloatArray, int]:
+        """Rated items, ratings and number of a user of the data, or (-1) of a new user."""
         if not isinstance(user, Mapping):
-            return self._user(user)
+            return self._ratings_of_known(user)
         check_is_fitted(self)
-        return *ratings_of(self.ratings_, user), -1
+        for item, rating in user.items():
+            if not schema.number().test(rating):
+                raise DataError(f"item {item!r} is rated {rating!r}, not a finite number.")
+        value = np.array(list(user.values()), dtype=np.float64)
+        if not len(value):
+            return np.zeros(0, np.int64), value, -1
+        rated = self._item_numbers(list(user))
+        low, high = self.ratings_.value.min(), self.ratings_.value.max()
+        # Some tolerance, because the data need not contain the ends of their scale.
+        outside = np.maximum(low - value, value - high) > 0.5 * (high - low)
+        if outside.any() and high > low:
+            at = int(np.argmax(outside))
+            warnings.warn(
+                f"Recommender: item {list(user)[at]!r} is rated {value[at]:g}, and the ratings of "
+                f"the data lie in {low:g} .. {high:g}. Give ratings on the same scale.",
+                RankwrightWarning,
+                stacklevel=3,
+            )
+        return rated, value, -1
 
-    def _user(self, user: Any) -> tuple[IntArray, FloatArray, int]:
+    def _ratings_of_known(self, user: Any) -> tuple[IntArray, FloatArray, int]:
         check_is_fitted(self)
-        number = user_of(self.ratings_, user)
-        return *self._known.row(number), number
+        if not (isinstance(user, Hashable) and user in self.ratings_.user_vocabulary):
+            raise DataError(
+                f"user {user!r} is not one of the {self.ratings_.n_users} users of the data, such "
+                f"as {self.ratings_.users[:1].tolist()[0]!r}. For a new user call "
+                "recommend_new({item: rating, ...})."
+            )
+        number = int(self.ratings_.user_vocabulary.numbers([user])[0])
+        return *self._by_user.row(number), number
+
+    def _item_numbers(self, items: Any) -> IntArray:
+        """The numbers of some items of the data (ids; None: all)."""
+        if items is None:
+            return np.arange(self.ratings_.n_items)
+        ids, known = as_ids(items, "items"), self.ratings_.item_vocabulary
+        for item in ids.tolist():
+            if not (isinstance(item, Hashable) and item in known):
+                raise DataError(
+                    f"item {item!r} is not one of the {self.ratings_.n_items} items of the data, "
+                    f"such as {self.ratings_.items[:1].tolist()[0]!r}. Leave it out: nobody rated "
+                    "it."
+                )
+        return known.numbers(ids)
+
+
+def _check_ratings(ratings: Any, owner: str) -> Ratings:
+    if not isinstance(ratings, Ratings):
+        raise DataError(
+            f"{owner}.fit got {type(ratings).__name__}: it takes Ratings. Make them with "
+            "Ratings.from_arrays, Ratings.from_frame or read_ratings."
+        )
+    if len(ratings) == 0:
+        raise DataError(f"{owner}.fit got no ratings: there is nothing to learn from.")
+    twice = first_twice(ratings)
+    if twice is not None:
+        user, item = ratings.users[ratings.user[twice[0]]], ratings.items[ratings.item[twice[0]]]
+        raise DataError(
+            f"{owner}.fit: user {user} rated item {item} in row {twice[1]} and again in row "
+            f'{twice[0]}. Read the ratings with duplicates="last" or "mean".'
+        )
+    return ratings
+
+
+def _check_n(method: str, n: Any) -> None:
+    if not schema.at_least(1).test(n):
+        raise ParameterError(f"{method}(n={n!r}): n must be an integer >= 1.")

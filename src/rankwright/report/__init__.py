@@ -1,4 +1,4 @@
-"""Numbers to pages: charts as Vega-Lite, and one HTML file that needs no network."""
+"""Reports: charts as Vega-Lite specifications, and pages in one HTML file that works offline."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Charts as Vega-Lite specifications: plain dictionaries, numbers in, nothing drawn yet."""
+"""Charts as Vega-Lite specifications: plain dictionaries of numbers, not drawn yet."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Spec = dict[str, Any]
-MOST_POINTS = 300  # of one line: more cannot be seen, and make the page heavy
+MAX_POINTS = 300  # per line: more cannot be seen and make the page large
 
-# Of one lightness on white and on near-black, told apart with any kind of color vision.
-COLOURS = ("#2b7bba", "#d55e00", "#008f68", "#b0609b", "#a67c00", "#3a9cc9", "#8c6d5a", "#7a7a7a")
-GOOD, BAD = COLOURS[0], COLOURS[1]
+# Equally light on white and on near-black, distinguishable with any kind of color vision.
+COLORS = ("#2b7bba", "#d55e00", "#008f68", "#b0609b", "#a67c00", "#3a9cc9", "#8c6d5a", "#7a7a7a")
+GOOD, BAD, GRAY = COLORS[0], COLORS[1], COLORS[7]
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3], [10, 4], [3, 6])
 
+_TEXT = {"labelColor": "currentColor", "titleColor": "currentColor", "labelFontSize": 12}
 CONFIG: Spec = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
-    "range": {"category": list(COLOURS)},
+    "range": {"category": list(COLORS)},
     "axis": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
+        **_TEXT,
         "titleFontWeight": "normal",
-        "labelFontSize": 12,
         "labelSeparation": 6,
         "titleFontSize": 12,
         "domainColor": "#8888",
@@ -33,9 +32,7 @@ CONFIG: Spec = {
         "gridColor": "#8883",
     },
     "legend": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "labelFontSize": 12,
+        **_TEXT,
         "labelLimit": 240,
         "orient": "bottom",
         "direction": "vertical",
@@ -45,23 +42,8 @@ CONFIG: Spec = {
     },
     "title": {"color": "currentColor", "fontSize": 13, "anchor": "start"},
 }
-
-
-def _chart(description: str, rows: list[Spec], height: int, **parts: Any) -> Spec:
-    return {
-        "description": description,
-        "width": "container",
-        "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "data": {"values": rows},
-        "config": CONFIG,
-        **parts,
-    }
-
-
-def _by(field: str, names: Sequence[str]) -> Spec:
-    """Color by system, in the order of the table."""
-    return {"field": field, "type": "nominal", "sort": list(names), "scale": {"domain": [*names]}}
+_LINE = {"type": "line", "strokeWidth": 2, "tooltip": True}
+_FREE = {"zero": False}  # a scale that need not include 0
 
 
 def intervals(
@@ -74,29 +56,28 @@ def intervals(
             names, np.asarray(means), np.asarray(bounds), map(bool, best), strict=True
         )
     ]
-    y = {"field": "system", "type": "nominal", "sort": list(names), "title": None}
-    x = {
-        "type": "quantitative",
-        "scale": {"zero": False},
-        "title": measure,
-        "axis": {"tickCount": 5, "labelOverlap": True},
-    }
-    text = {"labelLimit": 180}
+    axis = {"tickCount": 5, "labelOverlap": True}
+    color = {"condition": {"test": "datum.best", "value": GOOD}, "value": GRAY}
+    labels = {"title": None, "axis": {"labelLimit": 180}}
     return _chart(
         f"Mean {measure} of each system with its bootstrap interval.",
         rows,
         28 * len(rows) + 10,
-        encoding={"y": {**y, "axis": text}},
+        encoding={"y": {"field": "system", "type": "nominal", "sort": list(names), **labels}},
         layer=[
             {
                 "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
-                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, **_marked()},
+                "encoding": {
+                    "x": _number("low", measure, scale=_FREE, axis=axis),
+                    "x2": {"field": "high"},
+                    "color": color,
+                },
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
                 "encoding": {
-                    "x": {**x, "field": "mean"},
-                    **_marked(),
+                    "x": _number("mean", measure, scale=_FREE, axis=axis),
+                    "color": color,
                     "tooltip": [
                         {"field": "system"},
                         *({"field": f, "format": ".4f"} for f in ("mean", "low", "high")),
@@ -107,49 +88,29 @@ def intervals(
     )
 
 
-def _marked() -> Spec:
-    return {
-        "color": {
-            "condition": {"test": "datum.best", "value": GOOD},
-            "value": COLOURS[7],
-        }
-    }
-
-
 def lines(series: Mapping[str, ArrayLike], x_title: str, y_title: str, *, step: int = 1) -> Spec:
-    """A line for each name, over step, 2 step, 3 step, ...; long ones thinned out."""
+    """A line for each name, at step, 2 step, 3 step, ...; long lines are thinned."""
     rows: list[Spec] = []
     for name, values in series.items():
         array = np.asarray(values, dtype=np.float64)
         rows += [
-            {"name": name, "x": (place + 1) * step, "y": float(array[place])}
-            for place in _some(len(array)).tolist()
-            if np.isfinite(array[place])
+            {"name": name, "x": (k + 1) * step, "y": float(array[k])}
+            for k in _thinned(len(array)).tolist()
+            if np.isfinite(array[k])
         ]
     names = list(series)
+    dashes = {"domain": names, "range": [DASHES[k % 8] for k in range(len(names))]}
+    axis = {"tickMinStep": 1, "tickCount": 8, "labelOverlap": True}
     return _chart(
         f"{y_title} by {x_title}.",
         rows,
         280,
-        mark={"type": "line", "strokeWidth": 2, "tooltip": True},
+        mark=_LINE,
         encoding={
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "title": x_title,
-                "axis": {"tickMinStep": 1, "tickCount": 8, "labelOverlap": True},
-            },
-            "y": {
-                "field": "y",
-                "type": "quantitative",
-                "title": y_title,
-                "scale": {"zero": False},
-            },
+            "x": _number("x", x_title, axis=axis),
+            "y": _number("y", y_title, scale=_FREE),
             "color": _by("name", names),
-            "strokeDash": {
-                **_by("name", names),
-                "scale": {"domain": names, "range": [DASHES[k % 8] for k in range(len(names))]},
-            },
+            "strokeDash": {**_by("name", names), "scale": dashes},
         },
     )
 
@@ -158,39 +119,27 @@ def points(names: Sequence[str], ids: Sequence[Any], matrix: ArrayLike, measure:
     """A point for each query and system; queries sorted by the first system."""
     values = np.asarray(matrix, dtype=np.float64)
     order = np.argsort(-np.nan_to_num(values[0], nan=-np.inf), kind="stable")
-    order = order[_some(len(order))]
+    order = order[_thinned(len(order))]
     rows = [
         {"system": name, "query": str(ids[q]), "place": k + 1, "value": float(values[s, q])}
         for s, name in enumerate(names)
         for k, q in enumerate(order.tolist())
         if np.isfinite(values[s, q])
     ]
+    scale = {"nice": False, "zero": False}
+    axis = {"tickMinStep": 1, "tickCount": 8, "format": "d"}
+    tooltip = [{"field": "system"}, {"field": "query"}, {"field": "value", "format": ".4f"}]
     return _chart(
         f"{measure} of each query for each system; queries sorted by {names[0]}.",
         rows,
         280,
         mark={"type": "point", "filled": True, "size": 36, "opacity": 0.75},
         encoding={
-            "x": {
-                "field": "place",
-                "type": "quantitative",
-                "title": f"queries, sorted by {names[0]}",
-                "scale": {"nice": False, "zero": False},
-                "axis": {"tickMinStep": 1, "tickCount": 8, "format": "d"},
-            },
-            "y": {
-                "field": "value",
-                "type": "quantitative",
-                "title": measure,
-                "scale": {"zero": False},
-            },
+            "x": _number("place", f"queries, sorted by {names[0]}", scale=scale, axis=axis),
+            "y": _number("value", measure, scale=_FREE),
             "color": _by("system", names),
             "shape": _by("system", names),
-            "tooltip": [
-                {"field": "system"},
-                {"field": "query"},
-                {"field": "value", "format": ".4f"},
-            ],
+            "tooltip": tooltip,
         },
     )
 
@@ -198,9 +147,9 @@ def points(names: Sequence[str], ids: Sequence[Any], matrix: ArrayLike, measure:
 def signed_bars(ids: Sequence[Any], difference: ArrayLike, title: str) -> Spec:
     """The difference of two systems for each query, largest first."""
     gain = np.asarray(difference, dtype=np.float64)
-    kept = np.flatnonzero(np.isfinite(gain))
-    order = kept[np.argsort(-gain[kept], kind="stable")]
-    order = order[_some(len(order))]
+    known = np.flatnonzero(np.isfinite(gain))
+    order = known[np.argsort(-gain[known], kind="stable")]
+    order = order[_thinned(len(order))]
     rows = [
         {"query": str(ids[q]), "place": k + 1, "gain": float(gain[q])}
         for k, q in enumerate(order.tolist())
@@ -217,11 +166,8 @@ def signed_bars(ids: Sequence[Any], difference: ArrayLike, title: str) -> Spec:
                 "title": "queries, sorted by the difference",
                 "axis": {"labels": False, "ticks": False},
             },
-            "y": {"field": "gain", "type": "quantitative", "title": "difference"},
-            "color": {
-                "condition": {"test": "datum.gain < 0", "value": BAD},
-                "value": GOOD,
-            },
+            "y": _number("gain", "difference"),
+            "color": {"condition": {"test": "datum.gain < 0", "value": BAD}, "value": GOOD},
             "tooltip": [{"field": "query"}, {"field": "gain", "format": "+.4f"}],
         },
     )
@@ -230,26 +176,15 @@ def signed_bars(ids: Sequence[Any], difference: ArrayLike, title: str) -> Spec:
 def curve(x: ArrayLike, y: ArrayLike, title: str, limits: tuple[float, float]) -> Spec:
     """What one feature adds to the score."""
     pairs = zip(np.asarray(x).tolist(), np.asarray(y).tolist(), strict=True)
+    axis = {"tickCount": 4}
     return _chart(
         f"How the score changes with {title}.",
         [{"x": a, "y": b} for a, b in pairs],
         140,
-        mark={"type": "line", "strokeWidth": 2, "tooltip": True},
+        mark=_LINE,
         encoding={
-            "x": {
-                "field": "x",
-                "type": "quantitative",
-                "title": title,
-                "scale": {"zero": False},
-                "axis": {"tickCount": 4},
-            },
-            "y": {
-                "field": "y",
-                "type": "quantitative",
-                "title": "adds",
-                "scale": {"domain": list(limits)},
-                "axis": {"tickCount": 4},
-            },
+            "x": _number("x", title, scale=_FREE, axis=axis),
+            "y": _number("y", "adds", scale={"domain": list(limits)}, axis=axis),
             "color": {"value": GOOD},
         },
     )
@@ -264,12 +199,14 @@ def histogram(scores: ArrayLike, y: ArrayLike, cuts: ArrayLike) -> Spec:
     rows: list[Spec] = []
     for grade, name in zip(np.unique(grades), names, strict=True):
         counts, _ = np.histogram(values[grades == grade], edges)
-        share = counts / max(int(counts.sum()), 1)
+        shares = counts / max(int(counts.sum()), 1)
         rows += [
-            {"grade": name, "x": float((a + b) / 2), "share": float(part)}
-            for a, b, part in zip(edges[:-1], edges[1:], share, strict=True)
+            {"grade": name, "x": float((a + b) / 2), "share": float(share)}
+            for a, b, share in zip(edges[:-1], edges[1:], shares, strict=True)
         ]
     marks = [{"cut": float(cut)} for cut in np.asarray(cuts).tolist() if np.isfinite(cut)]
+    dashed = {"strokeDash": [5, 4], "strokeWidth": 1.5, "color": "currentColor"}
+    share = _number("share", "share of the grade's items", stack=None, axis={"format": "%"})
     return _chart(
         "Scores of the items of each grade, with the thresholds between predicted grades.",
         rows,
@@ -278,33 +215,44 @@ def histogram(scores: ArrayLike, y: ArrayLike, cuts: ArrayLike) -> Spec:
             {
                 "mark": {"type": "area", "opacity": 0.35, "line": True, "interpolate": "monotone"},
                 "encoding": {
-                    "x": {"field": "x", "type": "quantitative", "title": "score"},
-                    "y": {
-                        "field": "share",
-                        "type": "quantitative",
-                        "stack": None,
-                        "title": "share of the grade's items",
-                        "axis": {"format": "%"},
-                    },
+                    "x": _number("x", "score"),
+                    "y": share,
                     "color": {**_by("grade", names), "legend": {"title": "true grade"}},
                 },
             },
             {
                 "data": {"values": marks},
-                "mark": {
-                    "type": "rule",
-                    "strokeDash": [5, 4],
-                    "strokeWidth": 1.5,
-                    "color": "currentColor",
-                },
+                "mark": {"type": "rule", **dashed},
                 "encoding": {"x": {"field": "cut", "type": "quantitative"}},
             },
         ],
     )
 
 
-def _some(n: int) -> NDArray[np.int64]:
-    """Places of at most MOST_POINTS of n, the first and the last among them."""
-    if n <= MOST_POINTS:
+def _chart(description: str, rows: list[Spec], height: int, **parts: Any) -> Spec:
+    return {
+        "description": description,
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": rows},
+        "config": CONFIG,
+        **parts,
+    }
+
+
+def _number(field: str, title: str, **more: Any) -> Spec:
+    """The encoding of a quantity."""
+    return {"field": field, "type": "quantitative", "title": title, **more}
+
+
+def _by(field: str, names: Sequence[str]) -> Spec:
+    """The encoding of a name, in the order of the table."""
+    return {"field": field, "type": "nominal", "sort": list(names), "scale": {"domain": [*names]}}
+
+
+def _thinned(n: int) -> NDArray[np.int64]:
+    """At most MAX_POINTS of the indices 0 .. n - 1, including the first and the last."""
+    if n <= MAX_POINTS:
         return np.arange(n, dtype=np.int64)
-    return np.unique(np.linspace(0, n - 1, MOST_POINTS).round().astype(np.int64))
+    return np.unique(np.linspace(0, n - 1, MAX_POINTS).round().astype(np.int64))

@@ -1,4 +1,4 @@
-"""One HTML file with tables and charts that opens anywhere, offline."""
+"""A page of tables and charts in one HTML file that works offline."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from string import Template
@@ -17,7 +18,7 @@ from rankwright.data.io.files import atomic_write
 
 @dataclass(frozen=True)
 class Chart:
-    """A Vega-Lite specification and what it shows, in words."""
+    """A Vega-Lite specification and its caption."""
 
     spec: Mapping[str, Any]
     caption: str = ""
@@ -25,10 +26,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: what to see in it, HTML (already escaped), charts, and a remark.
+    """A part of a page: a headline, HTML (already escaped), charts, and a remark.
 
-    Charts stand below each other ("one"), or side by side where there is room ("two", "many").
-    A section of level 3 belongs to the section of level 2 before it.
+    Charts are arranged in one column, or side by side where there is room ("two", "many"). A
+    section of level 3 belongs to the section of level 2 before it.
     """
 
     title: str
@@ -42,7 +43,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A title, a line under it, the facts that matter most, and sections."""
+    """A title, a line below it, the most important facts, and sections."""
 
     title: str
     lead: str = ""
@@ -54,31 +55,33 @@ class Page:
         return sum(len(section.charts) for section in self.sections)
 
     def to_html(self) -> str:
-        """The whole page: style, script and data inside, nothing fetched from anywhere.
+        """The whole page with its styles, scripts and data; nothing is fetched from the network.
 
         Charts are drawn by Vega-Lite, whose script comes with the package vl-convert-python
-        (``pip install rankwright[report]``); without it the page holds the tables alone.
+        (``pip install rankwright[report]``); without it the page has only the tables.
 
         >>> page = Page("Results", sections=(Section("Data", "<p>ten queries</p>"),))
         >>> "<h2>Data</h2>" in page.to_html(), "src=" in page.to_html()
         (True, False)
         """
         script = _vega() if self.n_charts else ""
-        missing = "" if script or not self.n_charts else _MISSING
-        sections = "".join(
-            _section(place, each, bool(script)) for place, each in enumerate(self.sections, 1)
-        )
+        numbered = list(enumerate(self.sections, 1))
         return Template(_file("page.html")).substitute(
             title=html.escape(self.title),
             lead=html.escape(self.lead),
-            missing=missing,
-            facts="".join(map(_fact, self.facts.items())),
-            contents="".join(
-                f'<a href="#part-{place}">{html.escape(each.title)}</a> '
-                for place, each in enumerate(self.sections, 1)
-                if each.level == 2
+            missing="" if script or not self.n_charts else _MISSING,
+            facts="".join(
+                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>"
+                for name, value in self.facts.items()
             ),
-            sections=sections,
+            contents="".join(
+                f'<a href="#part-{number}">{html.escape(section.title)}</a> '
+                for number, section in numbered
+                if section.level == 2
+            ),
+            sections="".join(
+                _section(number, section, bool(script)) for number, section in numbered
+            ),
             version=__version__,
             style=_file("style.css"),
             vega=script,
@@ -86,16 +89,16 @@ class Page:
         )
 
 
-# What vl-convert takes by default: everything under its usual names, for plain scripts.
+# The default of vl-convert: every library under its usual name, for plain scripts.
 _SNIPPET = "window.vegaEmbed=vegaEmbed; window.vega=vega; window.vegaLite=vegaLite;"
 _MISSING = (
-    '<p class="missing">The charts of this page need the script of Vega-Lite: '
+    '<p class="missing">The charts of this page need the Vega-Lite script: '
     "<code>pip install 'rankwright[report]'</code>, then write the page again.</p>"
 )
 
 
 def write_page(page: Page, path: Any) -> None:
-    """Write a page; the file is replaced when the new one is whole."""
+    """Write a page; an existing file is replaced once the new one is complete."""
     with atomic_write(path, mode=0o666) as file:
         file.write(page.to_html().encode())
 
@@ -109,14 +112,9 @@ def key_value_table(rows: Mapping[str, Any]) -> str:
     return f'<div class="wide"><table class="settings"><tbody>{body}</tbody></table></div>'
 
 
-def _fact(fact: tuple[str, str]) -> str:
-    name, value = map(html.escape, fact)
-    return f"<div><dt>{name}</dt><dd>{value}</dd></div>"
-
-
-def _section(place: int, section: Section, drawn: bool) -> str:
+def _section(number: int, section: Section, drawn: bool) -> str:
     head = f"h{section.level}"
-    parts = [f'<section id="part-{place}"><{head}>{html.escape(section.title)}</{head}>']
+    parts = [f'<section id="part-{number}"><{head}>{html.escape(section.title)}</{head}>']
     if section.headline:
         parts.append(f'<p class="headline">{html.escape(section.headline)}</p>')
     parts.append(section.body)
@@ -142,8 +140,9 @@ def _file(name: str) -> str:
     return resources.files("rankwright.report").joinpath("templates", name).read_text("utf-8")
 
 
+@cache
 def _vega() -> str:
-    """Vega, Vega-Lite and the code that puts them on a page; empty where they are not installed."""
+    """The scripts of Vega and Vega-Lite; empty if vl-convert is not installed."""
     if find_spec("vl_convert") is None:
         return ""
     import vl_convert

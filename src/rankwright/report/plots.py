@@ -1,6 +1,6 @@
 """Charts for notebooks: each ``plot_*`` returns an altair chart (``pip install rankwright[plot]``).
 
-The specifications behind them (``*_spec``) are those of the report page.
+The report page uses the same specifications (``*_spec``).
 """
 
 from __future__ import annotations
@@ -16,53 +16,49 @@ from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
 from rankwright.report import charts
+from rankwright.report.charts import Spec
 from rankwright.report.contributions import Curve, contributions
-
-Spec = dict[str, Any]
 
 
 def means_spec(comparison: Comparison, measure: str | Measure) -> Spec:
     """Means with intervals; the best in color."""
-    number = comparison.measures.index(Measure.parse(measure))
-    column = comparison.means[:, number]
-    higher = comparison.measures[number].higher_is_better
-    best = column == (column.max() if higher else column.min())
-    bounds = comparison.intervals[:, number]
-    return charts.intervals(
-        comparison.systems, column, bounds, str(comparison.measures[number]), best.tolist()
-    )
+    parsed = Measure.parse(measure)
+    number = comparison.measures.index(parsed)
+    means, bounds = comparison.means[:, number], comparison.intervals[:, number]
+    best = means == (means.max() if parsed.higher_is_better else means.min())
+    return charts.intervals(comparison.systems, means, bounds, str(parsed), best.tolist())
 
 
 def per_query_spec(systems: Mapping[str, Scores], measure: str | Measure) -> Spec:
     """A point per query and system."""
     _check_systems(systems)
-    first = next(iter(systems.values()))
-    ids = first.query_ids.tolist()
-    matrix = [_in_order(scores, ids, measure) for scores in systems.values()]
+    ids = next(iter(systems.values())).query_ids.tolist()
+    matrix = [_per_query(scores, ids, measure) for scores in systems.values()]
     return charts.points(list(systems), ids, matrix, str(Measure.parse(measure)))
 
 
 def win_loss_spec(
     systems: Mapping[str, Scores], first: str, second: str, measure: str | Measure
 ) -> tuple[Spec, tuple[int, int, int]]:
-    """Differences by query, and on how many the first system wins, ties and loses."""
+    """Differences by query, and the numbers of wins, ties and losses of the first system."""
     _check_systems(systems, first, second)
-    asked = Measure.parse(measure)
+    parsed = Measure.parse(measure)
     ids = systems[first].query_ids.tolist()
-    gain = _in_order(systems[first], ids, asked) - _in_order(systems[second], ids, asked)
-    gain = asked.sign * gain
+    gain = _per_query(systems[first], ids, parsed) - _per_query(systems[second], ids, parsed)
+    gain = parsed.sign * gain
     known = gain[np.isfinite(gain)]
     wins, losses = int((known > 1e-12).sum()), int((known < -1e-12).sum())
-    spec = charts.signed_bars(ids, gain, f"{asked}: {first} minus {second}")
+    spec = charts.signed_bars(ids, gain, f"{parsed}: {first} minus {second}")
     return spec, (wins, len(known) - wins - losses, losses)
 
 
 def contribution_specs(curves: list[Curve]) -> list[Spec]:
-    """Curves of the features that matter most, on one scale."""
-    low = min((float(each.y.min()) for each in curves), default=0.0)
-    high = max((float(each.y.max()) for each in curves), default=1.0)
+    """Curves of the most important features, on one scale."""
+    low = min((float(curve.y.min()) for curve in curves), default=0.0)
+    high = max((float(curve.y.max()) for curve in curves), default=1.0)
     room = 0.05 * (high - low) or 1.0
-    return [charts.curve(each.x, each.y, each.name, (low - room, high + room)) for each in curves]
+    limits = (low - room, high + room)
+    return [charts.curve(curve.x, curve.y, curve.name, limits) for curve in curves]
 
 
 def plot_means(comparison: Comparison, measure: str | Measure) -> Any:
@@ -94,16 +90,15 @@ def plot_win_loss(
 
 
 def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int = 8) -> Any:
-    """How the score changes with the features that matter most, side by side."""
-    found = contribution_specs(contributions(model, X, names, n_features))
-    panels = [
-        {**{key: value for key, value in spec.items() if key != "config"}, "width": 200}
-        for spec in found
-    ]
-    drawn = [_chart(panel) for panel in panels]
+    """How the score changes with the most important features, side by side."""
+    specs = contribution_specs(contributions(model, X, names, n_features))
+    for spec in specs:
+        spec["width"] = 200
+        del spec["config"]
+    panels = [_chart(spec) for spec in specs]
     import altair
 
-    joined = altair.concat(*drawn, columns=2)
+    joined = altair.concat(*panels, columns=2)
     joined.config = altair.Config.from_dict(_opaque(charts.CONFIG))
     return joined
 
@@ -113,7 +108,7 @@ def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
     cuts = getattr(model, "thresholds_", None)
     if cuts is None:
         kind = type(model).__name__
-        raise ParameterError(f"plot_thresholds: {kind} has no thresholds; PRank and its kin have.")
+        raise ParameterError(f"plot_thresholds: {kind} has no thresholds. Use an ordinal ranker.")
     return _chart(charts.histogram(model.decision_function(X), y, cuts))
 
 
@@ -131,7 +126,7 @@ def _chart(spec: Spec) -> Any:
 
 
 def _opaque(spec: Any) -> Any:
-    """Notebooks may be white or black: text takes a gray that reads on both."""
+    """The same with text in a gray that is legible in light and dark notebooks."""
     if isinstance(spec, dict):
         return {key: _opaque(value) for key, value in spec.items()}
     if isinstance(spec, list):
@@ -139,16 +134,15 @@ def _opaque(spec: Any) -> Any:
     return "#808080" if spec == "currentColor" else spec
 
 
-def _check_systems(systems: Any, *asked: str) -> None:
-    """Refuse what is not {name: scores}, and names that are not in it."""
+def _check_systems(systems: Any, *names: str) -> None:
     if isinstance(systems, Scores) or not isinstance(systems, Mapping) or not systems:
         raise ParameterError("give the systems with their names, {name: scores}.")
-    for name in asked:
+    for name in names:
         if name not in systems:
             raise ParameterError(f"there is no system {name!r}; there are {', '.join(systems)}.")
 
 
-def _in_order(scores: Scores, ids: list[Any], measure: str | Measure) -> Any:
-    place = {query: k for k, query in enumerate(scores.query_ids.tolist())}
-    values = scores.per_query(measure)
-    return np.array([values[place[query]] if query in place else np.nan for query in ids])
+def _per_query(scores: Scores, ids: list[Any], measure: str | Measure) -> Any:
+    """The value of each of these queries, NaN where the system was not judged."""
+    values = dict(zip(scores.query_ids.tolist(), scores.per_query(measure), strict=True))
+    return np.array([values.get(query, np.nan) for query in ids])

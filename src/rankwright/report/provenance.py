@@ -1,4 +1,4 @@
-"""What a result came from: versions, and the checksum of the data."""
+"""What a result was computed with: versions of libraries and checksums of files."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def environment() -> dict[str, str]:
     >>> environment()["rankwright"]
     '0.1.0'
     """
-    found = {"rankwright": __version__, "Python": platform.python_version()}
+    versions = {"rankwright": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn", "numba"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found | {"machine": f"{platform.system()} {platform.machine()}"}
+            versions[name] = "not installed"
+    return versions | {"machine": f"{platform.system()} {platform.machine()}"}
 
 
 def file_fingerprint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Size and SHA-256 of a file; nothing for a pipe."""
+    """Path, size and SHA-256 of a file; only the path if it is not a regular file."""
     if not os.path.isfile(path):
         return {"path": os.fspath(path)}
     with open(path, "rb") as file:

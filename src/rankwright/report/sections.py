@@ -1,4 +1,4 @@
-"""The parts of a report: what a table, a model or two rankings look like on a page."""
+"""The sections of a report page, made from comparisons, models and scores."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from rankwright.report.contributions import contributions
 from rankwright.report.page import Chart, Section, key_value_table
 from rankwright.report.plots import contribution_specs, means_spec, per_query_spec, win_loss_spec
 
-N_QUERIES, N_PLACES = 3, 10
+N_QUERIES, N_RANKS = 3, 10
+MIN_SPAN = 0.02  # of the span of the steepest curve; flatter curves are not shown
 
 
 def rankings_section(
     scores: Mapping[str, ArrayLike], y: ArrayLike, qid: Any, docid: Any = None
 ) -> Section:
-    """The lists of two systems for the queries where they differ most.
+    """The rankings of two systems for the queries where they differ most.
 
     Parameters
     ----------
     scores : mapping of two names to (n_items,) scores
     y : (n_items,) grades
     qid : (n_items,) queries, or None
-    docid : (n_items,) ids, or None: items are then called by their row
+    docid : (n_items,) ids, or None to name items by their row
     """
     (first, one), (second, two) = scores.items()
     grades = np.asarray(y, dtype=np.float64)
     queries = Queries.from_ids(qid, len(grades))
-    before, after = (queries.places(np.asarray(each, dtype=np.float64)) for each in (one, two))
+    before, after = (queries.places(np.asarray(values, dtype=np.float64)) for values in (one, two))
     moved = np.bincount(
         queries.codes, np.abs(before - after) / np.minimum(before, after), queries.n_queries
     )
@@ -45,13 +46,13 @@ def rankings_section(
         rows = np.flatnonzero(queries.codes == query)
         title = "" if qid is None else f"<h4>query {html.escape(str(queries.ids[query]))}</h4>"
         lists = [
-            _list(first, rows, before, after, grades, names, None),
-            _list(second, rows, after, before, grades, names, first),
+            _list(first, rows, before, None, grades, names),
+            _list(second, rows, after, before, grades, names),
         ]
         parts.append(f'<div class="pair">{title}<div class="lists">{"".join(lists)}</div></div>')
     remark = (
-        f"The queries on which {first} and {second} differ most near the top. The grade of each "
-        f"item stands in the box; arrows show how many places {second} moved it."
+        f"The queries on which {first} and {second} differ most near the top. The box holds the "
+        f"grade of the item; arrows show how many ranks {second} moved it."
     )
     return Section("Rankings side by side", "".join(parts), remark=remark)
 
@@ -59,17 +60,17 @@ def rankings_section(
 def _list(
     name: str,
     rows: NDArray[np.int64],
-    place: NDArray[np.int64],
-    other: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    other: NDArray[np.int64] | None,
     grades: NDArray[np.float64],
     names: Any,
-    against: str | None,
 ) -> str:
+    """The top of one ranking, with the moves from the other one if there is one."""
     lines = []
-    for row in rows[np.argsort(place[rows])][:N_PLACES].tolist():
-        move = "" if against is None else _move(int(other[row] - place[row]))
+    for row in rows[np.argsort(rank[rows])][:N_RANKS].tolist():
+        move = "" if other is None else _move(int(other[row] - rank[row]))
         lines.append(
-            f"<tr><td>{place[row]}</td><td><span class=grade>{grades[row]:g}</span></td>"
+            f"<tr><td>{rank[row]}</td><td><span class=grade>{grades[row]:g}</span></td>"
             f"<td>{html.escape(str(names[row]))}</td><td>{move}</td></tr>"
         )
     head = f"<tr><th>#</th><th>grade</th><th>{html.escape(name)}</th><th></th></tr>"
@@ -77,18 +78,15 @@ def _list(
     return f'<div class="wide">{table}</div>'
 
 
-def _move(places: int) -> str:
-    if places == 0:
+def _move(ranks: int) -> str:
+    if ranks == 0:
         return '<span class="same" aria-label="not moved">=</span>'
-    kind, arrow, word = ("up", "▲", "up") if places > 0 else ("down", "▼", "down")
-    return f'<span class="{kind}" aria-label="{word} {abs(places)}">{arrow} {abs(places)}</span>'
-
-
-LEAST_SPAN = 0.02  # a curve with less of the span of the steepest one looks flat
+    kind, arrow = ("up", "▲") if ranks > 0 else ("down", "▼")
+    return f'<span class="{kind}" aria-label="{kind} {abs(ranks)}">{arrow} {abs(ranks)}</span>'
 
 
 def comparison_section(comparison: Comparison, title: str = "Comparison") -> Section:
-    """The table, and each measure as means with intervals."""
+    """The table, and a chart of means with intervals for each measure."""
     charts = [Chart(means_spec(comparison, measure)) for measure in comparison.measures[:4]]
     several = len(comparison.systems) > 1
     body = comparison.to_html(intervals=True).replace(
@@ -99,7 +97,7 @@ def comparison_section(comparison: Comparison, title: str = "Comparison") -> Sec
         body.replace("</table>", "</table></div>", 1).replace("* best;", "Bold: best;", 1),
         tuple(charts) if several else (),
         "Dots are means over queries, lines their bootstrap intervals; the best mean is colored. "
-        "Where intervals overlap widely, more queries are needed to tell the systems apart."
+        "Where intervals overlap widely, more queries are needed to separate the systems."
         if several
         else "",
         columns="two" if several and len(charts) > 1 else "one",
@@ -108,7 +106,7 @@ def comparison_section(comparison: Comparison, title: str = "Comparison") -> Sec
 
 
 def verdict(comparison: Comparison) -> str:
-    """What the table says about its first measure, in a sentence."""
+    """The result for the first measure, in a sentence."""
     measure = comparison.measures[0]
     best, *others = by_mean(comparison)
     value = f"{comparison.means[comparison.systems.index(best), 0]:.4f}"
@@ -133,7 +131,7 @@ def queries_section(
     more = f" The {len(best)} best of {len(systems)} systems." if len(best) < len(systems) else ""
     caption = (
         f"Every query is a column of points, sorted by {best[0]}: look for queries on which all "
-        f"systems fail, and for those on which they part.{more}"
+        f"systems fail, and for those on which they differ.{more}"
     )
     return Section(
         f"{measure} per query", charts=(Chart(per_query_spec(chosen, measure), caption),)
@@ -153,12 +151,12 @@ def win_loss_section(
             alike.append(other)
             continue
         p = comparison.p_value(first, other, measure)
-        sure = "a significant" if p <= comparison.alpha else "no significant"
-        words = (
+        verdict = "a significant" if p <= comparison.alpha else "no significant"
+        caption = (
             f"{first} against {other}: better on {wins} queries, equal on {ties}, worse on "
-            f"{losses}; {sure} difference (p = {p:.2g})."
+            f"{losses}; {verdict} difference (p = {p:.2g})."
         )
-        charts.append(Chart(spec, words))
+        charts.append(Chart(spec, caption))
     remark = f"Equal to {first} on every query: {', '.join(alike)}." if alike else ""
     title = f"Wins and losses in {measure}"
     return Section(title, charts=tuple(charts[:most]), remark=remark)
@@ -169,8 +167,8 @@ def learning_section(
 ) -> Section:
     """The measure after each round (or after every ``step`` of them)."""
     caption = (
-        f"{measure[:1].upper()}{measure[1:]} by {x}: a curve that still moves at its end has more "
-        "to learn, one that has turned has learned too much."
+        f"{measure[:1].upper()}{measure[1:]} by {x}: a curve that still improves at its end needs "
+        "more training, one that has turned overfits."
     )
     chart = Chart(charts.lines(curves, x, measure, step=step), caption)
     return Section("Learning curves", charts=(chart,))
@@ -179,16 +177,16 @@ def learning_section(
 def contributions_section(
     model: Any, X: Any, names: Sequence[str] | None = None, title: str = "What the features add"
 ) -> Section | None:
-    """Curves of the eight features that change the score most; None where nothing does."""
-    found = contributions(model, X, names)
-    if not found:
+    """Curves of the eight features that change the score most; None if no feature does."""
+    curves = contributions(model, X, names)
+    if not curves:
         return None
-    shown = [curve for curve in found if curve.span >= LEAST_SPAN * found[0].span]
+    shown = [curve for curve in curves if curve.span >= MIN_SPAN * curves[0].span]
     charts = tuple(Chart(spec) for spec in contribution_specs(shown))
-    rest = [curve.name for curve in found[len(shown) :]]
+    rest = [curve.name for curve in curves[len(shown) :]]
     remark = (
-        "The mean change of the score while one feature runs through its values and the others "
-        "stay as in the data, most important first; all panels share one scale."
+        "The mean change of the score as one feature changes and the others keep their values, "
+        "most important first; all panels share one scale."
         + (f" Hardly any effect: {', '.join(rest)}." if rest else "")
     )
     return Section(title, charts=charts, remark=remark, columns="many")
@@ -199,15 +197,15 @@ def thresholds_section(
 ) -> Section:
     """Where an ordinal ranker cuts its score into grades."""
     caption = (
-        "Scores of the items of each true grade. Dashed lines are the thresholds: an item is "
-        "given the grade of the interval its score falls into. Hills that reach over a line are "
-        "the mistakes."
+        "Scores of the items of each true grade. Dashed lines are the thresholds: the predicted "
+        "grade of an item is that of the interval its score falls into. The parts of a hill that "
+        "cross a line are mistakes."
     )
     return Section(title, charts=(Chart(charts.histogram(scores, y, cuts), caption),))
 
 
 def settings_section(settings: Mapping[str, Any], title: str = "To reproduce this") -> Section:
-    """Command, versions, parameters and the fingerprint of the data."""
+    """Command, versions, parameters and checksums of the data."""
     return Section(title, key_value_table(settings))
 
 

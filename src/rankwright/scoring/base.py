@@ -1,10 +1,14 @@
-"""The contract of a scorer: an immutable record of arrays and numbers with one method."""
+"""What every scorer and transform is: an immutable record of arrays that checks its values."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar
+
+import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
@@ -16,19 +20,75 @@ Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of th
 class State(ABC):
     """A frozen dataclass whose fields are arrays, numbers, text, or other states.
 
-    ``__post_init__`` checks every value: a state that exists is safe to use, wherever its values
-    came from.
+    ``__post_init__`` checks every value, so any state that exists is safe to use, wherever its
+    values came from. The methods ``_check_*`` raise a DataError that names the kind and the field.
     """
 
     kind: ClassVar[str]
 
     def values(self) -> dict[str, Any]:
-        """Field by field, what a model file has to keep."""
+        """The fields by name: what a model file keeps."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def _check(self, condition: Any, fault: str) -> None:
+        if not bool(condition):
+            raise DataError(f"{self.kind}: {fault}.")
+
+    def _check_arrays(self, **shapes: tuple[int | str, ...]) -> None:
+        """Check the shapes of these arrays, and that they and all plain numbers are finite.
+
+        An axis is a size or a name, which stands for the same size wherever it occurs.
+        """
+        sizes: dict[int | str, int] = {}
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            if len(shape) != array.ndim or any(
+                sizes.setdefault(axis, size if isinstance(axis, str) else axis) != size
+                for axis, size in zip(shape, array.shape, strict=True)
+            ):
+                needed = tuple(sizes.get(axis, axis) for axis in shape)
+                self._check(False, f"{name} has shape {array.shape}; it needs {needed}")
+        for name, value in vars(self).items():
+            finite = math.isfinite(value) if isinstance(value, float) else True
+            if not finite or (name in shapes and not np.isfinite(value).all()):
+                self._check(False, f"{name}: {not_finite(value)}")
+
+    def _check_range(self, name: str, low: float, high: float) -> None:
+        """Check that low <= value <= high throughout."""
+        value = np.asarray(getattr(self, name))
+        inside = (value >= low) & (value <= high)
+        if not inside.all():
+            first = int(np.argmin(inside))
+            shown = f"value {first} is {value.flat[first]:g}" if value.ndim else f"{value:g}"
+            bounds = f">= {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
+            self._check(False, f"{name}: {shown}; it must be {bounds}")
+
+    def _check_ascending(self, name: str, *, strictly: bool = False) -> None:
+        value = getattr(self, name)
+        right = value[1:] > value[:-1] if strictly else value[1:] >= value[:-1]
+        if not right.all():
+            first = int(np.argmin(right))
+            pair = f"{value[first]:g} is followed by {value[first + 1]:g}"
+            self._check(False, f"{name}: {pair}; the values must ascend")
+
+
+def not_finite(values: Any) -> str:
+    """What is wrong with values that must be finite.
+
+    >>> not_finite(np.array([1.0, np.nan, np.nan]))
+    '2 of 3 values are NaN; a model holds finite values only'
+    """
+    array = np.asarray(values)
+    n_nan, n_bad = int(np.isnan(array).sum()), int((~np.isfinite(array)).sum())
+    fault = "NaN" if n_nan == n_bad else "NaN or infinite" if n_nan else "infinite"
+    count = (
+        f"{n_bad} of {array.size} values {'is' if n_bad == 1 else 'are'}" if array.ndim else "it is"
+    )
+    return f"{count} {fault}; a model holds finite values only"
 
 
 class Scorer(State):
-    """Rows in, scores out; higher comes first."""
+    """Rows in, scores out; a higher score ranks first."""
 
     @property
     @abstractmethod
@@ -40,8 +100,12 @@ class Scorer(State):
         """The score of each row."""
 
     def predict(self, X: Matrix) -> FloatArray:
-        """In the terms of y: the score itself, unless the model knows better."""
+        """A value on the scale of y: the score itself, unless the model predicts grades."""
         return self.decision_function(X)
+
+    def expected(self, X: Matrix) -> FloatArray:
+        """The expected grade, where the model has one; otherwise the prediction."""
+        return self.predict(X)
 
 
 class Transform(State):
@@ -54,7 +118,7 @@ class Transform(State):
 
     @property
     def n_outputs(self) -> int:
-        """How many columns come out; as many as went in, unless it says otherwise."""
+        """How many columns the result has."""
         return self.n_features
 
     @abstractmethod
@@ -70,7 +134,15 @@ class RowMap(Transform):
         """The mapped rows, in the same order."""
 
 
-def must(condition: Any, what: str) -> None:
-    """Refuse a state whose values contradict each other."""
-    if not bool(condition):
-        raise DataError(f"{what}.")
+def in_blocks(function: Callable[[Matrix], FloatArray], X: Matrix, width: int) -> FloatArray:
+    """One value per row, computed in blocks of rows that need (rows, width) numbers each."""
+    values = np.empty(X.shape[0])
+    for rows in row_blocks(X.shape[0], width):
+        values[rows] = function(X[rows])
+    return values
+
+
+def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:
+    """Slices of rows; a block of (rows, width) holds at most ``values`` numbers (default 32 MB)."""
+    step = max(1, values // max(width, 1))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

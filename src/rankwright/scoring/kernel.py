@@ -1,4 +1,4 @@
-"""Sums of kernels around the training rows that matter."""
+"""Kernel functions, and scorers that are sums of kernels around support rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.scoring.base import Matrix, RowMap, Scorer, State, must
+from rankwright.scoring.base import Matrix, RowMap, Scorer, State, in_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,12 @@ class Kernel(State):
     coef0: float = 1.0
 
     def __post_init__(self) -> None:
-        must(self.name in ("linear", "poly", "rbf"), "the kernel is linear, poly or rbf")
-        must(np.isfinite(self.gamma) and self.gamma > 0, "gamma must be > 0")
-        must(isinstance(self.degree, int) and 1 <= self.degree <= 100, "degree must be 1 .. 100")
-        must(np.isfinite(self.coef0), "coef0 must be finite")
+        known = self.name in ("linear", "poly", "rbf")
+        self._check(known, f"name {self.name!r} is not linear, poly or rbf")
+        self._check_arrays()
+        self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
+        self._check(isinstance(self.degree, int), f"degree {self.degree!r} is not an integer")
+        self._check_range("degree", 1, 100)
 
     def block(self, A: Matrix, B: Matrix) -> FloatArray:
         """The kernel of every row of A with every row of B."""
@@ -76,22 +78,17 @@ class KernelExpansion(Scorer):
     intercept: float = 0.0
 
     def __post_init__(self) -> None:
-        must(isinstance(self.kernel, Kernel), "a kernel expansion needs a kernel")
-        must(self.support.ndim == 2 and self.coef.ndim == 1, "support is a table, coef a row")
-        must(len(self.support) == len(self.coef), "one coefficient per support row")
-        must(np.isfinite(self.support).all(), "support rows must be finite")
-        must(np.isfinite(self.coef).all(), "coefficients must be finite")
-        must(np.isfinite(self.intercept), "intercept must be finite")
+        self._check_arrays(support=("n_support", "n_features"), coef=("n_support",))
 
     @property
     def n_features(self) -> int:
         return int(self.support.shape[1])
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        scores = np.empty(X.shape[0])
-        for rows in row_blocks(X.shape[0], len(self.support)):
-            scores[rows] = self.kernel.block(X[rows], self.support) @ self.coef
-        return scores + self.intercept
+        def block(rows: Matrix) -> FloatArray:
+            return np.asarray(self.kernel.block(rows, self.support) @ self.coef)
+
+        return in_blocks(block, X, len(self.support)) + self.intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +104,7 @@ class KernelValues(RowMap):
     support: FloatArray
 
     def __post_init__(self) -> None:
-        must(isinstance(self.kernel, Kernel), "kernel values need a kernel")
-        must(self.support.ndim == 2, "support is a table")
-        must(np.isfinite(self.support).all(), "support rows must be finite")
+        self._check_arrays(support=("n_support", "n_features"))
 
     @property
     def n_features(self) -> int:
@@ -121,12 +116,6 @@ class KernelValues(RowMap):
 
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         return self.kernel.block(X, self.support)
-
-
-def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:
-    """Slices of rows whose (rows x width) blocks hold at most so many values (32 MB)."""
-    step = max(1, values // max(width, 1))
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
 def _squares(A: Any) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The average of a few features, each with its own value where it has none."""
+"""Scorers that are weighted sums or means of features."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
-from rankwright.scoring.base import Matrix, Scorer, Transform, must
-from rankwright.scoring.kernel import row_blocks
+from rankwright.scoring.base import Matrix, Scorer, Transform, in_blocks
 from rankwright.scoring.trees import columns_of
 
 
@@ -27,9 +26,9 @@ class Linear(Scorer):
     intercept: float = 0.0
 
     def __post_init__(self) -> None:
-        must(self.coef.ndim == 1 and self.coef.dtype == np.float64, "coef must be one float64 row")
-        must(np.isfinite(self.coef).all(), "coef must be finite")
-        must(np.isfinite(self.intercept), "intercept must be finite")
+        self._check_arrays(coef=("n_features",))
+        wide = self.coef.dtype == np.float64
+        self._check(wide, f"coef has type {self.coef.dtype}; it needs float64")
 
     @property
     def n_features(self) -> int:
@@ -57,12 +56,10 @@ class Slopes(Scorer):
     absent_abstains: bool = False
 
     def __post_init__(self) -> None:
-        must(self.n_inputs >= 1, "n_inputs must be >= 1")
-        rows = (self.slope, self.offset, self.missing)
-        must(self.feature.ndim == 1, "feature must be a row")
-        must(((self.feature >= 0) & (self.feature < self.n_inputs)).all(), "feature out of range")
-        must(all(row.shape == self.feature.shape for row in rows), "one entry per feature needed")
-        must(all(np.isfinite(row).all() for row in rows), "slopes must be finite")
+        n = ("n_used",)
+        self._check_arrays(feature=n, slope=n, offset=n, missing=n)
+        self._check_range("n_inputs", 1, np.inf)
+        self._check_range("feature", 0, self.n_inputs - 1)
 
     @property
     def n_features(self) -> int:
@@ -81,7 +78,8 @@ class Deviations(Scorer):
     """score(x) = intercept + sum over features of coef (x - mean), NaN adding nothing.
 
     With ``rated_only`` the sum is divided by the sum of |coef| over the features that have a value
-    in the row: a row is not pushed away from the intercept only because many features know it.
+    in the row, so that a row does not move away from the intercept only because many features
+    have a value for it.
 
     Examples
     --------
@@ -98,22 +96,18 @@ class Deviations(Scorer):
     absent_abstains: bool = False
 
     def __post_init__(self) -> None:
-        must(self.mean.ndim == 1 and self.mean.shape == self.coef.shape, "one mean per coefficient")
-        must(len(self.coef) >= 1, "at least one feature needed")
-        must(np.isfinite(self.mean).all() and np.isfinite(self.coef).all(), "they are finite")
-        must(np.isfinite(self.intercept), "the intercept is finite")
+        self._check_arrays(mean=("n_features",), coef=("n_features",))
+        self._check(len(self.coef), "coef is empty; it needs a value for each feature")
 
     @property
     def n_features(self) -> int:
         return len(self.coef)
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        scores = np.empty(X.shape[0])
-        for rows in row_blocks(X.shape[0], self.n_features):
-            scores[rows] = self._block(dense_rows(X[rows], self.absent_abstains))
-        return scores + self.intercept
+        return in_blocks(self._block, X, self.n_features) + self.intercept
 
-    def _block(self, values: FloatArray) -> FloatArray:
+    def _block(self, X: Matrix) -> FloatArray:
+        values = dense_rows(X, self.absent_abstains)
         known = ~np.isnan(values)
         total = np.where(known, values - self.mean, 0.0) @ self.coef
         if not self.rated_only:
@@ -124,13 +118,10 @@ class Deviations(Scorer):
 
 @dataclass(frozen=True, eq=False)
 class WithDeviations(Transform):
-    """The rows as they are, and the score of a :class:`Deviations` as one more column."""
+    """The rows unchanged, with the score of a :class:`Deviations` as one more column."""
 
     kind: ClassVar[str] = "with_deviations"
     scorer: Deviations
-
-    def __post_init__(self) -> None:
-        must(isinstance(self.scorer, Deviations), "the column to add is a sum of deviations")
 
     @property
     def n_features(self) -> int:
@@ -146,7 +137,7 @@ class WithDeviations(Transform):
 
 
 def dense_rows(X: Any, absent_abstains: bool) -> FloatArray:
-    """Rows as a plain array; what a CSR matrix does not store is 0, or NaN if that abstains."""
+    """Rows as a plain array; entries that a CSR matrix does not store are 0, or NaN."""
     if isinstance(X, np.ndarray):
         return X
     if not absent_abstains:
@@ -175,10 +166,9 @@ class FilledAverage(Scorer):
     absent_abstains: bool = False
 
     def __post_init__(self) -> None:
-        must(self.feature.ndim == 1 and self.feature.shape == self.default.shape, "rows needed")
-        must(len(self.feature) >= 1, "at least one feature needed")
-        must(self.feature.min() >= 0 and self.feature.max() < self.n_inputs, "feature out of range")
-        must(np.isfinite(self.default).all(), "defaults are finite")
+        self._check_arrays(feature=("n_used",), default=("n_used",))
+        self._check(len(self.feature), "feature is empty; the average needs at least one")
+        self._check_range("feature", 0, self.n_inputs - 1)
 
     @property
     def n_features(self) -> int:
@@ -186,6 +176,6 @@ class FilledAverage(Scorer):
 
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])
-        for rows, place, column in columns_of(X, self.feature, self.absent_abstains):
-            scores[rows] += np.where(np.isnan(column), self.default[place], column)
+        for rows, i, column in columns_of(X, self.feature, self.absent_abstains):
+            scores[rows] += np.where(np.isnan(column), self.default[i], column)
         return scores / len(self.feature)

@@ -9,16 +9,15 @@ from typing import ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer, must
-from rankwright.scoring.kernel import row_blocks
+from rankwright.scoring.base import Matrix, Scorer, in_blocks
 
 
 @dataclass(frozen=True, eq=False)
 class Network(Scorer):
     """tanh layers, then a weighted sum.
 
-    ``weights`` holds, layer by layer, a table (inputs, outputs) and the offsets of its outputs; the
-    last layer has one output and no offset, as it would not change any order.
+    ``weights`` holds for each layer a table (inputs, outputs), then the offsets of its outputs.
+    The last layer has one output and no offset, which would not change any order.
 
     >>> network = Network(np.array([2, 1, 1]), np.array([1.0, -1.0, 0.0, 3.0]))
     >>> network.decision_function(np.array([[0.5, 0.5], [2.0, 1.0]])).round(4)
@@ -30,26 +29,25 @@ class Network(Scorer):
     weights: FloatArray
 
     def __post_init__(self) -> None:
-        must(self.layers.ndim == 1 and len(self.layers) >= 2, "a network has two layers or more")
-        must((self.layers >= 1).all() and self.layers[-1] == 1, "layers are >= 1, the last is 1")
-        must((self.layers <= 1 << 24).all(), "a layer has at most 2 ** 24 units")
-        must(self.weights.ndim == 1 and self.weights.dtype == np.float64, "weights are one row")
-        must(len(self.weights) == n_weights(self.layers.tolist()), "as many weights as layers ask")
-        must(np.isfinite(self.weights).all(), "weights must be finite")
+        self._check_arrays(layers=("n_layers",))
+        self._check(len(self.layers) >= 2, f"{len(self.layers)} layers; it needs at least 2")
+        self._check_range("layers", 1, 1 << 24)
+        self._check(self.layers[-1] == 1, f"the last layer has {self.layers[-1]} units, not 1")
+        self._check_arrays(weights=(n_weights(self.layers.tolist()),))
 
     @property
     def n_features(self) -> int:
         return int(self.layers[0])
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        scores = np.empty(X.shape[0])
-        layers = unpack_layers(self.layers.tolist(), self.weights)
-        for rows in row_blocks(X.shape[0], int(self.layers[1:].max())):
-            values = X[rows]
-            for table, offset in layers[:-1]:
+        *hidden, (last, _) = unpack_layers(self.layers.tolist(), self.weights)
+
+        def block(values: Matrix) -> FloatArray:
+            for table, offset in hidden:
                 values = np.tanh(values @ table + offset)
-            scores[rows] = (values @ layers[-1][0])[:, 0]
-        return scores
+            return np.asarray((values @ last)[:, 0])
+
+        return in_blocks(block, X, int(self.layers[1:].max()))
 
 
 def n_weights(layers: list[int]) -> int:
@@ -59,10 +57,10 @@ def n_weights(layers: list[int]) -> int:
 
 def unpack_layers(layers: list[int], weights: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
     """Views of the tables and offsets of each layer; the last offset is empty."""
-    found, start = [], 0
+    unpacked, start = [], 0
     for i, (a, b) in enumerate(pairwise(layers)):
         stop = start + a * b
         offset = weights[stop : stop + (0 if i == len(layers) - 2 else b)]
-        found.append((weights[start:stop].reshape(a, b), offset))
+        unpacked.append((weights[start:stop].reshape(a, b), offset))
         start = stop + len(offset)
-    return found
+    return unpacked

@@ -1,4 +1,4 @@
-"""One weight vector per grade: the grade whose product with the row is greatest."""
+"""Scorers that also predict a grade."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer, must
-from rankwright.scoring.kernel import row_blocks
+from rankwright.scoring.base import Matrix, Scorer, row_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +28,10 @@ class Ordinal(Scorer):
     classes: FloatArray
 
     def __post_init__(self) -> None:
-        must(isinstance(self.score, Scorer), "an ordinal scorer needs a scorer")
-        must(self.thresholds.ndim == self.classes.ndim == 1, "thresholds and classes are rows")
-        must(len(self.classes) == len(self.thresholds) + 1, "one class more than thresholds needed")
-        must(np.isfinite(self.thresholds).all(), "thresholds must be finite")
-        must((np.diff(self.thresholds) >= 0).all(), "thresholds must ascend")
-        must((np.diff(self.classes) > 0).all(), "classes must ascend")
+        n_classes = self.thresholds.size + 1
+        self._check_arrays(thresholds=(n_classes - 1,), classes=(n_classes,))
+        self._check_ascending("thresholds")
+        self._check_ascending("classes", strictly=True)
 
     @property
     def n_features(self) -> int:
@@ -44,13 +41,13 @@ class Ordinal(Scorer):
         return self.score.decision_function(X)
 
     def predict(self, X: Matrix) -> FloatArray:
-        place = np.searchsorted(self.thresholds, self.decision_function(X), side="right")
-        return np.asarray(self.classes[place], dtype=np.float64)
+        number = np.searchsorted(self.thresholds, self.decision_function(X), side="right")
+        return np.asarray(self.classes[number], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class OrdinalProbit(Ordinal):
-    """An ordinal scorer that also knows its noise: standard normal, added to the score.
+    """An ordinal scorer with standard normal noise added to the score.
 
     >>> from rankwright.scoring.linear import Linear
     >>> scorer = OrdinalProbit(Linear(np.array([1.0])), np.array([0.0]), np.array([1.0, 2.0]))
@@ -73,7 +70,7 @@ class Votes(Scorer):
     """The mean of the grades that several linear rules predict, weighted by their votes.
 
     ``decision_function`` is that mean; rows with the same mean are ordered by the rules' mean
-    score. ``predict`` is the grade nearest to the mean (the higher one half way between two).
+    score. ``predict`` is the grade nearest to the mean (the higher one halfway between two).
 
     >>> votes = Votes(np.array([[1.0], [1.0]]), np.array([[0.0], [2.0]]), np.array([3.0, 1.0]),
     ...               np.array([1.0, 2.0]))
@@ -90,14 +87,15 @@ class Votes(Scorer):
     classes: FloatArray
 
     def __post_init__(self) -> None:
-        must(self.coef.ndim == self.thresholds.ndim == 2, "coef and thresholds are tables")
-        must(self.votes.ndim == self.classes.ndim == 1, "votes and classes are rows")
-        must(len(self.coef) == len(self.thresholds) == len(self.votes) >= 1, "one vote per rule")
-        must(len(self.classes) == self.thresholds.shape[1] + 1, "one class more than thresholds")
-        for array in (self.coef, self.thresholds, self.votes, self.classes):
-            must(np.isfinite(array).all(), "rules, votes and classes must be finite")
-        must((np.diff(self.classes) > 0).all(), "classes must ascend")
-        must((self.votes >= 0).all() and self.votes.sum() > 0, "some rule must have a vote")
+        self._check_arrays(
+            coef=("n_rules", "n_features"),
+            thresholds=("n_rules", "n_thresholds"),
+            votes=("n_rules",),
+        )
+        self._check_arrays(classes=(self.thresholds.shape[1] + 1,))
+        self._check_ascending("classes", strictly=True)
+        self._check_range("votes", 0, np.inf)
+        self._check(self.votes.sum() > 0, "votes: all are 0; at least one rule needs a vote")
 
     @property
     def n_features(self) -> int:
@@ -130,7 +128,7 @@ class Votes(Scorer):
 
 
 def nearest(classes: FloatArray, values: FloatArray) -> FloatArray:
-    """The class nearest to each value; the higher one half way between two."""
+    """The class nearest to each value; the higher one halfway between two."""
     middles = (classes[1:] + classes[:-1]) / 2
     return np.asarray(classes[np.searchsorted(middles, values, side="right")], dtype=np.float64)
 
@@ -139,7 +137,7 @@ def nearest(classes: FloatArray, values: FloatArray) -> FloatArray:
 class Prototypes(Scorer):
     """The grade of the prototype that scores highest (the lowest such grade).
 
-    For ordering, rows of the same grade are told apart by how much nearer the next higher grade's
+    ``decision_function`` orders rows of the same grade by how much nearer the next higher grade's
     prototype is than the next lower one's.
 
     >>> table = Prototypes(np.array([[-1.0], [0.0], [1.0]]), np.array([1.0, 2.0, 3.0]))
@@ -152,10 +150,9 @@ class Prototypes(Scorer):
     classes: FloatArray
 
     def __post_init__(self) -> None:
-        must(self.coef.ndim == 2 and self.classes.ndim == 1, "coef is a table, classes a row")
-        must(len(self.coef) == len(self.classes) >= 1, "one prototype per class")
-        must(np.isfinite(self.coef).all() and np.isfinite(self.classes).all(), "they are finite")
-        must((np.diff(self.classes) > 0).all(), "classes must ascend")
+        self._check_arrays(coef=("n_classes", "n_features"), classes=("n_classes",))
+        self._check(len(self.classes), "classes is empty; it needs at least one")
+        self._check_ascending("classes", strictly=True)
 
     @property
     def n_features(self) -> int:
@@ -163,17 +160,18 @@ class Prototypes(Scorer):
 
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.asarray(X @ self.coef.T)
-        place = scores.argmax(axis=1)
-        top = self._at(scores, place)
-        above = self._at(scores, np.minimum(place + 1, len(self.classes) - 1)) - top
-        below = self._at(scores, np.maximum(place - 1, 0)) - top
+        best = scores.argmax(axis=1)
+        top = _column(scores, best)
+        above = _column(scores, np.minimum(best + 1, len(self.classes) - 1)) - top
+        below = _column(scores, np.maximum(best - 1, 0)) - top
         lean = above - below
         gap = np.diff(self.classes).min(initial=1.0)
-        return np.asarray(self.classes[place] + 0.49 * gap * lean / (1.0 + np.abs(lean)))
+        return np.asarray(self.classes[best] + 0.49 * gap * lean / (1.0 + np.abs(lean)))
 
     def predict(self, X: Matrix) -> FloatArray:
         return np.asarray(self.classes[np.asarray(X @ self.coef.T).argmax(axis=1)])
 
-    @staticmethod
-    def _at(scores: FloatArray, place: IntArray) -> FloatArray:
-        return np.asarray(np.take_along_axis(scores, place[:, None], axis=1)[:, 0])
+
+def _column(scores: FloatArray, number: IntArray) -> FloatArray:
+    """One score of each row, by the number of its column."""
+    return np.asarray(np.take_along_axis(scores, number[:, None], axis=1)[:, 0])

@@ -1,8 +1,9 @@
-"""The features whose plain product is the polynomial kernel."""
+"""Transforms of rows before they are scored."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
@@ -14,8 +15,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.scoring.base import Matrix, RowMap, Scorer, Transform, must
-from rankwright.scoring.kernel import row_blocks
+from rankwright.scoring.base import Matrix, RowMap, Scorer, Transform, in_blocks
 
 Column = NDArray[np.floating[Any]]  # one value per feature
 
@@ -24,7 +24,7 @@ Column = NDArray[np.floating[Any]]  # one value per feature
 class Affine(Transform):
     """Each column minus its shift, over its divisor, times its factor, plus its offset, clipped.
 
-    What is not given is left out. Dividing and multiplying are told apart because x / 3 and
+    A step that is None is skipped. There is a divisor besides the factor because x / 3 and
     x * (1 / 3) differ in the last bit, and a saved pipeline has to score as it did before.
 
     >>> affine = Affine(shift=np.array([1.0, 0.0]), divisor=np.array([2.0, 0.5]))
@@ -42,19 +42,18 @@ class Affine(Transform):
 
     def __post_init__(self) -> None:
         columns = self._columns()
-        must(columns, "an affine transform needs a shift, divisor, factor or offset")
-        must(all(c.ndim == 1 and len(c) == len(columns[0]) for c in columns), "columns match")
-        must(all(np.isfinite(c).all() for c in columns), "shifts and scales must be finite")
-        must(self.divisor is None or self.divisor.all(), "a divisor must not be zero")
-        must(self.low is None or np.isfinite(self.low), "low must be finite")
-        must(self.high is None or np.isfinite(self.high), "high must be finite")
+        self._check(columns, "it has no shift, divisor, factor or offset")
+        self._check_arrays(**dict.fromkeys(columns, ("n_features",)))
+        zeros = 0 if self.divisor is None else int((self.divisor == 0).sum())
+        self._check(not zeros, f"divisor: {zeros} of its values are 0")
 
-    def _columns(self) -> list[Column]:
-        return [c for c in (self.shift, self.divisor, self.factor, self.offset) if c is not None]
+    def _columns(self) -> dict[str, Column]:
+        names = ("shift", "divisor", "factor", "offset")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def n_features(self) -> int:
-        return len(self._columns()[0])
+        return len(next(iter(self._columns().values())))
 
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
         if not isinstance(X, np.ndarray):
@@ -72,7 +71,7 @@ class Affine(Transform):
 
     def _transform_sparse(self, X: Matrix) -> Matrix:
         if self.shift is not None or self.offset is not None:
-            raise DataError("a shift would make sparse rows dense: call X.toarray() first.")
+            raise DataError("a shift makes sparse rows dense: call X.toarray() first.")
         rows = X.copy()
         if self.divisor is not None:
             rows.data *= (1.0 / self.divisor)[rows.indices]
@@ -89,11 +88,11 @@ class Affine(Transform):
 
 @dataclass(frozen=True, eq=False)
 class QueryScale(Transform):
-    """Each column scaled by what it does inside the row's query; NaN stays NaN.
+    """Each column scaled within the row's query; NaN stays NaN.
 
     ``minmax`` maps the query's range to 0 .. 1 (LETOR's QueryLevelNorm), ``standard`` gives mean 0
-    and deviation 1, ``max`` divides by the largest absolute value. A column that is constant inside
-    a query says nothing there and becomes 0.
+    and deviation 1, ``max`` divides by the largest absolute value. A column that is constant within
+    a query becomes 0 there.
 
     >>> queries = Queries.from_ids(["a", "b", "a"])
     >>> QueryScale(1, "minmax").transform(np.array([[5.0], [7.0], [3.0]]), queries)
@@ -107,8 +106,9 @@ class QueryScale(Transform):
     method: str
 
     def __post_init__(self) -> None:
-        must(self.method in ("minmax", "standard", "max"), "method is minmax, standard or max")
-        must(self.n_columns >= 1, "n_columns must be at least 1")
+        known = self.method in ("minmax", "standard", "max")
+        self._check(known, f"method {self.method!r} is not minmax, standard or max")
+        self._check_range("n_columns", 1, np.inf)
 
     @property
     def n_features(self) -> int:
@@ -116,9 +116,7 @@ class QueryScale(Transform):
 
     def transform(self, X: Matrix, queries: Queries) -> Matrix:
         if not isinstance(X, np.ndarray):
-            raise DataError(
-                "scaling by query would make sparse rows dense: call X.toarray() first."
-            )
+            raise DataError("scaling by query makes sparse rows dense: call X.toarray() first.")
         if queries.n_items == 0:
             return X.copy()
         rows, starts, code = X[queries.order], queries.ptr[:-1], np.sort(queries.codes)
@@ -142,7 +140,7 @@ class QueryScale(Transform):
         mean = np.add.reduceat(np.where(known, rows, 0.0), starts) / count
         moved = np.where(known, rows - mean[code], 0.0)
         spread = np.sqrt(np.add.reduceat(moved * moved, starts) / count)
-        # A constant column keeps a rounding error's worth of spread, which must not be blown up.
+        # Rounding leaves a constant column with a tiny spread, which must not be scaled up.
         return mean, np.where(spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300), 0.0, spread)
 
     @staticmethod
@@ -174,11 +172,17 @@ class Polynomial(RowMap):
     coef0: float = 1.0
 
     def __post_init__(self) -> None:
-        must(isinstance(self.n_columns, int) and self.n_columns >= 1, "n_columns must be >= 1")
-        must(isinstance(self.degree, int) and 1 <= self.degree <= 100, "degree must be 1 .. 100")
-        must(np.isfinite(self.gamma) and self.gamma > 0, "gamma must be > 0")
-        must(np.isfinite(self.coef0) and self.coef0 >= 0, "coef0 must be >= 0")
-        must(self.n_outputs <= MOST_COLUMNS, f"the map has more than {MOST_COLUMNS} columns")
+        for name, high in (("n_columns", np.inf), ("degree", 100)):
+            value = getattr(self, name)
+            self._check(isinstance(value, int), f"{name} {value!r} is not an integer")
+            self._check_range(name, 1, high)
+        self._check_arrays()
+        self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
+        self._check_range("coef0", 0, np.inf)
+        self._check(
+            self.n_outputs <= MOST_COLUMNS,
+            f"{self.n_outputs} columns; the limit is {MOST_COLUMNS}. Lower the degree",
+        )
 
     @property
     def n_features(self) -> int:
@@ -186,12 +190,11 @@ class Polynomial(RowMap):
 
     @property
     def n_outputs(self) -> int:
-        """How many columns come out."""
         return self.width(self.n_columns, self.degree)
 
     @staticmethod
     def width(n_columns: int, degree: int) -> int:
-        """The number of products of at most ``degree`` of so many columns."""
+        """How many products of at most ``degree`` columns there are."""
         return comb(n_columns + degree, degree)
 
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
@@ -219,27 +222,21 @@ class Mapped(Scorer):
     score: Scorer
 
     def __post_init__(self) -> None:
-        must(isinstance(self.map, RowMap), "a mapped scorer needs a map")
-        must(isinstance(self.score, Scorer), "a mapped scorer needs a scorer")
-        must(self.score.n_features == self.map.n_outputs, "map and scorer differ in columns")
+        given, needed = self.map.n_outputs, self.score.n_features
+        self._check(given == needed, f"map gives {given} columns, score needs {needed}")
 
     @property
     def n_features(self) -> int:
         return self.map.n_features
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        return self._in_blocks(X, self.score.decision_function)
+        return self._mapped(self.score.decision_function, X)
 
     def predict(self, X: Matrix) -> FloatArray:
-        return self._in_blocks(X, self.score.predict)
+        return self._mapped(self.score.predict, X)
 
     def expected(self, X: Matrix) -> FloatArray:
-        """What the inner scorer expects, where it has expectations."""
-        return self._in_blocks(X, getattr(self.score, "expected", self.score.predict))
+        return self._mapped(self.score.expected, X)
 
-    def _in_blocks(self, X: Matrix, function: object) -> FloatArray:
-        assert callable(function)
-        values = np.empty(X.shape[0])
-        for rows in row_blocks(X.shape[0], self.map.n_outputs):
-            values[rows] = function(self.map.transform(X[rows]))
-        return values
+    def _mapped(self, function: Callable[[Matrix], FloatArray], X: Matrix) -> FloatArray:
+        return in_blocks(lambda rows: function(self.map.transform(rows)), X, self.map.n_outputs)

@@ -1,4 +1,4 @@
-"""A weighted sum of decision trees."""
+"""Sums of step functions and of decision trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer, must
+from rankwright.scoring.base import Matrix, Scorer
 
 ROWS_PER_BLOCK = 65536
 
@@ -41,20 +41,20 @@ class Additive(Scorer):
     absent_abstains: bool = False
 
     def __post_init__(self) -> None:
-        must(self.n_inputs >= 1, "n_inputs must be >= 1")
-        n = len(self.feature)
-        rows = (self.feature, self.ptr, self.threshold, self.value, self.missing)
-        must(all(row.ndim == 1 for row in rows), "the arrays of an additive scorer are rows")
-        must(len(self.ptr) == n + 1 and len(self.missing) == n, "one curve per feature needed")
-        must(((self.feature >= 0) & (self.feature < self.n_inputs)).all(), "feature out of range")
-        must(self.ptr[0] == 0 and (np.diff(self.ptr) >= 0).all(), "ptr must ascend from 0")
-        must(self.ptr[-1] == len(self.threshold), "ptr must end at the number of thresholds")
-        must(len(self.value) == len(self.threshold) + n, "one value more than thresholds needed")
-        must(np.isfinite(self.threshold).all(), "thresholds must be finite")
-        steps = np.diff(self.threshold) >= 0
-        steps[self.ptr[1:-1][(self.ptr[1:-1] > 0) & (self.ptr[1:-1] < self.ptr[-1])] - 1] = True
-        must(steps.all(), "thresholds of a feature must ascend")
-        must(np.isfinite(self.value).all() and np.isfinite(self.missing).all(), "values not finite")
+        n, n_steps = self.feature.size, self.threshold.size
+        self._check_arrays(
+            feature=(n,), missing=(n,), ptr=(n + 1,), threshold=(n_steps,), value=(n_steps + n,)
+        )
+        self._check_range("n_inputs", 1, np.inf)
+        self._check_range("feature", 0, self.n_inputs - 1)
+        self._check_ascending("ptr")
+        ends = (int(self.ptr[0]), int(self.ptr[-1]))
+        self._check(
+            ends == (0, n_steps), f"ptr runs from {ends[0]} to {ends[1]}, not 0 to {n_steps}"
+        )
+        descents = np.flatnonzero(np.diff(self.threshold) < 0) + 1
+        within = descents[~np.isin(descents, self.ptr)]  # not where the next feature begins
+        self._check(not len(within), f"threshold: {len(within)} values are below the one before")
 
     @classmethod
     def from_rounds(
@@ -176,22 +176,24 @@ class Trees(Scorer):
     absent_abstains: bool = False
 
     def __post_init__(self) -> None:
-        must(self.n_inputs >= 1, "n_inputs must be >= 1")
-        nodes = (self.feature, self.threshold, self.default, self.low, self.high, self.value)
-        n = len(self.feature)
-        must(all(node.shape == (n,) for node in nodes), "one entry per node needed")
-        must(self.root.ndim == 1 and self.root.shape == self.weight.shape, "one weight per tree")
-        must(((self.root >= 0) & (self.root < n)).all(), "a tree starts outside the nodes")
-        must(((self.feature >= -1) & (self.feature < self.n_inputs)).all(), "feature out of range")
+        nodes = ("feature", "default", "low", "high", "value")
+        n, n_trees, n_nan = self.feature.size, self.root.size, int(np.isnan(self.threshold).sum())
+        self._check_arrays(root=(n_trees,), weight=(n_trees,), **dict.fromkeys(nodes, (n,)))
+        self._check(self.threshold.shape == (n,), f"threshold has shape {self.threshold.shape}")
+        self._check(not n_nan, f"threshold: {n_nan} of {n} values are NaN")
+        self._check_range("n_inputs", 1, np.inf)
+        self._check_range("feature", -1, self.n_inputs - 1)
+        self._check_range("root", 0, n - 1)
+        self._check_range("default", 0, 1)
         inner = np.flatnonzero(self.feature >= 0)
-        for child in (self.low[inner], self.high[inner]):
-            must(((child > inner) & (child < n)).all(), "children must come after their parent")
+        for name in ("low", "high"):
+            child = getattr(self, name)[inner]
+            wrong = int(((child <= inner) | (child >= n)).sum())
+            self._check(not wrong, f"{name}: {wrong} children do not come after their parent")
         # A node with two parents would double the work at every level: a file could hang a server.
         entries = np.concatenate([self.root, self.low[inner], self.high[inner]])
-        must(np.bincount(entries, minlength=1).max() <= 1, "a node must have one parent only")
-        must(not np.isnan(self.threshold).any(), "thresholds must be numbers")
-        must(np.isin(self.default, (0, 1)).all(), "default must be 0 or 1")
-        must(np.isfinite(self.value).all() and np.isfinite(self.weight).all(), "values not finite")
+        parents = np.bincount(entries, minlength=1)
+        self._check(parents.max() <= 1, f"node {parents.argmax()} has {parents.max()} parents")
 
     @property
     def n_features(self) -> int:
@@ -204,10 +206,6 @@ class Trees(Scorer):
             for tree in range(len(self.root)):
                 scores[start : start + BLOCK] += self.weight[tree] * self._leaves(tree, columns)
         return scores
-
-    def tree(self, number: int, X: Matrix) -> FloatArray:
-        """The values of the leaves of one tree that the rows fall into, without its weight."""
-        return self._leaves(number, self._columns(X))
 
     def _columns(self, X: Matrix) -> dict[int, FloatArray]:
         used = np.unique(self.feature[self.feature >= 0])

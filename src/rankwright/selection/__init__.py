@@ -1,8 +1,9 @@
-"""Which parameters, and how well will it do?
+"""Choose a ranker and its parameters on held-out queries.
 
-``tune``          parameters chosen on held-out queries
-``RankSearchCV``  the same by cross-validation over queries, as an estimator
-``progressive``   test, then train: an online ranker on a stream
+``AutoRanker``    several rankers, the best one fitted to all queries
+``RankSearchCV``  parameters by cross-validation over queries
+``tune``          parameters by validation queries of their own
+``progressive``   predict, then learn: an online ranker on a stream
 """
 
 import lazy_loader

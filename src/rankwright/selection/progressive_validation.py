@@ -1,4 +1,4 @@
-"""Test, then train: how well an online ranker does on a stream, step by step."""
+"""Progressive validation: an online ranker predicts each row of a stream, then learns from it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def progressive(
     expected: bool = False,
     every: int = 1,
 ) -> Iterator[dict[str, Any]]:
-    """Predict each row, then learn from it, and tell after every step how it goes.
+    """Predict each row, then learn from it; yield the mean loss after every step.
 
     The values are means over all steps so far: the time-averaged loss of the papers' figures.
-    Nothing is kept but the running means (and the rows that wait for their grade), so the stream
-    may be endless.
+    Only the running means are kept (and the rows that wait for their grade), so the stream may be
+    endless.
 
     Parameters
     ----------
-    ranker : an online ranker, fresh or trained; it learns as the steps are taken
+    ranker : an online ranker, new or fitted; it learns from every step
     X : (n_items, n_features) array, CSR matrix or data frame with grades ``y``; or any iterable of
         rows (with an iterable ``y`` of grades), or of (row, grade) pairs (without ``y``), where a
         row may also be a table of rows with a list of grades
@@ -50,12 +50,12 @@ def progressive(
     measures : names or functions (y, prediction) -> float
         "RankLoss" (distance of the grades), "Misses" (1 for a wrong grade), "SquaredLoss".
     delay : int >= 0
-        How many steps later the grade of a row becomes known and is learned from.
-    classes : every grade that may come; needed for a fresh ranker unless ``y`` is an array
+        The number of steps after which the grade of a row becomes known.
+    classes : all grades of the stream; needed for a new ranker unless ``y`` is an array
     expected : bool
-        Measure ``predict_expected`` (the papers' scoring of votes) instead of ``predict``.
+        Evaluate ``predict_expected`` (the papers' scoring of votes) instead of ``predict``.
     every : int >= 1
-        Yield only every so many steps (and the last one).
+        Yield only after every so many steps, and after the last one.
 
     Yields
     ------
@@ -70,7 +70,7 @@ def progressive(
     >>> len(curve), bool(curve[-1] < curve[9])
     (2000, True)
 
-    From a generator of pairs, with grades that come 10 steps late:
+    From a generator of pairs, with grades known 10 steps later:
 
     >>> pairs = zip(sample.X, sample.y)
     >>> *_, last = progressive(PRank(), pairs, classes=range(1, 6), delay=10, every=500)
@@ -78,18 +78,20 @@ def progressive(
     ['RankLoss', 'prediction', 'step', 'y']
     """
     if delay < 0 or every < 1:
-        raise ParameterError(f"delay={delay}, every={every}: delay >= 0 and every >= 1 needed.")
+        raise ParameterError(
+            f"progressive(delay={delay}, every={every}): delay must be >= 0 and every >= 1."
+        )
     if not hasattr(ranker, "partial_fit"):
         raise ParameterError(
-            f"progressive({type(ranker).__name__}()): an online ranker is needed, one with "
-            "partial_fit."
+            f"progressive: {type(ranker).__name__} has no partial_fit; an online ranker is needed."
         )
     losses = _losses(measures)
     if classes is None and y is not None and hasattr(y, "__len__"):
         classes = np.unique(as_grades(y, "y"))
-    at_once = delay == 0 and hasattr(ranker, "partial_fit_predict")
-    take_step = _in_blocks if at_once else _with_delay
-    steps = take_step(ranker, _chunks(X, y), classes, expected, delay)
+    if delay == 0 and hasattr(ranker, "partial_fit_predict"):
+        steps = _in_blocks(ranker, _chunks(X, y), classes, expected)
+    else:
+        steps = _with_delay(ranker, _chunks(X, y), classes, expected, delay)
     return _running_means(steps, losses, every)
 
 
@@ -109,10 +111,10 @@ def _running_means(
 
 
 def _in_blocks(
-    ranker: Any, chunks: Iterator[Chunk], classes: Any, expected: bool, delay: int
+    ranker: Any, chunks: Iterator[Chunk], classes: Any, expected: bool
 ) -> Iterator[tuple[float, float]]:
     for rows, grades in chunks:
-        _begin(ranker, rows, classes)
+        _start(ranker, rows, classes)
         guesses = ranker.partial_fit_predict(rows, grades, expected=expected)
         yield from zip(grades.tolist(), guesses.tolist(), strict=True)
 
@@ -123,7 +125,7 @@ def _with_delay(
     waiting: deque[tuple[Any, Any]] = deque()
     predict = ranker.predict_expected if expected else ranker.predict
     for rows, grades in chunks:
-        _begin(ranker, rows, classes)
+        _start(ranker, rows, classes)
         for i in range(len(grades)):
             row, grade = rows[i : i + 1], grades[i : i + 1]
             guess = float(predict(row)[0])
@@ -135,19 +137,19 @@ def _with_delay(
         ranker.partial_fit(row, grade)
 
 
-def _begin(ranker: Any, rows: Any, classes: Any) -> None:
+def _start(ranker: Any, rows: Any, classes: Any) -> None:
     if hasattr(ranker, "classes_"):
         return
     if classes is None:
         raise ParameterError(
-            f"progressive: {type(ranker).__name__} has not begun and the grades of the stream are "
-            "not known. Name them: progressive(..., classes=[...])."
+            f"progressive: {type(ranker).__name__} is not fitted and the grades of the stream are "
+            "unknown. Pass them: progressive(..., classes=[...])."
         )
     ranker.start(rows.shape[1], classes)
 
 
 def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
-    """The stream as tables of rows with their grades."""
+    """The stream as matrices of rows with their grades."""
     if y is not None and hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if y is not None and (hasattr(X, "shape") or isinstance(X, list)):
@@ -155,7 +157,7 @@ def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
         grades = as_grades(y, "y")
         if table.ndim != 2 or grades.shape != (table.shape[0],):
             raise DataError(
-                f"X has shape {table.shape} and y {grades.shape}: one grade per row needed."
+                f"X has shape {table.shape} and y {grades.shape}: one grade per row is needed."
             )
         if not isinstance(table, np.ndarray):
             table = table.tocsr()
@@ -174,17 +176,18 @@ def _table(row: Any) -> Any:
 
 
 def _losses(measures: Any) -> dict[str, Loss]:
-    several = [measures] if isinstance(measures, str) or callable(measures) else list(measures)
-    found: dict[str, Loss] = {}
-    for measure in several:
+    if isinstance(measures, str) or callable(measures):
+        measures = [measures]
+    losses: dict[str, Loss] = {}
+    for measure in measures:
         name = str(getattr(measure, "__name__", measure))
         if callable(measure) and not hasattr(measure, "definition"):
-            found[name] = measure
+            losses[name] = measure
         elif name in LOSSES:
-            found[name] = LOSSES[name]
+            losses[name] = LOSSES[name]
         else:
             raise MeasureError(
-                f"{name!r} cannot be followed row by row. Known: {', '.join(LOSSES)}, or a "
-                "function (y, prediction) -> float. For measures of whole lists: evaluate()."
+                f"progressive cannot compute {name!r} row by row. It knows {', '.join(LOSSES)} and "
+                "functions (y, prediction) -> float. For measures of whole lists use evaluate()."
             )
-    return found
+    return losses

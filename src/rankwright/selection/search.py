@@ -1,127 +1,32 @@
-"""A ranker that chooses its own parameters by cross-validation over queries."""
+"""Parameter search on held-out queries, by scikit-learn's grid search."""
 
 from __future__ import annotations
 
-import itertools
 import math
+import sys
 import threading
-import time
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
+from joblib import parallel_config
 from numpy.typing import ArrayLike
 from sklearn import config_context
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 
+from rankwright._typing import IntArray
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.data.splits import fold_queries
-from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError, RankwrightError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.labels import as_grades
-from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure
+from rankwright.metrics.scorer import MeasureScorer
 from rankwright.metrics.tables import Cell, Table
 from rankwright.parallel import n_threads
-
-Parameters = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Range:
-    """All numbers from low to high; whole numbers where both are.
-
-    >>> Range(1, 8).at(0.5), round(Range(0.01, 100.0, log=True).at(0.5), 6)
-    (5, 1.0)
-    """
-
-    low: float
-    high: float
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
-            raise ParameterError(f"Range({self.low}, {self.high}): low must be below high.")
-        if self.log and self.low <= 0:
-            raise ParameterError(f"Range({self.low}, {self.high}, log=True): low must be > 0.")
-
-    @property
-    def is_whole(self) -> bool:
-        return isinstance(self.low, int) and isinstance(self.high, int)
-
-    def at(self, share: float) -> float | int:
-        """The number at this share (0 <= share < 1) of the way, on the log scale if asked."""
-        high = self.high + 1 if self.is_whole else self.high
-        if self.log:
-            value = float(np.exp(np.log(self.low) + share * (np.log(high) - np.log(self.low))))
-        else:
-            value = float(self.low + share * (high - self.low))
-        return min(int(value), int(self.high)) if self.is_whole else value
-
-
-def grid(space: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Parameters]:
-    """Every combination of the values, of one table or of several in turn.
-
-    >>> grid({"C": [1, 10], "loss": ["hinge"]})
-    [{'C': 1, 'loss': 'hinge'}, {'C': 10, 'loss': 'hinge'}]
-    """
-    found: list[Parameters] = []
-    for table in _tables(space):
-        values = [_choices(name, choice) for name, choice in table.items()]
-        found += [dict(zip(table, each, strict=True)) for each in itertools.product(*values)]
-    return found
-
-
-def draw(
-    space: Mapping[str, Any] | Iterable[Mapping[str, Any]], n: int, rng: np.random.Generator
-) -> list[Parameters]:
-    """Random combinations; a choice is a list, a Range, or anything with ``rvs`` (SciPy).
-
-    >>> draw({"C": Range(0.1, 10.0, log=True)}, 1, np.random.default_rng(0))[0]["C"] < 10
-    True
-    """
-    tables = _tables(space)
-    picked = [tables[int(rng.integers(len(tables)))] for _ in range(n)]
-    return [{name: _one(choice, rng) for name, choice in table.items()} for table in picked]
-
-
-def _one(choice: Any, rng: np.random.Generator) -> Any:
-    if isinstance(choice, Range):
-        return choice.at(float(rng.random()))
-    if hasattr(choice, "rvs"):
-        return choice.rvs(random_state=np.random.RandomState(int(rng.integers(2**31))))
-    values = _choices("", choice)
-    return values[int(rng.integers(len(values)))]
-
-
-def _choices(name: str, choice: Any) -> list[Any]:
-    if isinstance(choice, Range) or hasattr(choice, "rvs"):
-        raise ParameterError(
-            f"space[{name!r}] is {choice!r}: a grid needs a list of values. "
-            "For ranges and distributions use search='random' or search='optuna'."
-        )
-    if isinstance(choice, str) or not isinstance(choice, Iterable):
-        raise ParameterError(
-            f"space[{name!r}] is {choice!r}: give a list of values to try, or a Range."
-        )
-    values = list(choice)
-    if not values:
-        raise ParameterError(f"space[{name!r}] is empty: give at least one value.")
-    return values
-
-
-def _tables(space: Any) -> list[Mapping[str, Any]]:
-    tables = [space] if isinstance(space, Mapping) else list(space)
-    if not tables or not all(isinstance(table, Mapping) for table in tables):
-        raise ParameterError("the space must be a table {parameter: values} or a list of these.")
-    return tables
-
-
-Progress = Callable[[int, int, "Trial"], None]
+from rankwright.selection.base import BestRanker
 
 
 @dataclass(frozen=True)
@@ -131,23 +36,20 @@ class Trial:
     Attributes
     ----------
     params : dict
-    value : float
-        The measure, the mean over folds; NaN when training failed.
-    values : tuple of float, fold by fold
-    seconds : float, training and evaluation
-    error : str, why it failed; empty otherwise
+    value : float, the mean of the measure over the folds; NaN if training failed
+    values : tuple of float, the measure on each fold
+    seconds : float, for training and evaluation on all folds
     """
 
     params: dict[str, Any]
     value: float
     values: tuple[float, ...] = ()
     seconds: float = 0.0
-    error: str = ""
 
 
 @dataclass(frozen=True, repr=False)
 class Trials:
-    """All trials of a search, in the order tried; the measure says whether high or low is good.
+    """All trials of a search, in the order tried. Prints as a table, the best one first.
 
     Examples
     --------
@@ -158,406 +60,278 @@ class Trials:
     """
 
     measure: str
-    trials: tuple[Trial, ...] = field(default=())
+    trials: tuple[Trial, ...] = ()
 
     @property
     def best(self) -> Trial:
-        """The best value, the lowest of a loss; of equal ones the first tried."""
-        worked = [trial for trial in self.trials if not math.isnan(trial.value)]
-        if not worked:
-            first = self.trials[0].error if self.trials else "there was none"
-            raise RankwrightError(f"none of {len(self.trials)} trials worked: {first}")
-        return max(worked, key=self._goodness)
+        """The trial with the best value (of a loss the lowest); of equal ones the first."""
+        return self._ordered()[0]
 
-    def _goodness(self, trial: Trial) -> float:
-        return Measure.parse(self.measure).sign * trial.value
+    def _ordered(self) -> list[Trial]:
+        sign = Measure.parse(self.measure).sign
+        return sorted(
+            self.trials,
+            key=lambda trial: math.inf if math.isnan(trial.value) else -sign * trial.value,
+        )
 
     def table(self) -> Table:
         """The trials from the best to the worst, with a column for each parameter."""
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.params))
-        order = sorted(
-            self.trials,
-            key=lambda trial: math.inf if math.isnan(trial.value) else -self._goodness(trial),
-        )
         rows = []
-        for place, trial in enumerate(order):
-            cells = [Cell(_text(trial.params.get(name, ""))) for name in names]
+        for place, trial in enumerate(self._ordered()):
             failed = math.isnan(trial.value)
-            value = trial.error.split(":")[0] if failed else f"{trial.value:.4f}"
-            cells += [Cell(value, best=place == 0 and not failed), Cell(f"{trial.seconds:.2f}")]
-            rows.append(tuple(cells))
+            value = Cell("failed" if failed else f"{trial.value:.4f}", best=place == 0)
+            params = [Cell(_text(trial.params.get(name, ""))) for name in names]
+            rows.append((*params, value, Cell(f"{trial.seconds:.2f}")))
         return Table((*names, self.measure, "seconds"), tuple(rows))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.table().to_text()
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return self.table().to_html()
-
-
-def show_progress(progress: bool | Progress, measure: str) -> Progress:
-    """A function (done, total, trial) that reports: nothing, a line on stderr, or your own."""
-    if callable(progress):
-        return progress
-    if not progress:
-        return lambda done, total, trial: None
-    best, sign = math.nan, Measure.parse(measure).sign
-
-    def report(done: int, total: int, trial: Trial) -> None:
-        import sys
-
-        nonlocal best
-        if math.isnan(best) or sign * trial.value > sign * best:
-            best = trial.value
-        words = " ".join(f"{name}={_text(value)}" for name, value in trial.params.items())
-        found = trial.error or f"{trial.value:.4f}"
-        print(f"[{done}/{total}] {words}: {found} (best {best:.4f})", file=sys.stderr, flush=True)
-
-    return report
 
 
 def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-SEARCHES = ("grid", "random", "optuna")
+class RankSearchCV(BestRanker):
+    """Search parameters by cross-validation over folds of whole queries, then fit to all rows.
 
-
-@dataclass
-class Runner:
-    """Tries parameters of a ranker on (training, validation) folds and keeps the best.
-
-    Threads suffice: training spends its time in compiled loops and matrix products, which let other
-    threads run. What a trial finds does not depend on how many run at once.
-    """
-
-    ranker: Any
-    folds: Sequence[tuple[Items, Items]]
-    measure: str
-    progress: Progress
-    n_jobs: int | None = None
-    like: str | None = None
-    keep_models: bool = False
-    models: dict[int, Any] = field(default_factory=dict)
-    _lock: Any = field(default_factory=threading.Lock)
-    _best: float = -np.inf  # times the sign of the measure
-    _done: int = 0
-
-    def run(self, space: Any, search: str, n_trials: int, seed: int) -> Trials:
-        """All trials of a search."""
-        if search not in SEARCHES:
-            raise ParameterError(f"search={search!r}: search must be one of {SEARCHES}.")
-        self.measure = str(Measure.parse(self.measure))
-        if search == "optuna":
-            trials = self._ask_optuna(space, n_trials, seed)
-        else:
-            rng = np.random.default_rng(seed)
-            trials = self._try_all(grid(space) if search == "grid" else draw(space, n_trials, rng))
-        failed = [trial for trial in trials if trial.error]
-        if failed:
-            warnings.warn(
-                f"{len(failed)} of {len(trials)} trials failed; the first, {failed[0].params}: "
-                f"{failed[0].error}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return Trials(self.measure, tuple(trials))
-
-    def _try_all(self, candidates: list[Parameters]) -> list[Trial]:
-        with ThreadPoolExecutor(self.n_jobs or n_threads()) as pool:
-            jobs = [
-                pool.submit(self._try, number, params, len(candidates))
-                for number, params in enumerate(candidates)
-            ]
-            return [job.result() for job in jobs]
-
-    def _try(self, number: int, params: Parameters, total: int) -> Trial:
-        """Train and measure one combination on every fold."""
-        start = time.perf_counter()
-        values: list[float] = []
-        model, error = None, ""
-        try:
-            for train, valid in self.folds:
-                model = clone(self.ranker).set_params(**params)
-                fit_ranker(model, train.X, train.y, train.qid)
-                values.append(self._value(model, valid))
-        except Exception as problem:  # a combination that cannot be trained is a result, not an end
-            error = f"{type(problem).__name__}: {problem}"
-        value = float(np.mean(values)) if not error else float("nan")
-        trial = Trial(params, value, tuple(values), time.perf_counter() - start, error)
-        self._finish(number, trial, model, total)
-        return trial
-
-    def _value(self, model: Any, valid: Items) -> float:
-        scores = ask_ranker(model, "decision_function", valid.X, valid.qid)
-        predictions = None
-        if Measure.parse(self.measure).reads_predictions:
-            predictions = ask_ranker(model, "predict", valid.X, valid.qid)
-        found = evaluate(
-            scores, valid.y, valid.qid, self.measure, like=self.like, predictions=predictions
-        )
-        return found[self.measure]
-
-    def _finish(self, number: int, trial: Trial, model: Any, total: int) -> None:
-        with self._lock:
-            self._done += 1
-            good = Measure.parse(self.measure).sign * trial.value
-            if self.keep_models and good >= self._best:
-                # Equal values: the earlier trial wins, whichever thread was faster.
-                if good > self._best:
-                    self.models.clear()
-                self.models[number] = model
-                self._best = good
-            self.progress(self._done, total, trial)
-
-    def best_model(self) -> Any:
-        """The model of the best trial (of equal ones the first), as it was trained."""
-        return self.models[min(self.models)]
-
-    def _ask_optuna(self, space: Any, n_trials: int, seed: int) -> list[Trial]:
-        """Let optuna propose what to try next, from what was found so far."""
-        try:
-            import optuna
-        except ImportError as error:
-            raise ImportError(
-                "search='optuna' needs optuna: pip install 'rankwright[tune]'"
-            ) from error
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        study = optuna.create_study(
-            direction="maximize" if Measure.parse(self.measure).higher_is_better else "minimize",
-            sampler=optuna.samplers.TPESampler(seed=seed),
-        )
-        trials = []
-        for number in range(n_trials):  # one at a time: a proposal depends on all before it
-            asked = study.ask()
-            params = space(asked) if callable(space) else _suggest(asked, space)
-            trials.append(self._try(number, params, n_trials))
-            failed = bool(trials[-1].error)
-            state = optuna.trial.TrialState.FAIL if failed else None
-            study.tell(asked, None if failed else trials[-1].value, state=state)
-        return trials
-
-
-def fit_ranker(model: Any, X: Any, y: Any, qid: Any) -> None:
-    """Train a ranker, or a pipeline, which passes qid on where it is asked for."""
-    with config_context(enable_metadata_routing=True):
-        model.fit(X, y, qid=qid)
-
-
-def ask_ranker(model: Any, method: str, X: Any, qid: Any) -> Any:
-    """What a ranker or a pipeline answers; qid goes where it is asked for."""
-    with config_context(enable_metadata_routing=True):
-        return getattr(model, method)(X, qid=qid)
-
-
-def _suggest(trial: Any, space: Any) -> Parameters:
-    params: Parameters = {}
-    for name, choice in dict(space).items():
-        if not isinstance(choice, Range):
-            params[name] = trial.suggest_categorical(name, list(choice))
-        elif choice.is_whole:
-            params[name] = trial.suggest_int(name, choice.low, choice.high, log=choice.log)
-        else:
-            params[name] = trial.suggest_float(name, choice.low, choice.high, log=choice.log)
-    return params
-
-
-@dataclass(frozen=True, repr=False)
-class Tuned:
-    """What :func:`tune` found.
-
-    Attributes
-    ----------
-    model : the ranker with the best parameters, trained on the training queries
-    params : dict, the best parameters
-    value : float, the measure on the validation queries
-    trials : Trials; printed, they are a table from the best to the worst
-    """
-
-    model: Any
-    params: dict[str, Any]
-    value: float
-    trials: Trials
-
-    def __repr__(self) -> str:
-        return f"Tuned({self.model!r}, {self.trials.measure}={self.value:.4f})\n{self.trials}"
-
-
-def tune(
-    ranker: Any,
-    space: Any,
-    train: Items,
-    valid: Items,
-    measure: str = "NDCG@10",
-    *,
-    search: str = "grid",
-    n_trials: int = 20,
-    n_jobs: int | None = None,
-    random_state: int = 0,
-    like: str | None = None,
-    progress: bool | Callable[[int, int, Trial], None] = False,
-) -> Tuned:
-    """Train on some queries, measure on others, and keep the best parameters.
-
-    This is the protocol of the LETOR folds: the test queries are seen by neither.
+    This is scikit-learn's GridSearchCV with three things set for ranking: the folds never split a
+    query (rows split at random would show how well a ranker remembers queries, not how well it
+    ranks new ones), ``qid`` reaches every step without ``set_config``, and trials run in threads.
 
     Parameters
     ----------
-    ranker : a ranker, or a pipeline that ends in one
-    space : {parameter: list of values} or a list of such tables; with ``search="random"`` a value
-        may also be a :class:`Range` or a SciPy distribution; with ``"optuna"`` a Range, or in place
-        of the table a function of optuna's trial
-    train, valid : Items
-    measure : str, as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best
-    search : "grid", "random" or "optuna"
-    n_trials : int, for "random" and "optuna"
+    estimator : a ranker, or a pipeline that ends in one
+    param_grid : dict of parameter to list of values, or list of such dicts
+        Every combination is tried.
+    param_distributions : dict of parameter to list of values or SciPy distribution, or list of
+        such dicts
+        ``n_iter`` combinations are drawn; give this or ``param_grid``.
+    n_iter : int, default 20
+    scoring : str, Measure or scorer, default "NDCG@10"
+        A scorer is what :meth:`Measure.scorer` gives, or any function of scikit-learn's kind that
+        requests ``qid``.
+    cv : int or iterable of (training rows, validation rows), default 5
+        A number of folds of queries, or the folds themselves.
     n_jobs : int or None
-        Trials trained at the same time (threads); None takes RANKWRIGHT_THREADS or all cores.
-    random_state : int, seeds the search; the ranker has its own
-    like : conventions of the measure, as in :func:`evaluate`
-    progress : True writes a line for each trial; or a function (done, total, trial)
-
-    Examples
-    --------
-    >>> from rankwright import RankSVM
-    >>> from rankwright.data.items import Items
-    >>> from rankwright.testing.problems import make_problem
-    >>> train, valid = (Items(p.X, p.y, p.qid) for p in (make_problem(), make_problem(seed=1)))
-    >>> found = tune(RankSVM(), {"C": [0.01, 1.0]}, train, valid, "NDCG@5")
-    >>> sorted(found.params), len(found.trials.trials)
-    (['C'], 2)
-    >>> found.model.decision_function(valid.X).shape
-    (54,)
-    """
-    report = show_progress(progress, measure)
-    runner = Runner(ranker, [(train, valid)], measure, report, n_jobs, like, keep_models=True)
-    trials = runner.run(space, search, n_trials, random_state)
-    best = trials.best
-    return Tuned(runner.best_model(), best.params, best.value, trials)
-
-
-class RankSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Search parameters by cross-validation over folds of whole queries, then train on all.
-
-    A query is never cut: its rows are all in training or all in validation. (Cutting rows at random
-    would measure how well a ranker remembers queries, not how well it ranks new ones.)
-
-    Parameters
-    ----------
-    ranker : a ranker, or a pipeline that ends in one
-    space, search, n_trials, n_jobs, random_state, like, progress
-        As in :func:`tune`.
-    measure : str, default "NDCG@10"; of a loss, such as RankLoss, the lowest is best
-    n_folds : int, default 5
+        Trials run at the same time, in threads; None uses RANKWRIGHT_THREADS or all cores.
+    random_state : int, RandomState or None
+        Seeds the folds and the draws; the estimator has its own.
+    refit : bool, default True
+        Whether to fit the best combination to all rows.
+    verbose : int, default 0
+        1 prints a line for each fit to standard error.
 
     Attributes
     ----------
-    best_estimator_ : the ranker with the best parameters, trained on all queries
+    best_estimator_ : the estimator with the best parameters, fitted to all rows
     best_params_ : dict
-    best_score_ : float, mean of the measure over the folds
-    trials_ : Trials; printed, they are a table
+    best_score_ : float, mean of the score over the folds; higher is better, so losses are negated
+    cv_results_ : dict of arrays, as in scikit-learn
+    trials_ : Trials
+        The same as a table; losses are not negated.
 
     Examples
     --------
     >>> from rankwright import RankSVM
     >>> from rankwright.testing.problems import make_problem
     >>> data = make_problem(n_queries=10)
-    >>> search = RankSearchCV(RankSVM(), {"C": [0.1, 10.0]}, n_folds=3, measure="AP")
-    >>> search = search.fit(data.X, data.y, qid=data.qid)
-    >>> search.best_params_ in ({"C": 0.1}, {"C": 10.0})
-    True
+    >>> search = RankSearchCV(RankSVM(), {"C": [0.1, 10.0]}, scoring="AP", cv=3, random_state=0)
+    >>> search.fit(data.X, data.y, qid=data.qid).best_params_
+    {'C': 10.0}
     >>> bool(search.score(data.X, data.y, qid=data.qid) > 0.8)
     True
     """
 
-    __metadata_request__fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
-    __metadata_request__decision_function: ClassVar = {"qid": True}
-
     def __init__(
         self,
-        ranker: Any,
-        space: Any,
+        estimator: Any,
+        param_grid: Any = None,
         *,
-        measure: str = "NDCG@10",
-        n_folds: int = 5,
-        search: str = "grid",
-        n_trials: int = 20,
+        param_distributions: Any = None,
+        n_iter: int = 20,
+        scoring: Any = "NDCG@10",
+        cv: Any = 5,
         n_jobs: int | None = None,
-        random_state: int = 0,
-        like: str | None = None,
-        progress: Any = False,
+        random_state: Any = None,
+        refit: bool = True,
+        verbose: int = 0,
     ) -> None:
-        self.ranker = ranker
-        self.space = space
-        self.measure = measure
-        self.n_folds = n_folds
-        self.search = search
-        self.n_trials = n_trials
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
+        self.scoring = scoring
+        self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.like = like
-        self.progress = progress
+        self.refit = refit
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: Any) -> Self:
-        """Search, then train the best on all rows.
+    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:
+        """Search, then fit the best combination to all rows.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades
-        qid : (n_items,) query ids; there must be as many queries as folds
+        qid : (n_items,) query ids; at least as many queries as folds
         """
-        if not isinstance(self.n_folds, int) or self.n_folds < 2:
-            raise ParameterError(f"RankSearchCV(n_folds={self.n_folds!r}): n_folds must be >= 2.")
-        data = Items(X, as_grades(y, "y"), qid=qid)
-        n_queries = Queries.from_ids(qid, len(data)).n_queries
-        if n_queries < self.n_folds:
-            raise DataError(
-                f"{n_queries} queries cannot be cut into {self.n_folds} folds. Use fewer folds."
-            )
-        splits = fold_queries(data.qid, self.n_folds, random_state=self.random_state)
-        folds = [(data.take(split.train), data.take(split.test)) for split in splits]
-        report = show_progress(self.progress, self.measure)
-        runner = Runner(self.ranker, folds, self.measure, report, self.n_jobs, self.like)
-        self.trials_: Trials = runner.run(self.space, self.search, self.n_trials, self.random_state)
-        best = self.trials_.best
-        self.best_params_, self.best_score_ = best.params, best.value
-        self.best_estimator_ = clone(self.ranker).set_params(**best.params)
-        fit_ranker(self.best_estimator_, X, y, qid)
+        y = as_grades(y, "y")
+        scorer = self.scoring
+        if isinstance(scorer, str | Measure):
+            scorer = Measure.parse(scorer).scorer()
+        candidates = self._candidates()
+        folds = self._folds(qid, len(y)) if isinstance(self.cv, int) else list(self.cv)
+        search = GridSearchCV(
+            self.estimator,
+            [{name: [value] for name, value in params.items()} for params in candidates],
+            scoring=_Counter(scorer, len(candidates) * len(folds)) if self.verbose else scorer,
+            cv=folds,
+            refit=self.refit,
+        )
+        with (
+            config_context(enable_metadata_routing=True),
+            parallel_config("threading", n_jobs=self.n_jobs or n_threads()),
+        ):
+            search.fit(X, y, qid=None if qid is None else np.asarray(qid))
+        self.best_params_, self.best_score_ = search.best_params_, search.best_score_
+        self.cv_results_ = search.cv_results_
+        if self.refit:
+            self.best_estimator_ = search.best_estimator_
+            self.n_features_in_ = search.n_features_in_
+        self.trials_ = _trials(search.cv_results_, scorer, len(folds))
         return self
 
-    def decision_function(self, X: Any, qid: Any = None) -> Any:
-        """The score of each row; higher comes first."""
-        check_is_fitted(self)
-        return ask_ranker(self.best_estimator_, "decision_function", X, qid)
+    def _candidates(self) -> list[dict[str, Any]]:
+        """The combinations to try; a value that the ranker refuses is refused here."""
+        if (self.param_grid is None) == (self.param_distributions is None):
+            raise ParameterError("RankSearchCV: give either param_grid or param_distributions.")
+        if self.param_grid is not None:
+            candidates = list(ParameterGrid(self.param_grid))
+        else:
+            sampler = ParameterSampler(
+                self.param_distributions, self.n_iter, random_state=self.random_state
+            )
+            candidates = list(sampler)
+        for params in candidates:
+            model = clone(self.estimator).set_params(**params)
+            ranker = model[-1] if hasattr(model, "steps") else model
+            if hasattr(ranker, "_check_parameters"):
+                ranker._check_parameters()
+        return candidates
 
-    def predict(self, X: Any, qid: Any = None) -> Any:
-        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
-        check_is_fitted(self)
-        return ask_ranker(self.best_estimator_, "predict", X, qid)
+    def _folds(self, qid: Any, n_items: int) -> list[tuple[IntArray, IntArray]]:
+        n_queries = Queries.from_ids(qid, n_items).n_queries
+        if n_queries < self.cv:
+            raise DataError(
+                f"{n_queries} queries cannot be split into {self.cv} folds. Use a smaller cv."
+            )
+        seed = self.random_state
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(2**31 - 1))
+        return [(f.train, f.test) for f in fold_queries(qid, self.cv, random_state=seed)]
 
-    def rank(self, X: Any, qid: Any = None) -> Any:
-        """The place of each row in its query, 1 for the first."""
-        scores = self.decision_function(X, qid)
-        return Queries.from_ids(qid, len(scores)).places(scores)
 
-    def score(self, X: Any, y: ArrayLike, qid: Any = None) -> float:
-        """Pairwise accuracy of the best ranker, as its own ``score`` gives it."""
-        check_is_fitted(self)
-        with config_context(enable_metadata_routing=True):
-            return float(self.best_estimator_.score(X, y, qid=qid))
+@dataclass
+class _Counter:
+    """A scorer that prints a line for each fit."""
 
-    @property
-    def n_features_in_(self) -> int:
-        check_is_fitted(self)
-        return int(self.best_estimator_.n_features_in_)
+    scorer: Any
+    n_fits: int
+    done: int = 0
+    lock: Any = field(default_factory=threading.Lock)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "ranker"
-        tags.target_tags.required = True
-        return tags
+    def __call__(self, estimator: Any, X: Any, y: Any, **metadata: Any) -> float:
+        score = float(self.scorer(estimator, X, y, **metadata))
+        with self.lock:
+            self.done += 1
+            print(f"{self.done} of {self.n_fits}: {score:.4f}  {estimator}", file=sys.stderr)
+        return score
+
+    def get_metadata_routing(self) -> Any:
+        return self.scorer.get_metadata_routing()
+
+
+def _trials(results: Mapping[str, Any], scorer: Any, n_folds: int) -> Trials:
+    """scikit-learn's ``cv_results_`` as a table, in the terms of the measure."""
+    known = isinstance(scorer, MeasureScorer)
+    sign = scorer.measure.sign if known else 1
+    values = sign * np.array([results[f"split{fold}_test_score"] for fold in range(n_folds)])
+    means = sign * results["mean_test_score"]
+    seconds = n_folds * (results["mean_fit_time"] + results["mean_score_time"])
+    trials = zip(results["params"], means.tolist(), values.T.tolist(), seconds, strict=True)
+    return Trials(
+        str(scorer.measure) if known else "score",
+        tuple(Trial(params, mean, tuple(row), float(s)) for params, mean, row, s in trials),
+    )
+
+
+def tune(
+    estimator: Any,
+    params: Any,
+    train: Items,
+    valid: Items,
+    measure: str | Measure = "NDCG@10",
+    *,
+    n_iter: int | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    like: str | None = None,
+    verbose: int = 0,
+) -> RankSearchCV:
+    """Fit to the training queries, evaluate on the validation queries, keep the best parameters.
+
+    This is the protocol of the LETOR folds: neither part sees the test queries.
+
+    Parameters
+    ----------
+    estimator : a ranker, or a pipeline that ends in one
+    params : dict of parameter to list of values, or list of such dicts
+        With ``n_iter``, values may also be SciPy distributions.
+    train, valid : Items
+    measure : str or Measure, as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is
+        best
+    n_iter : int or None
+        Draw this many combinations at random; None tries all.
+    n_jobs, random_state, verbose : as in :class:`RankSearchCV`
+    like : conventions of the measure, as in :func:`evaluate`
+
+    Returns
+    -------
+    RankSearchCV
+        ``best_estimator_`` is fitted to the training queries; ``trials_`` prints as a table.
+
+    Examples
+    --------
+    >>> from rankwright import RankSVM
+    >>> from rankwright.testing.problems import make_problem
+    >>> train, valid = (Items(p.X, p.y, p.qid) for p in (make_problem(), make_problem(seed=1)))
+    >>> search = tune(RankSVM(), {"C": [0.01, 1.0]}, train, valid, "NDCG@5")
+    >>> search.best_params_, len(search.trials_.trials)
+    ({'C': 1.0}, 2)
+    >>> search.best_estimator_.decision_function(valid.X).shape
+    (54,)
+    """
+    both = Items.concat([train, valid])
+    rows = np.arange(len(both))
+    space = {"param_grid" if n_iter is None else "param_distributions": params}
+    search = RankSearchCV(
+        estimator,
+        **space,
+        n_iter=n_iter or 1,
+        scoring=Measure.parse(measure).scorer(like=like),
+        cv=[(rows[: len(train)], rows[len(train) :])],
+        n_jobs=n_jobs,
+        random_state=random_state,
+        refit=False,
+        verbose=verbose,
+    ).fit(both.X, both.y, qid=both.qid)
+    search.best_estimator_ = clone(estimator).set_params(**search.best_params_)
+    with config_context(enable_metadata_routing=True):
+        search.best_estimator_.fit(train.X, train.y, qid=train.qid)
+    return search

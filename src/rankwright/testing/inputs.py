@@ -1,9 +1,11 @@
-"""Whatever holds the same numbers gives the same model; whatever is wrong is refused by name."""
+"""Checks of the data a ranker is given: array types, queries, weights, bad and degenerate data."""
 
 from __future__ import annotations
 
-import contextlib
+import inspect
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,18 +13,23 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from rankwright.exceptions import DataError, ParameterError
-from rankwright.testing.problems import Problem, fitted, make_problem
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    MissingQueryWarning,
+    ParameterError,
+)
+from rankwright.testing.problems import Problem, fitted, make_problem, refused
 
 
-def check_kinds_of_arrays_are_equal(ranker: Any) -> None:
+def check_array_types_are_equal(ranker: Any) -> None:
     """Lists, Fortran order, float32 numbers, read-only and CSR give the scores of plain arrays."""
     problem = make_problem()
     problem = Problem(problem.X.astype(np.float32).astype(float), problem.y, problem.qid)
-    wanted = fitted(ranker, problem).decision_function(problem.X)
+    expected = fitted(ranker, problem).decision_function(problem.X)
     frozen = problem.X.copy()
     frozen.setflags(write=False)
-    kinds = {
+    forms = {
         "list": problem.X.tolist(),
         "Fortran order": np.asfortranarray(problem.X),
         "float32": problem.X.astype(np.float32),
@@ -31,29 +38,30 @@ def check_kinds_of_arrays_are_equal(ranker: Any) -> None:
         "CSR array": sparse.csr_array(problem.X),
         "CSC": sparse.csc_matrix(problem.X),
     }
-    for name, X in kinds.items():
+    for name, X in forms.items():
         other = clone(ranker).fit(X, problem.y.tolist(), qid=problem.qid.tolist())
-        found = other.decision_function(X)
-        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            other.decision_function(X), expected, rtol=1e-7, atol=1e-9, err_msg=name
+        )
 
 
 def check_data_frames_equal_arrays_and_keep_names(ranker: Any) -> None:
     """Data frames of the libraries installed here: same scores, names kept."""
     problem = make_problem()
-    wanted = fitted(ranker, problem).decision_function(problem.X)
+    expected = fitted(ranker, problem).decision_function(problem.X)
     names = [f"feature {i}" for i in range(problem.X.shape[1])]
     for frame in _frames(dict(zip(names, problem.X.T, strict=True))):
         other = clone(ranker).fit(frame, problem.y, qid=problem.qid)
-        np.testing.assert_allclose(other.decision_function(frame), wanted, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(other.decision_function(frame), expected, rtol=1e-7, atol=1e-9)
         assert list(other.feature_names_in_) == names, f"names lost from {type(frame)}"
 
 
 def _frames(columns: dict[str, Any]) -> Iterator[Any]:
-    with contextlib.suppress(ImportError):
+    with suppress(ImportError):
         import pandas
 
         yield pandas.DataFrame(columns)
-    with contextlib.suppress(ImportError):
+    with suppress(ImportError):
         import polars
 
         yield polars.DataFrame(columns)
@@ -88,15 +96,15 @@ def check_missing_values(ranker: Any) -> None:
         clone(ranker).fit(problem.X, grades, qid=problem.qid)
 
 
-def check_words_are_no_grades(ranker: Any) -> None:
-    """Grades as words are refused, by the word; numbers written as text are numbers."""
+def check_text_is_no_grade(ranker: Any) -> None:
+    """Grades that are words are refused by name; numbers written as text are numbers."""
     problem = make_problem()
-    words = np.where(problem.y > 0, "good", "bad")
-    for given in (words, words.astype(object), words.tolist()):
-        with refused(DataError, f"y holds '{words[0]}'"):
-            clone(ranker).fit(problem.X, given, qid=problem.qid)
+    text = np.where(problem.y > 0, "good", "bad")
+    for y in (text, text.astype(object), text.tolist()):
+        with refused(DataError, f"y holds '{text[0]}'"):
+            clone(ranker).fit(problem.X, y, qid=problem.qid)
     with refused(DataError, "y holds"):
-        fitted(ranker, problem).score(problem.X, words, qid=problem.qid)
+        fitted(ranker, problem).score(problem.X, text, qid=problem.qid)
     as_text = clone(ranker).fit(problem.X, problem.y.astype(str), qid=problem.qid)
     np.testing.assert_array_equal(
         as_text.decision_function(problem.X),
@@ -113,12 +121,11 @@ def check_wrong_lengths_are_refused(ranker: Any) -> None:
 
 
 def check_bad_parameters_are_refused_by_name(ranker: Any) -> None:
-    """Every parameter has a rule, and the error names the ranker and the parameter."""
+    """Every parameter has a constraint, and the error names the parameter."""
     problem = make_problem()
     names = set(ranker.get_params(deep=False))
-    assert names == set(ranker._constraints), (
-        f"parameters without a rule: {names ^ set(ranker._constraints)}"
-    )
+    unchecked = names ^ set(ranker._constraints)
+    assert not unchecked, f"parameters without a constraint: {unchecked}"
     for name in sorted(names):
         broken = clone(ranker)
         setattr(broken, name, {"not": "allowed"})
@@ -128,12 +135,12 @@ def check_bad_parameters_are_refused_by_name(ranker: Any) -> None:
 
 def check_inputs_stay_unchanged(ranker: Any) -> None:
     problem = make_problem()
-    given = [problem.X.copy(), problem.y.copy(), problem.qid.copy()]
+    before = [problem.X.copy(), problem.y.copy(), problem.qid.copy()]
     model = fitted(ranker, problem)
     model.decision_function(problem.X), model.predict(problem.X)
     model.score(problem.X, problem.y, qid=problem.qid)
-    for before, after in zip(given, [problem.X, problem.y, problem.qid], strict=True):
-        np.testing.assert_array_equal(before, after)
+    for array, now in zip(before, [problem.X, problem.y, problem.qid], strict=True):
+        np.testing.assert_array_equal(array, now)
 
 
 def check_unfitted_is_refused(ranker: Any) -> None:
@@ -143,13 +150,181 @@ def check_unfitted_is_refused(ranker: Any) -> None:
             getattr(clone(ranker), method)(X)
 
 
-@contextlib.contextmanager
-def refused(kind: type[Exception], words: str) -> Iterator[None]:
-    """The block raises this kind of error, and the error says these words."""
-    said = None
-    try:
-        yield
-    except kind as error:
-        said = str(error)
-    assert said is not None, f"no {kind.__name__} was raised (about {words!r})"
-    assert words in said, f"the error does not say {words!r}: {said}"
+def check_query_ids_may_be_of_any_type(ranker: Any) -> None:
+    problem = make_problem()
+    expected = fitted(ranker, problem).decision_function(problem.X)
+    forms = {
+        "text": [f"query {i}" for i in problem.qid],
+        "tuples": [("q", int(i)) for i in problem.qid],
+        "large numbers": problem.qid + 2**62,
+        "negative": -problem.qid - 1,
+        "mixed": [int(i) if i % 2 else str(i) for i in problem.qid],
+    }
+    for name, qid in forms.items():
+        scores = fitted(ranker, problem, qid=qid).decision_function(problem.X)
+        np.testing.assert_array_equal(scores, expected, err_msg=f"qid as {name}")
+
+
+def check_row_order_has_no_effect(ranker: Any) -> None:
+    """For rankers that learn from the set, not from the sequence, of rows."""
+    if ranker._order_matters:
+        return
+    problem = make_problem()
+    expected = fitted(ranker, problem).decision_function(problem.X)
+    shuffled = problem.take(np.random.default_rng(1).permutation(len(problem.y)))
+    scores = fitted(ranker, shuffled).decision_function(problem.X)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
+
+
+def check_ranks_follow_scores(ranker: Any) -> None:
+    """rank() gives 1 .. n inside every query, from the highest score to the lowest."""
+    problem = make_problem()
+    model = fitted(ranker, problem)
+    scores, ranks = model.decision_function(problem.X), model.rank(problem.X, problem.qid)
+    for query in np.unique(problem.qid):
+        rows = np.flatnonzero(problem.qid == query)
+        np.testing.assert_array_equal(np.sort(ranks[rows]), np.arange(len(rows)) + 1)
+        ranked = rows[np.argsort(ranks[rows])]
+        assert (np.diff(scores[ranked]) <= 0).all(), "a lower score is ranked above a higher one"
+
+
+def check_score_is_pairwise_accuracy(ranker: Any) -> None:
+    problem = make_problem()
+    model = fitted(ranker, problem)
+    scores, accuracies = model.decision_function(problem.X), []
+    for query in np.unique(problem.qid):
+        rows = problem.qid == query
+        gap = np.subtract.outer(scores[rows], scores[rows])
+        pairs = np.subtract.outer(problem.y[rows], problem.y[rows]) > 0
+        accuracies.append(((gap[pairs] > 0) + 0.5 * (gap[pairs] == 0)).mean())
+    value = model.score(problem.X, problem.y, qid=problem.qid)
+    np.testing.assert_allclose(value, np.mean(accuracies), rtol=1e-12)
+
+
+def check_score_without_queries_warns(ranker: Any) -> None:
+    problem = make_problem()
+    model = fitted(ranker, problem)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.score(problem.X, problem.y)
+    assert any(issubclass(w.category, MissingQueryWarning) for w in caught), "no warning"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MissingQueryWarning)
+        clone(ranker).fit(problem.X, problem.y).score(problem.X, problem.y)
+
+
+def check_a_row_of_weight_two_is_two_rows(ranker: Any) -> None:
+    """Weights 0, 1, 2 equal dropping, keeping and repeating the row where it is."""
+    if not _has(ranker, "sample_weight"):
+        return
+    problem = make_problem()
+    weight = np.random.default_rng(2).integers(0, 3, len(problem.y))
+    copies = problem.take(np.repeat(np.arange(len(problem.y)), weight))
+    expected = fitted(ranker, copies).decision_function(problem.X)
+    scores = fitted(ranker, problem, sample_weight=weight).decision_function(problem.X)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
+
+
+def check_a_query_of_weight_two_is_two_queries(ranker: Any) -> None:
+    if not _has(ranker, "query_weight"):
+        return
+    problem = make_problem()
+    again = problem.take(problem.qid == 1)
+    copies = Problem(
+        np.vstack([problem.X, again.X]),
+        np.concatenate([problem.y, again.y]),
+        np.concatenate([problem.qid, again.qid + 100]),
+    )
+    expected = fitted(ranker, copies).decision_function(problem.X)
+    scores = fitted(ranker, problem, query_weight=[1, 2, 1, 1, 1, 1]).decision_function(problem.X)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
+
+
+def check_query_weights_in_any_form(ranker: Any) -> None:
+    """Weights per query, per row, or in a dictionary by id give the same scores."""
+    if not _has(ranker, "query_weight"):
+        return
+    problem, per_query = make_problem(), np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
+    forms = [per_query, per_query[problem.qid], dict(enumerate(per_query))]
+    first, *others = [
+        fitted(ranker, problem, query_weight=form).decision_function(problem.X) for form in forms
+    ]
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def check_bad_weights_are_refused(ranker: Any) -> None:
+    problem = make_problem()
+    cases: list[tuple[str, Any]] = []
+    if _has(ranker, "sample_weight"):
+        negative = np.ones(len(problem.y))
+        negative[2] = -1.0
+        cases += [("sample_weight", negative), ("sample_weight", np.ones(3))]
+    if _has(ranker, "query_weight"):
+        cases += [("query_weight", np.full(6, np.nan)), ("query_weight", np.ones(4))]
+    for name, value in cases:
+        with refused(ValueError, name.split("_")[1]):
+            clone(ranker).fit(problem.X, problem.y, qid=problem.qid, **{name: value})
+
+
+def _has(ranker: Any, argument: str) -> bool:
+    return argument in inspect.signature(ranker.fit).parameters
+
+
+def _degenerate() -> dict[str, Problem]:
+    base = make_problem()
+    n = len(base.y)
+    return {
+        "one row": base.take(slice(0, 1)),
+        "two rows": Problem(base.X[:2], np.array([0.0, 1.0]), base.qid[:2]),
+        "one row per query": Problem(base.X, base.y, np.arange(n)),
+        "one grade": Problem(base.X, np.ones(n), base.qid),
+        "constant features": Problem(np.full_like(base.X, 2.5), base.y, base.qid),
+        "zero features": Problem(np.zeros_like(base.X), base.y, base.qid),
+        "one feature": Problem(base.X[:, :1].copy(), base.y, base.qid),
+        "equal rows, different grades": Problem(np.tile(base.X[:1], (n, 1)), base.y, base.qid),
+        "more features than rows": Problem(base.X[:3].repeat(4, axis=1), base.y[:3], base.qid[:3]),
+        "doubled columns": Problem(np.hstack([base.X, base.X]), base.y, base.qid),
+    }
+
+
+def check_degenerate_data_give_finite_scores(ranker: Any) -> None:
+    for name, problem in _degenerate().items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DegenerateDataWarning)
+            model = fitted(ranker, problem)
+            for scores in (model.decision_function(problem.X), model.predict(problem.X)):
+                assert scores.shape == problem.y.shape, f"{name}: shape {scores.shape}"
+                assert np.isfinite(scores).all(), f"{name}: a score is not finite"
+            assert 0.0 <= model.score(problem.X, problem.y, qid=problem.qid) <= 1.0, name
+
+
+def check_nothing_to_learn_is_warned_of(ranker: Any) -> None:
+    """One grade only: a warning at training, and a score of 1/2 with a warning."""
+    problem = _degenerate()["one grade"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fitted(ranker, problem)
+        value = model.score(problem.X, problem.y, qid=problem.qid)
+    n_warnings = sum(issubclass(w.category, DegenerateDataWarning) for w in caught)
+    assert n_warnings >= 2, "no warning about data with one grade"
+    assert value == 0.5, f"the score without pairs must be 0.5, not {value}"
+
+
+def check_extreme_scales_stay_finite(ranker: Any) -> None:
+    problem = make_problem()
+    for scale in (1e-150, 1e-6, 1e6):
+        model = clone(ranker)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(problem.X * scale, problem.y, qid=problem.qid)
+            scores = model.decision_function(problem.X * scale)
+        assert np.isfinite(scores).all(), f"features times {scale:g}: a score is not finite"
+
+
+def check_a_separable_set_is_ordered(ranker: Any) -> None:
+    """Without noise the ranker must learn the order almost perfectly."""
+    problem = make_problem(n_queries=12, n_items=20, n_features=2, noise=0.0, seed=5)
+    model = fitted(ranker, problem)
+    value = model.score(problem.X, problem.y, qid=problem.qid)
+    assert value >= 0.9, f"a separable set was ordered with an accuracy of only {value:.3f}"

@@ -1,14 +1,13 @@
-"""Rankers among other things: feedback, pipelines, searches, model files."""
+"""Checks of a ranker with the rest: seeds, threads, feedback, pipelines, model files."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from sklearn import config_context
@@ -21,15 +20,12 @@ from rankwright.exceptions import FeedbackError, ParameterError
 from rankwright.feedback.base import Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.rankers.registry import RANKERS
-from rankwright.testing.inputs import refused
-from rankwright.testing.problems import Problem, fitted, make_problem
+from rankwright.rankers.base import rankers
+from rankwright.testing.problems import Problem, fitted, make_problem, refused
 
 
 def check_same_seed_same_bits(ranker: Any) -> None:
-    problem, seeded = make_problem(), clone(ranker)
-    if "random_state" in ranker.get_params():
-        seeded.set_params(random_state=7)
+    problem, seeded = make_problem(), _seeded(ranker)
     first, second = fitted(seeded, problem), fitted(seeded, problem)
     np.testing.assert_array_equal(
         first.decision_function(problem.X), second.decision_function(problem.X)
@@ -40,13 +36,11 @@ def check_fit_twice_equals_fit_once(ranker: Any) -> None:
     """A refit forgets everything, even another number of features."""
     problem = make_problem()
     wider = make_problem(n_features=6, seed=3)
-    seeded = clone(ranker)
-    if "random_state" in ranker.get_params():
-        seeded.set_params(random_state=7)
+    seeded = _seeded(ranker)
     model = clone(seeded).fit(wider.X, wider.y, qid=wider.qid)
     model.fit(problem.X, problem.y, qid=problem.qid)
-    wanted = fitted(seeded, problem).decision_function(problem.X)
-    np.testing.assert_array_equal(model.decision_function(problem.X), wanted)
+    expected = fitted(seeded, problem).decision_function(problem.X)
+    np.testing.assert_array_equal(model.decision_function(problem.X), expected)
 
 
 def check_predicting_changes_nothing(ranker: Any) -> None:
@@ -58,11 +52,9 @@ def check_predicting_changes_nothing(ranker: Any) -> None:
 
 
 def check_threads_have_no_effect(ranker: Any) -> None:
-    problem, seeded, scores = make_problem(n_queries=20), clone(ranker), []
-    if "random_state" in ranker.get_params():
-        seeded.set_params(random_state=7)
+    problem, seeded, scores = make_problem(n_queries=20), _seeded(ranker), []
     for threads in (1, 2, 8):
-        with _threads(threads):
+        with patch.dict(os.environ, RANKWRIGHT_THREADS=str(threads)):
             scores.append(fitted(seeded, problem).decision_function(problem.X))
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[0], scores[2])
@@ -73,14 +65,15 @@ def check_chunks_equal_one_fit(ranker: Any) -> None:
     if not hasattr(ranker, "partial_fit"):
         return
     problem = make_problem(n_queries=1, n_items=45)
-    wanted = clone(ranker).fit(problem.X, problem.y).decision_function(problem.X)
-    compare = np.testing.assert_array_equal if ranker._chunks_exact else _assert_close
+    expected = clone(ranker).fit(problem.X, problem.y).decision_function(problem.X)
+    rtol, atol = (0, 0) if ranker._chunks_exact else (1e-8, 1e-10)
     for size in (1, 7, len(problem.y)):
-        compare(in_chunks(ranker, problem, size).decision_function(problem.X), wanted)
+        scores = in_chunks(ranker, problem, size).decision_function(problem.X)
+        np.testing.assert_allclose(scores, expected, rtol=rtol, atol=atol)
 
 
 def in_chunks(ranker: Any, problem: Problem, size: int) -> Any:
-    """A fresh copy of the ranker, shown the problem in chunks of this size."""
+    """A clone of the ranker, fitted to the problem in chunks of this size."""
     model = clone(ranker)
     needs_classes = "classes" in inspect.signature(model.partial_fit).parameters
     for start in range(0, len(problem.y), size):
@@ -90,65 +83,54 @@ def in_chunks(ranker: Any, problem: Problem, size: int) -> Any:
     return model
 
 
-def _assert_close(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = os.environ.get("RANKWRIGHT_THREADS")
-    os.environ["RANKWRIGHT_THREADS"] = str(number)
-    try:
-        yield
-    finally:
-        del os.environ["RANKWRIGHT_THREADS"]
-        if before is not None:
-            os.environ["RANKWRIGHT_THREADS"] = before
+def _seeded(ranker: Any) -> Any:
+    seeded = clone(ranker)
+    return seeded.set_params(random_state=7) if "random_state" in ranker.get_params() else seeded
 
 
 def check_learned_attributes_are_declared(ranker: Any) -> None:
-    """What is learned is declared, so that model files can keep and check it."""
+    """Learned attributes are declared, so that model files can keep and check them."""
     model = fitted(ranker, make_problem())
-    found = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    hidden = set(vars(model)) - found - set(model.get_params(deep=False))
-    assert found <= set(model.learned()), f"not declared: {sorted(found - set(model.learned()))}"
-    assert not hidden, f"state that is neither parameter nor learned attribute: {sorted(hidden)}"
+    learned = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    undeclared = sorted(learned - set(model.learned()))
+    hidden = sorted(set(model.__getstate__()) - learned - set(model.get_params(deep=False)))
+    assert not undeclared, f"not declared: {undeclared}"
+    assert not hidden, f"state that is neither parameter nor learned attribute: {hidden}"
 
 
 def check_grades_as_feedback_equal_fit(ranker: Any) -> None:
     problem = make_problem()
-    wanted = fitted(ranker, problem).decision_function(problem.X)
+    expected = fitted(ranker, problem).decision_function(problem.X)
     other = clone(ranker).fit_feedback(problem.X, Grades(problem.y, problem.qid))
-    np.testing.assert_array_equal(other.decision_function(problem.X), wanted)
+    np.testing.assert_array_equal(other.decision_function(problem.X), expected)
 
 
 def check_feedback(ranker: Any) -> None:
-    """Every feedback is taken, or refused by name; rows that X does not have are refused."""
+    """Every feedback is accepted or refused by name; rows that X does not have are refused."""
     problem = make_problem(n_queries=1, n_items=30)
     low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
     pairs = Pairs(np.resize(low, 40), np.resize(high, 40)).merge()
     kinds = ranker._kinds()
-    given = [Bipartite(low, high), pairs, pairs + 0.5 * Bipartite(low, high)]
-    for feedback in given:
+    if Grades in kinds:
+        kinds = (*kinds, Bipartite)  # two sets are two grades
+    mixture = pairs + 0.5 * Bipartite(low, high)
+    assert isinstance(mixture, Mixture)
+    for feedback in (Bipartite(low, high), pairs, mixture):
         terms = [term for _, term in feedback.terms()]
-        graded = (Grades in kinds) * (Bipartite,)  # two sets are two grades
-        if all(isinstance(each, (*kinds, *graded)) for each in [feedback, *terms]):
+        if all(isinstance(part, kinds) for part in [feedback, *terms]):
             model = clone(ranker).fit_feedback(problem.X, feedback)
-            gap = (
-                model.decision_function(problem.X)[high].mean()
-                - model.decision_function(problem.X)[low].mean()
-            )
-            assert gap > 0, f"{type(feedback).__name__} was learned the wrong way round"
+            scores = model.decision_function(problem.X)
+            name = type(feedback).__name__
+            assert scores[high].mean() > scores[low].mean(), f"{name} was learned in reverse"
         else:
             with refused(FeedbackError, "learns from"):
                 clone(ranker).fit_feedback(problem.X, feedback)
-    assert isinstance(given[2], Mixture)
     with refused(FeedbackError, "rows"):
         clone(ranker).fit_feedback(problem.X, Bipartite([0], [1000]))
 
 
 def check_queries_are_routed(ranker: Any) -> None:
-    """qid reaches fit and score through a pipeline, a search and a cross-validation."""
+    """qid reaches fit and score through a pipeline, a grid search and a cross-validation."""
     problem = make_problem(n_queries=8)
     grid = {name: [value] for name, value in ranker.get_params(deep=False).items()}
     folds = GroupKFold(2)
@@ -168,19 +150,19 @@ def check_queries_are_routed(ranker: Any) -> None:
             params={"qid": problem.qid},
             error_score="raise",
         )
-        wanted = []
+        expected = []
         for train, test in GroupKFold(2).split(problem.X, groups=problem.qid):
             model = fitted(pipeline, problem.take(train))
             held = problem.take(test)
-            wanted.append(model.score(held.X, held.y, qid=held.qid))
-    np.testing.assert_allclose(table["test_score"], wanted, rtol=1e-9)
-    np.testing.assert_allclose(search.best_score_, np.mean(wanted), rtol=1e-9)
+            expected.append(model.score(held.X, held.y, qid=held.qid))
+    np.testing.assert_allclose(table["test_score"], expected, rtol=1e-9)
+    np.testing.assert_allclose(search.best_score_, np.mean(expected), rtol=1e-9)
 
 
 def check_model_files(ranker: Any) -> None:
     """save -> load gives the same parameters and scores; load_scorer the same scores.
 
-    What model files cannot hold (functions, classes of your own) is refused by ``save``.
+    ``save`` refuses what model files cannot hold: functions, classes of your own.
     """
     from rankwright import load, load_scorer, save
 
@@ -217,16 +199,16 @@ def check_learning_goes_on_after_loading(ranker: Any) -> None:
         path = Path(folder) / "model.rw"
         save(model, path)
         again = load(path)
-    for each in (model, again):
-        each.partial_fit(second.X, second.y)
+    for other in (model, again):
+        other.partial_fit(second.X, second.y)
     np.testing.assert_array_equal(
         again.decision_function(problem.X), model.decision_function(problem.X)
     )
 
 
 def _why_not_saved(ranker: Any) -> str:
-    """A word of the reason why a model file cannot hold this ranker; empty if it can."""
+    """What the error says if a model file cannot hold this ranker; empty if it can."""
     if any(callable(value) for value in ranker.get_params(deep=False).values()):
         return "function"
-    known = RANKERS.get(type(ranker).__name__) == type(ranker).__module__
+    known = rankers().get(type(ranker).__name__) is type(ranker)
     return "" if known else "not a class that model files know"

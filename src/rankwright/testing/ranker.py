@@ -1,4 +1,4 @@
-"""All checks of a ranker, in one list."""
+"""All checks of a ranker."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 from rankwright.rankers.base import Ranker
-from rankwright.testing import inputs, integration, queries
+from rankwright.testing import inputs, integration
 
 
 def ranker_checks() -> list[Callable[[Any], None]]:
-    """The checks, each a function of an unfitted ranker that raises AssertionError.
+    """The checks: functions that take an unfitted ranker and raise AssertionError.
 
     For pytest: ``@pytest.mark.parametrize("check", ranker_checks())``.
     """
     return [
         check
-        for module in (inputs, queries, integration)
+        for module in (inputs, integration)
         for name, check in vars(module).items()
         if name.startswith("check_") and check.__module__ == module.__name__
     ]
 
 
 def check_ranker(ranker: Any) -> None:
-    """Run every check on this ranker; the first that fails raises, with a note that names it.
+    """Run every check on this ranker; the first failure is raised with a note that names the check.
 
-    scikit-learn's own ``sklearn.utils.estimator_checks.check_estimator`` is the other half.
+    Run scikit-learn's ``sklearn.utils.estimator_checks.check_estimator`` as well.
     """
     if not isinstance(ranker, Ranker):
         kind = ranker.__name__ if isinstance(ranker, type) else type(ranker).__name__

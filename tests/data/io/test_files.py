@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rankwright.data.io.files import atomic_write, sweep_strays
+from rankwright.data.io.files import atomic_write, remove_stale_files
 from rankwright.exceptions import ParameterError
 
 
@@ -90,7 +90,7 @@ def test_strays_are_swept_once_they_are_an_hour_old(tmp_path: Path) -> None:
     ):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - age,) * 2)
-    assert sweep_strays(tmp_path) == 1
+    assert remove_stale_files(tmp_path) == 1
     assert sorted(os.listdir(tmp_path)) == [".b.1.rw-tmp", ".d", "c.rw-tmp"]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.io.judges import Judgments, read_judges
+from rankwright.data.io.judges import read_judges
+from rankwright.data.runs import Judgments
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 GOOD = "QN 00001\nQU What is\n   mucus?\nNR 00002\nRD  139 1222  151 2211\n\nQN 00002\nQU Why?\n"
@@ -30,16 +31,16 @@ def test_control_z_and_windows_line_ends_do_not_matter(tmp_path):
 @pytest.mark.parametrize(
     "tail, line, reason",
     [
-        ("NR 00002\nRD  139 0001\n", 7, "says 2 how many pairs it has, and lists 1"),
-        ("RD  139 0001\n", 7, "does not say (NR) how many pairs"),
-        ("NR 00001\n", 7, "says 1 how many pairs it has, and lists 0"),
-        ("NR 00001\nRD  139 0003\n", 10, "no document number followed by scores"),
-        ("NR 00001\nRD  139\n", 10, "no document number followed by scores"),
-        ("NR 00001\nRD  139 0001x\n", 10, "no document number followed by scores"),
-        ("NR 00001\nRD  139 001\n", 10, "document 139 has 3 judges, not 4"),
-        ("NR 00002\nRD  139 0001 139 0001\n", 10, "document 139 stands twice"),
+        ("NR 00002\nRD  139 0001\n", 7, "has NR 2 but lists 1 pairs"),
+        ("RD  139 0001\n", 7, "has no number of pairs (NR)"),
+        ("NR 00001\n", 7, "has NR 1 but lists 0 pairs"),
+        ("NR 00001\nRD  139 0003\n", 10, "expected a document number and scores"),
+        ("NR 00001\nRD  139\n", 10, "expected a document number and scores"),
+        ("NR 00001\nRD  139 0001x\n", 10, "expected a document number and scores"),
+        ("NR 00001\nRD  139 001\n", 10, "document 139 has scores of 3 judges, not 4"),
+        ("NR 00002\nRD  139 0001 139 0001\n", 10, "document 139 appears twice"),
         ("NR many\nRD  139 0001\n", 9, '"many" is not a whole number'),
-        ("XX 1\n", 9, 'no field "XX" is known'),
+        ("XX 1\n", 9, 'unknown field "XX"'),
         ("NR 00001\nRD  139 0001\nQN\n", 11, "is not a whole number"),
         ("NR 00001\nRD  139 0001\nQN 3\n   more\n", 12, "text after the number of the query"),
     ],
@@ -70,9 +71,11 @@ def test_each_judge_can_be_the_target_of_the_others():
 
 
 def test_pairs_that_do_not_fit_together_are_refused():
-    with pytest.raises(DataError, match="one row per pair"):
+    with pytest.raises(DataError, match="query has 2 entries and doc 1"):
         Judgments([1], [7], [0, 0], [0], [[1]])
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="one row per pair"):
+        Judgments([1], [7], [0], [0], [1])
+    with pytest.raises(DataError, match="appears in row 0 and again in row 1"):
         Judgments([1], [7], [0, 0], [0, 0], [[1], [2]])
 
 

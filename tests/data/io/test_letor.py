@@ -106,7 +106,7 @@ def test_the_error_of_a_path_names_the_file_the_line_and_the_fix(tmp_path: Path)
         f'{path}:2:11: value "abc" is not a number\n'
         "  2 qid:1 1:abc\n"
         "            ^\n"
-        "  fix: write a finite number, or NULL where the feature abstains"
+        "  fix: write a finite number, or NULL for a missing value"
     )
 
 
@@ -402,20 +402,20 @@ def test_equal_items_make_equal_gzip_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "items, words",
     [
-        (Items(np.zeros((0, 2)), []), "needs an item"),
-        (Items(np.zeros((2, 0)), [1, 2]), "needs an item"),
+        (Items(np.zeros((0, 2)), []), "at least one item"),
+        (Items(np.zeros((2, 0)), [1, 2]), "at least one item"),
         (Items([[1.0]], [np.nan]), "y is nan in row 0"),
         (Items([[1.0], [np.inf]], [1, 2]), "row 1, column 0"),
         (Items(csr_array([[0, -np.inf]]), [1]), "row 0, column 1"),
         (Items([[1.0]], [1], ["a b"]), "qid 'a b' cannot be written"),
         (Items([[1.0]], [1], ["a#b"]), "qid 'a#b'"),
         (Items([[1.0]], [1], [""]), "qid ''"),
-        (Items([[1.0], [1.0]], [1, 1], [1, "1"]), "look alike"),
+        (Items([[1.0], [1.0]], [1, 1], [1, "1"]), "would both be written as 1"),
         (Items([[1.0]], [1], docid=[""]), "docid '' in row 0"),
         (Items([[1.0]], [1], docid=[" a"]), "docid ' a' in row 0"),
-        (Items([[1.0]], [1], docid=["a\nb"]), "end of line"),
-        (Items([[1.0]], [1], docid=["\ud800"]), "half a character"),
-        (Items([[1.0]], [1], comment=["a\rb"]), "end of line"),
+        (Items([[1.0]], [1], docid=["a\nb"]), "line end"),
+        (Items([[1.0]], [1], docid=["\ud800"]), "half of a surrogate pair"),
+        (Items([[1.0]], [1], comment=["a\rb"]), "line end"),
     ],
 )
 def test_what_no_file_can_say_is_refused_and_the_old_file_stays(

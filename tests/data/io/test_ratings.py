@@ -70,7 +70,7 @@ def test_tables_of_every_dialect_give_the_same_ratings(tmp_path, text):
 
 
 @pytest.mark.parametrize("format", ["movielens-1m", "csv"])
-def test_the_format_is_told_by_the_content(tmp_path, format):
+def test_the_format_is_detected_from_the_content(tmp_path, format):
     assert as_dict(read_ratings(write(tmp_path, ONE_TABLE[format]))) == EXPECTED
 
 
@@ -253,11 +253,11 @@ def test_a_bad_line_of_movielens_is_refused_by_line(
     [
         ("3,1,2", 6, "3 fields, not 4"),
         ("3,1,2,3,4", 9, "5 fields, not 4"),
-        ("2,1,2,3", 1, "the line says 2 jokes were rated, and holds 3 ratings"),
+        ("2,1,2,3", 1, "the line starts with 2 ratings, but has 3"),
         ("3,1,2,11", 7, "rating 11 is outside -10 .. 10"),
         ("3,1,-10.5,1", 5, "rating -10.5 is outside"),
         ("3,1,98,1", 5, "rating 98 is outside"),
-        ("x,1,2,3", 1, "number rated"),
+        ("x,1,2,3", 1, "number of ratings"),
         ("3,1,,3", 5, "rating of joke 2 is empty"),
         ("3,1,nan,3", 5, "rating of joke 2"),
     ],
@@ -306,7 +306,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, format, text):
         ("user,item\n1,2\n", {}, DataError, "no column for the value"),
         ("1,2,3\n", {"user": "who"}, DataError, "no column 'who' among 1, 2, 3"),
         ("1,2,3\n", {"user": 5}, DataError, "no column 5 among 3 without names"),
-        ("1,2,3\n", {"user": 1}, DataError, "one column cannot be two"),
+        ("1,2,3\n", {"user": 1}, DataError, "one column cannot have two roles"),
         ("user,item,value\n", {}, FileFormatError, "no line after the header"),
         ("one\ntwo\n", {}, FileFormatError, "no comma, semicolon, tab or bar"),
         ("1,2,3\n", {"separator": "::"}, ParameterError, "give one character"),
@@ -322,12 +322,12 @@ def test_unknown_formats_and_options_of_other_formats_are_refused(tmp_path):
     path = write(tmp_path, ONE_TABLE["movielens-1m"])
     with pytest.raises(ParameterError, match="use one of movielens-1m"):
         read_ratings(path, "movielens-2m")
-    with pytest.raises(ParameterError, match="there is no choice of it"):
+    with pytest.raises(ParameterError, match="columns of 'movielens-1m' are fixed"):
         read_ratings(path, "movielens-1m", user=1)
 
 
 @pytest.mark.parametrize("rule, expected", [("first", 1.0), ("last", 5.0), ("mean", 3.0)])
-def test_a_pair_rated_twice_is_settled_as_asked(tmp_path, rule, expected):
+def test_a_pair_rated_twice_is_resolved_by_the_chosen_rule(tmp_path, rule, expected):
     path = write(tmp_path, "1::7::1::10\n1::7::5::20\n")
     assert as_dict(read_ratings(path, duplicates=rule)) == {(1, 7): expected}
 

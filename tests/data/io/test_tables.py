@@ -181,5 +181,5 @@ def test_a_header_without_rows_is_refused(tmp_path):
 
 
 def test_what_is_no_frame_is_refused():
-    with pytest.raises(DataError, match="no data frame"):
+    with pytest.raises(DataError, match="not a data frame"):
         columns_of([1, 2, 3])

@@ -80,7 +80,7 @@ def test_qrels_of_three_fields_are_read(tmp_path):
 
 GOOD_RUN = "q1 Q0 d1 1 0.9 x\nq1 Q0 d2 2 0.8 x\n"
 
-# what stands in the third line -> the column and a word of the reason
+# the third line -> the column and part of the reason
 BAD_RUN_LINES = [
     *[(line, column, "fields, not 6") for line, column in [
         ("q1 Q0 d3 3 0.7", 15), ("q1 Q0 d3 0.7 x", 15), ("q1 d3 3 0.7 x", 14), ("q1 Q0 d3 3", 11),
@@ -100,7 +100,7 @@ BAD_RUN_LINES = [
     *[(f"q1 Q0 d3 {rank} 0.7 x", 10, "is not a whole number") for rank in [
         "1.0", "one", "1e0", "-", "1_0", "0x1", "\u0663", "nan", "1,", "99999999999999999999",
     ]],
-    ("q1 Q0 d1 3 0.7 x", 7, "document d1 stands in query q1 a second time"),
+    ("q1 Q0 d1 3 0.7 x", 7, "document d1 appears in query q1 a second time"),
     ("q1 Q0 d2 3 0.7 x", 7, "a second time"),
     ("q1 Q0 d3 3 0.7 y", 16, 'run name "y" after "x"'),
     ("q1 Q0 d3 3 0.7 X", 16, 'run name "X" after "x"'),
@@ -136,7 +136,7 @@ BAD_QRELS_LINES = [
         "(1)", "1-", "--1", "1.", "1e", "True", "yes", "rel", "\u00bd", "1/2", "1;", "1\u00b2",
         "None", "~", ".1", "\u2212",
     ]],
-    ("q1 0 d1 1", 6, "document d1 stands in query q1 a second time"),
+    ("q1 0 d1 1", 6, "document d1 appears in query q1 a second time"),
     ("q1 0 d2 2", 6, "a second time"),
     ("q1 1 d1 0", 6, "a second time"),
     ("q1\t0\td1\t1", 6, "a second time"),
@@ -200,8 +200,8 @@ def test_a_folder_and_a_missing_file_are_refused_as_such(tmp_path, read):
 
 @pytest.mark.parametrize("name", ["", "two words", "tab\there", "nul\x00"])
 def test_an_id_that_a_trec_file_cannot_say_is_not_written(tmp_path, name):
-    with pytest.raises(DataError, match="TREC files cannot say it"):
+    with pytest.raises(DataError, match="cannot be written to a TREC file"):
         write_run(Run.from_dict({name: {"d": 1.0}}), tmp_path / "run")
-    with pytest.raises(DataError, match="TREC files cannot say it"):
+    with pytest.raises(DataError, match="cannot be written to a TREC file"):
         write_qrels(Qrels.from_dict({"q": {name: 1}}), tmp_path / "qrels")
     assert list(Path(tmp_path).iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.rankers.boosting.weak_learners import from_curve, from_edge, from_split
+from rankwright.rankers.boosting.weak_learners import edge_alpha, newton_alpha, split_alpha
 
 shares = st.floats(0.0, 1.0)
 
@@ -23,7 +23,7 @@ def test_newton_finds_the_closed_form_of_zero_one_rankings(
         down, up = right * np.exp(-a), wrong * np.exp(a)
         return down + rest + up, up - down, up + down
 
-    assert from_curve(curve, 1.0, s) == pytest.approx(from_split(right, wrong, s), abs=1e-9)
+    assert newton_alpha(curve, 1.0, s) == pytest.approx(split_alpha(right, wrong, s), abs=1e-9)
 
 
 @given(st.lists(st.tuples(shares, st.floats(-1.0, 1.0)), min_size=1, max_size=8))
@@ -35,7 +35,7 @@ def test_newton_stops_where_the_slope_is_zero(pairs: list[tuple[float, float]]) 
         each = weight * np.exp(a * gap)
         return each.sum(), (each * gap).sum(), (each * gap**2).sum()
 
-    a = from_curve(curve, 1.0, 1e-3)
+    a = newton_alpha(curve, 1.0, 1e-3)
     slope = curve(a)[1] + 1e-3 * (np.exp(a) - np.exp(-a))
     curvature = curve(a)[2] + 1e-3 * (np.exp(a) + np.exp(-a))
     assert abs(slope) <= 1e-9 * max(1.0, curvature)
@@ -43,10 +43,10 @@ def test_newton_stops_where_the_slope_is_zero(pairs: list[tuple[float, float]]) 
 
 @given(st.floats(-1.0, 1.0))
 def test_the_third_method_is_odd_and_finite(r: float) -> None:
-    assert from_edge(-r, 1e-12) == pytest.approx(-from_edge(r, 1e-12))
-    assert np.isfinite(from_edge(r, 1e-12))
+    assert edge_alpha(-r, 1e-12) == pytest.approx(-edge_alpha(r, 1e-12))
+    assert np.isfinite(edge_alpha(r, 1e-12))
 
 
 def test_a_perfect_ranking_gets_a_weight_that_smoothing_decides() -> None:
-    assert from_split(1.0, 0.0, 0.01) == pytest.approx(0.5 * np.log(1.01 / 0.01))
-    assert from_edge(1.0, 0.01) == pytest.approx(0.5 * np.log(1.98 / 0.02))
+    assert split_alpha(1.0, 0.0, 0.01) == pytest.approx(0.5 * np.log(1.01 / 0.01))
+    assert edge_alpha(1.0, 0.01) == pytest.approx(0.5 * np.log(1.98 / 0.02))

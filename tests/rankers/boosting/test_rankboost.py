@@ -12,8 +12,8 @@ from scipy import sparse
 from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
 from rankwright.exceptions import DegenerateDataWarning, FeedbackError
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.rankers.boosting.pair_weights import PairDistribution
 
 
 def _problem(n: int = 300, d: int = 5, seed: int = 0, levels: int = 3) -> tuple[Any, Any, Any]:
@@ -90,13 +90,14 @@ def test_many_grades_in_one_list_equal_their_pairs(magnitude: bool) -> None:
     np.testing.assert_allclose(short, long, atol=1e-9)
 
 
-@pytest.mark.parametrize("criterion", ["r", "z"])
-def test_five_thousand_rounds_on_separable_data_stay_finite(criterion: str) -> None:
+@pytest.mark.parametrize(("criterion", "n_estimators"), [("r", 5000), ("z", 1000)])
+def test_very_many_rounds_on_separable_data_stay_finite(criterion: str, n_estimators: int) -> None:
     X = np.column_stack([np.arange(24.0), np.tile([0.0, 1.0], 12)])
     y, qid = np.arange(24) // 4 % 3, np.repeat([0, 1], 12)
-    model = RankBoost(n_estimators=5000, criterion=criterion, smoothing=1e-12).fit(X, y, qid=qid)
+    model = RankBoost(n_estimators=n_estimators, criterion=criterion, smoothing=1e-12)
+    model.fit(X, y, qid=qid)
     scores = model.decision_function(X)
-    assert len(model.alpha_) == 5000
+    assert len(model.alpha_) == n_estimators
     assert np.isfinite(scores).all()
     assert np.isfinite(model.alpha_).all()
     assert model.train_rloss_ == 0.0
@@ -106,7 +107,7 @@ def test_five_thousand_rounds_on_separable_data_stay_finite(criterion: str) -> N
     ("options", "shape"),
     [
         ({}, (3000, 67)),
-        ({}, (101_000, 2)),  # many rows are gone through part by part
+        ({}, (101_000, 2)),  # many rows are summed part by part
         ({"max_bins": None}, (3000, 67)),
         ({"criterion": "z"}, (3000, 67)),
         ({"estimator": "value"}, (3000, 67)),
@@ -124,7 +125,7 @@ def test_the_number_of_threads_does_not_change_a_bit(
     found = []
     for threads in "1", "2", "5":
         monkeypatch.setitem(os.environ, "RANKWRIGHT_THREADS", threads)
-        model = RankBoost(n_estimators=10, **options).fit(X, y, qid=qid)
+        model = RankBoost(n_estimators=5, **options).fit(X, y, qid=qid)
         found.append((model.alpha_, model.z_, model.decision_function(X)))
     for other in found[1:]:
         for one, another in zip(found[0], other, strict=True):

@@ -1,4 +1,4 @@
-"""The way for few values against the general way, which a callback forces."""
+"""All rounds in one call, for few values, against one call a round, which a callback forces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from scipy import sparse
 
 from rankwright.rankers.boosting import training
-from rankwright.rankers.boosting import training as loop
 from rankwright.rankers.boosting.rankboost import RankBoost
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
@@ -67,7 +66,7 @@ def test_rows_without_an_entry_that_abstain_are_the_same_as_nan() -> None:
 def test_a_stretch_of_rounds_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, qid = ratings(2)
     whole = RankBoost(cumulative=True).fit(X, y, qid=qid)
-    monkeypatch.setattr(loop, "STRETCH", 7 * np.count_nonzero(~np.isnan(X)))
+    monkeypatch.setattr(training, "STRETCH", 7 * np.count_nonzero(~np.isnan(X)))
     pieces = RankBoost(cumulative=True).fit(X, y, qid=qid)
     np.testing.assert_array_equal(whole.alpha_, pieces.alpha_)
     np.testing.assert_array_equal(whole.feature_, pieces.feature_)
@@ -76,10 +75,10 @@ def test_a_stretch_of_rounds_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -
 def test_it_is_taken_for_few_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, qid = ratings(3)
     taken = []
-    real = training.boost_compactly
-    monkeypatch.setattr(training, "boost_compactly", lambda *a: taken.append(1) or real(*a))
+    real = training.boost_few_values
+    monkeypatch.setattr(training, "boost_few_values", lambda *a: taken.append(1) or real(*a))
     RankBoost(n_estimators=2).fit(X, y, qid=qid)
     assert len(taken) == 1
-    monkeypatch.setattr(loop, "SMALL", 10)
+    monkeypatch.setattr(training, "SMALL", 10)
     RankBoost(n_estimators=2).fit(X, y, qid=qid)
     assert len(taken) == 1

@@ -64,14 +64,14 @@ def test_value_gradient_and_hessian_equal_the_sums_over_written_out_pairs(
     rng = np.random.default_rng(3)
     feedback = make_feedback(name, rng)
     scores = np.round(8 * rng.normal(size=60)) / 8 + offset  # many ties, all exact
-    point, product = pair_sums(feedback, 60).at(scores, margin)
+    point = pair_sums(feedback, 60).at(scores, margin)
     hinge, squared, gradient, hessian = explicit(scores, margin, feedback.to_pairs())
     assert point.hinge == pytest.approx(hinge, rel=1e-9)
     assert point.squared == pytest.approx(squared, rel=1e-9)
     np.testing.assert_allclose(point.slope, gradient, rtol=1e-9, atol=1e-8)
     np.testing.assert_allclose(2 * point.curvature, np.diag(hessian), rtol=1e-9, atol=1e-9)
     vector = rng.normal(size=60)
-    np.testing.assert_allclose(2 * product(vector), hessian @ vector, rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(2 * point.product(vector), hessian @ vector, rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,19 +98,19 @@ def ndcg_weights(y: Any) -> Pairs:
 def test_ndcg_weights_are_what_an_exchange_in_the_right_order_costs() -> None:
     rng = np.random.default_rng(2)
     y, scores = rng.integers(0, 4, 30).astype(float), rng.normal(size=30)
-    point, product = pair_sums(Grades(y), 30, "ndcg").at(scores, 1.0)
+    point = pair_sums(Grades(y), 30, "ndcg").at(scores, 1.0)
     _, squared, gradient, hessian = explicit(scores, 1.0, ndcg_weights(y))
     assert point.squared == pytest.approx(squared)
     np.testing.assert_allclose(point.slope, gradient, atol=1e-12)
     vector = rng.normal(size=30)
-    np.testing.assert_allclose(2 * product(vector), hessian @ vector, atol=1e-12)
+    np.testing.assert_allclose(2 * point.product(vector), hessian @ vector, atol=1e-12)
 
 
 def test_ndcg_weights_count_a_row_of_weight_two_as_two_rows() -> None:
     y, scores = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.3, 0.1, 0.2, 0.5])
     copies = np.repeat(np.arange(4), [1, 2, 1, 3])
-    weighted, _ = pair_sums(Grades(y, sample_weight=[1, 2, 1, 3]), 4, "ndcg").at(scores, 1.0)
-    repeated, _ = pair_sums(Grades(y[copies]), 7, "ndcg").at(scores[copies], 1.0)
+    weighted = pair_sums(Grades(y, sample_weight=[1, 2, 1, 3]), 4, "ndcg").at(scores, 1.0)
+    repeated = pair_sums(Grades(y[copies]), 7, "ndcg").at(scores[copies], 1.0)
     assert weighted.squared == pytest.approx(repeated.squared)
     np.testing.assert_allclose(weighted.slope, np.bincount(copies, repeated.slope), atol=1e-12)
 

@@ -65,7 +65,7 @@ def ndcg_pairs(feedback: Grades) -> Pairs:
     for low, up in zip(pairs.lower, pairs.upper, strict=True):
         curve = np.zeros(feedback.n_rows)
         curve[up] = 1.0
-        _, product = sums.at(np.zeros(feedback.n_rows), 1.0)
+        product = sums.at(np.zeros(feedback.n_rows), 1.0).product
         weights.append(-product(curve)[low])
     return Pairs(pairs.lower, pairs.upper, weights)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -87,9 +89,9 @@ def test_a_row_of_weight_three_is_three_copies_of_which_one_is_left_out(twin: An
     weight, queries = rng.integers(1, 4, 14), {0: 1, 1: 2, 2: 3, 3: 1, 4: 2}
     place, qid = [], []
     for row in range(14):
-        for copy in range(queries[rows.q[row]]):
+        for number in range(queries[rows.q[row]]):
             place += [row] * weight[row]
-            qid += [(rows.q[row], copy)] * weight[row]
+            qid += [(rows.q[row], number)] * weight[row]
     for options in ({}, {"kernel": "rbf"}):
         model = rw.MPRank(C=4.0, **options)
         copies = clone(model).fit(rows.X[place], rows.y[place], qid=[str(one) for one in qid])
@@ -206,3 +208,13 @@ def test_leave_out_says_what_it_lacks(twin: Any) -> None:
         weighted.leave_pair_out(exact=False)
     with pytest.raises(ParameterError, match="own C'"):
         weighted.leave_pair_out(refit=True)
+
+
+def test_copies_and_pickles_do_not_carry_the_training_rows(twin: Any) -> None:
+    rows = twin.rows("one list")
+    model = rw.MPRank().fit(rows.X, rows.y)
+    for other in (copy.copy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other.predict(rows.X), model.predict(rows.X))
+        with pytest.raises(ParameterError, match="Call fit"):
+            other.leave_pair_out()
+    assert model.leave_pair_out() > 0

@@ -10,8 +10,9 @@ import pytest
 
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.rankers.magnitude.dual import center_gram, scale_gram
 from rankwright.rankers.magnitude.leave_out import pairs_out
-from rankwright.rankers.magnitude.scatter import Sample, center_gram, scale_gram
+from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.smoothers import GramSource, Spectrum, gram_source
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
-from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.sample import Sample
 
 
 def explicit(

@@ -1,4 +1,4 @@
-"""Public data sets by name: found in a folder or a cache, downloaded, or explained."""
+"""Public data sets by name, from a local folder, the cache or a download."""
 
 import lazy_loader
 

@@ -1,2 +1,2 @@
-from .load import list_datasets as list_datasets
-from .load import load_dataset as load_dataset
+from .catalog import list_datasets as list_datasets
+from .catalog import load_dataset as load_dataset

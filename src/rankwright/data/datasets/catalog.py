@@ -1,4 +1,4 @@
-"""The table of public data sets: what each is, where it comes from, on which terms."""
+"""The public data sets that load_dataset knows: content, source and terms of each."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from functools import partial
 from typing import Any
 
 from rankwright.data.datasets import loaders
-from rankwright.data.datasets.folder import Archive
+from rankwright.data.datasets.folder import Archive, find_folder
+from rankwright.exceptions import ParameterError
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One line of the table.
+    """One data set of the catalog.
 
     Attributes
     ----------
     about : str
-        What is in it.
-    load : function of a shelf and of options
+        One line on its content.
+    load : function of a DatasetFolder and options
     files : tuple of str
-        What the folder must hold, each plain or gzipped.
+        The files that the folder must have, each plain or gzipped.
     address, terms : str
-        Where to get it, and what may be done with it.
+        Where to get it, and the terms of use.
     folder : str
-        The folder of the files, where that is not the name of the set.
+        The folder of the files, if its name is not that of the data set.
     archive : Archive or None
-        A file that can be fetched and checked.
+        A file that can be downloaded and verified.
     options : tuple of str
-        What ``load`` lets the user choose.
+        The options of ``load``.
     """
 
     about: str
@@ -83,7 +84,7 @@ def _ratings() -> dict[str, Dataset]:
         ),
         "book-crossing": Dataset(
             "433,671 explicit ratings of 185,973 books by 77,805 users, 1 to 10",
-            loaders.load_book_crossing,
+            partial(loaders.load_ratings, file="BX-Book-Ratings.csv", format="book-crossing"),
             ("BX-Book-Ratings.csv",),
             "http://www2.informatik.uni-freiburg.de/~cziegler/BX/",
             "free for research; cite Ziegler et al., WWW 2005",
@@ -93,7 +94,7 @@ def _ratings() -> dict[str, Dataset]:
             "109,065 training and 3,326 test ratings by 1,000 customers, 1 to 5 stars",
             loaders.load_netflix,
             ("training.txt", "testing.txt"),
-            "withdrawn by Netflix in 2010; copies of this sample are found by the file names",
+            "withdrawn by Netflix in 2010; search for copies of this sample by the file names",
             "non-commercial research use (Netflix Prize 2006)",
         ),
     }
@@ -201,7 +202,7 @@ def _ordinal() -> dict[str, Dataset]:
         "address": "http://lib.stat.cmu.edu/datasets/boston",
         "terms": "StatLib; its column B is contested",
     }
-    found = {
+    tables = {
         "uci-abalone": uci("4,177 abalones, 8 measures, rings", file="abalone.csv", one_hot=[0]),
         "uci-housing": uci(
             "506 districts of Boston, 13 features, value", file="housing.data", **boston
@@ -211,19 +212,27 @@ def _ordinal() -> dict[str, Dataset]:
             "1,599 red wines, 11 measures, quality", file="winequality-red.csv"
         ),
     }
-    weka = partial(_table, folder="ben-david", y=-1)
-    weka = partial(weka, address="https://www.cs.waikato.ac.nz/ml/weka/datasets.html")
-    weka = partial(weka, terms="donated by Arie Ben-David, distributed with WEKA")
+    weka = partial(
+        _table,
+        folder="ben-david",
+        y=-1,
+        address="https://www.cs.waikato.ac.nz/ml/weka/datasets.html",
+        terms="donated by Arie Ben-David, distributed with WEKA",
+    )
     for name, about in {
         "ERA": "1,000 judgments of applicants, 4 features, ranks 1 to 9",
         "ESL": "488 judgments of applicants, 4 features, ranks 1 to 9",
         "LEV": "1,000 evaluations of lecturers, 4 features, ranks 0 to 4",
         "SWD": "1,000 assessments of risk, 10 features, ranks 2 to 5",
     }.items():
-        found[f"ben-david-{name.lower()}"] = weka(about, file=f"{name}.csv")
-    cut = partial(_table, folder="equal-width", y="response")
-    cut = partial(cut, address="https://github.com/gagolews/ordinal-regression-data")
-    cut = partial(cut, terms="compiled by Cena and Gagolewski from Chu's benchmark and UCI")
+        tables[f"ben-david-{name.lower()}"] = weka(about, file=f"{name}.csv")
+    binned = partial(
+        _table,
+        folder="equal-width",
+        y="response",
+        address="https://github.com/gagolews/ordinal-regression-data",
+        terms="compiled by Cena and Gagolewski from Chu's benchmark and UCI",
+    )
     for name, size in {
         "abalone": "4,177 rows, 10 ranks",
         "auto": "392 rows, 10 ranks",
@@ -232,8 +241,71 @@ def _ordinal() -> dict[str, Dataset]:
         "stock": "950 rows, 5 ranks",
         "wisconsin_breast": "194 rows, 5 ranks",
     }.items():
-        found[f"equal-width-{name}"] = cut(f"{name}: {size} of equal width", file=f"{name}_ord.csv")
-    return found
+        tables[f"equal-width-{name}"] = binned(
+            f"{name}: {size} of equal width", file=f"{name}_ord.csv"
+        )
+    return tables
 
 
 DATASETS: dict[str, Dataset] = {**_ratings(), **_judgments(), **_letor(), **_ordinal()}
+
+
+def list_datasets() -> dict[str, str]:
+    """Every name that :func:`load_dataset` knows, with a line on its content.
+
+    >>> list_datasets()["movielens-1m"]
+    '1,000,209 ratings of 3,706 films by 6,040 users, 1 to 5 stars'
+    """
+    return {name: entry.about for name, entry in DATASETS.items()}
+
+
+def load_dataset(name: str, **options: Any) -> Any:
+    """Load a public data set by name.
+
+    The files are taken from the folder that the environment variable ``RANKWRIGHT_DATA`` names, or
+    from the cache of the operating system. The MovieLens sets are downloaded if they are in
+    neither. For any other set, the error gives the address, the terms of use and the expected
+    layout. Files may be gzipped or not.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`list_datasets`.
+    **options
+        ``fold=1`` .. ``5`` for the LETOR sets: training, validation and test part; without it, all
+        queries together. ``version="null"`` or ``"min"`` for ``letor3-ohsumed``: raw features, with
+        missing values as NaN or filled. ``implicit=True`` for ``book-crossing``: keep ratings of 0.
+
+    Returns
+    -------
+    data : Ratings, Judgments, Items, Partition or Track
+        A :class:`Partition` has ``train``, ``vali`` (may be None) and ``test``; a :class:`Track`
+        has ``runs`` (by name) and ``qrels``.
+
+    Raises
+    ------
+    DatasetError
+        The data set was not found and could not be downloaded; the message says how to get it.
+
+    Examples
+    --------
+    >>> load_dataset("movielens-2m")
+    Traceback (most recent call last):
+    ...
+    rankwright.exceptions.ParameterError: unknown data set 'movielens-2m'. Use one of ...
+    """
+    if name not in DATASETS:
+        raise ParameterError(f"unknown data set {name!r}. Use one of {', '.join(DATASETS)}.")
+    entry = DATASETS[name]
+    for option in options:
+        if option not in entry.options:
+            known = f"the options {', '.join(entry.options)}" if entry.options else "no options"
+            raise ParameterError(f"load_dataset({name!r}, {option}=...): {name} has {known}.")
+    folder = entry.folder or name
+    how_to_get = (
+        f"Get it from: {entry.address}\n"
+        f"Terms: {entry.terms}\n"
+        f"Layout: a folder {folder} with {', '.join(entry.files)} (each plain or .gz), inside the "
+        "folder that RANKWRIGHT_DATA names."
+    )
+    return entry.load(find_folder(folder, entry.files, entry.archive, how_to_get), **options)

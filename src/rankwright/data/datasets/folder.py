@@ -1,4 +1,4 @@
-"""Where the files of a data set are: RANKWRIGHT_DATA, the cache, the publisher, or nowhere."""
+"""The folder of a data set: in RANKWRIGHT_DATA, in the cache, or downloaded."""
 
 from __future__ import annotations
 
@@ -23,93 +23,88 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """A folder that holds every file of one data set, each gzipped or not."""
+class DatasetFolder:
+    """The folder with the files of one data set, each gzipped or not."""
 
-    folder: Path
+    path: Path
 
-    def __call__(self, name: str) -> Path:
+    def file(self, name: str) -> Path:
         """The path of one file, ``name`` or ``name.gz``."""
-        plain = self.folder / name
+        plain = self.path / name
         return plain if plain.exists() else plain.with_name(plain.name + ".gz")
 
     def has(self, names: Sequence[str]) -> bool:
-        return all(self(name).exists() for name in names)
+        return all(self.file(name).exists() for name in names)
 
     def glob(self, pattern: str) -> list[Path]:
-        """The files that match, in order of their names; at least one."""
-        found = sorted(self.folder.glob(pattern))
-        if not found:
-            raise DatasetError(f"{self.folder} holds no file {pattern}.")
-        return found
+        """The files that match, sorted by name; at least one."""
+        paths = sorted(self.path.glob(pattern))
+        if not paths:
+            raise DatasetError(f"{self.path} has no file {pattern}. Copy the data set again.")
+        return paths
 
 
-def find_shelf(
-    folder: str, files: Sequence[str], archive: Archive | None, how_to_get: str
-) -> Shelf:
-    """The first place that holds all the files; downloads an archive that is known."""
-    local = os.environ.get(_VARIABLE)
-    if local and Shelf(Path(local) / folder).has(files):
-        return Shelf(Path(local) / folder)
-    cache = Shelf(cache_folder() / folder)
+def find_folder(
+    name: str, files: Sequence[str], archive: Archive | None, how_to_get: str
+) -> DatasetFolder:
+    """The first folder that has all the files; downloads the archive if there is one."""
+    root = os.environ.get(_VARIABLE)
+    if root and DatasetFolder(Path(root) / name).has(files):
+        return DatasetFolder(Path(root) / name)
+    cache = DatasetFolder(cache_folder() / name)
     if cache.has(files):
         return cache
     if archive is not None:
-        _download(archive, files, cache.folder)
+        _download(archive, files, cache.path)
         return cache
-    looked = f"{_VARIABLE} ({local})" if local else f"{_VARIABLE} (not set)"
+    searched = f"{_VARIABLE} ({root})" if root else f"{_VARIABLE} (not set)"
     raise DatasetError(
-        f"{folder} is not on this machine: neither in the folder {looked} nor in {cache.folder}.\n"
-        f"{how_to_get}"
+        f"{name} was not found: neither in the folder {searched} nor in {cache.path}.\n{how_to_get}"
     )
 
 
 def cache_folder() -> Path:
-    """The folder of the operating system for caches, with a folder of ours in it."""
+    """The folder for our files in the cache of the operating system."""
     import pooch
 
     return Path(pooch.os_cache("rankwright"))
 
 
 def _download(archive: Archive, files: Sequence[str], folder: Path) -> None:
-    """Fetch the archive, check its sum and unpack the files that are needed."""
+    """Download the archive, verify its checksum and unpack the files that are needed."""
     import pooch
 
     name = archive.url.rsplit("/", 1)[-1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = pooch.retrieve(
-            archive.url, f"md5:{archive.md5}", name, folder, downloader=_quiet_downloader()
+            archive.url,
+            f"md5:{archive.md5}",
+            name,
+            folder,
+            downloader=pooch.HTTPDownloader(progressbar=False, timeout=30),
         )
     except ValueError as error:  # pooch removes the file again
         raise DatasetError(
-            f"{archive.url}: the download is not the file its publisher describes ({error}). "
-            "Try again later, or fetch it by hand."
+            f"{archive.url}: the download has the wrong checksum ({error}). Try again later, or "
+            "download it by hand."
         ) from None
-    except Exception as error:  # requests and urllib3 raise a dozen kinds of errors when offline
+    except Exception as error:  # requests and urllib3 raise many kinds of errors when offline
         raise DatasetError(
-            f"{archive.url} could not be fetched ({type(error).__name__}: {error}). Without a "
-            f"network, unpack {name} so that {folder} holds {', '.join(files)}, or set "
-            f"{_VARIABLE} to a folder that has it."
+            f"{archive.url} could not be downloaded ({type(error).__name__}: {error}). Without a "
+            f"network, unpack {name} so that {folder} has {', '.join(files)}, or set {_VARIABLE} "
+            "to a folder with this data set."
         ) from None
     _unpack(Path(path), files, folder)
 
 
-def _quiet_downloader() -> object:
-    import pooch
-
-    return pooch.HTTPDownloader(progressbar=False, timeout=30)
-
-
 def _unpack(path: Path, files: Sequence[str], folder: Path) -> None:
-    """Only the named files, whatever folder they stand in; nothing else in the archive matters."""
+    """Unpack only the named files, whatever their folder inside the archive."""
     with zipfile.ZipFile(path) as archive:
         members = {Path(name).name: name for name in archive.namelist()}
         for name in files:
             if name not in members:
-                raise DatasetError(
-                    f"{path} has no {name}: it is not the archive that was expected."
-                )
+                raise DatasetError(f"{path} has no {name}: the publisher changed the archive.")
             with atomic_write(folder / name, mode=0o644) as file:
                 file.write(archive.read(members[name]))
     path.unlink()

@@ -1,10 +1,11 @@
-from .judges import Judgments as Judgments
+from .items import read_items as read_items
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
-from .letor_write import write_letor as write_letor
+from .letor import write_letor as write_letor
 from .ratings import read_ratings as read_ratings
 from .tables import read_table as read_table
 from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run
+from .writing import write_items as write_items

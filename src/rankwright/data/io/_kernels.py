@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+from math import ldexp
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+_TAB, _NEWLINE, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON = b"\t\n #+-.09:"
+_SMALL_E, _LARGE_E, _EQUALS, _CARRIAGE_RETURN = b"eE=\r"
+_QID, _DOCID, _NULL = (np.frombuffer(word, np.uint8) for word in (b"qid:", b"docid", b"NULL"))
 _MAX_DIGITS = 18  # the longest mantissa that always fits int64
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 _POWERS_OF_TEN = np.array([10.0**k for k in range(23)])  # exact as float64
+
+
+class Rows(NamedTuple):
+    """Buffers for the rows of one block of lines; the kernel fills them from the start.
+
+    labels    (n_lines,) float64
+    ends      (n_lines + 1,) int64, where the values of each row end; ends[0] = 0
+    indices   (n_values,) int32, columns from 0
+    values    (n_values,) float64
+    spans     (n_lines, 6) int64, start and end of the query id, the comment, the document id
+    deferred  (n_values, 3) int64, numbers left to float(): start, end, which value
+    """
+
+    labels: NDArray[Any]
+    ends: NDArray[Any]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+    spans: NDArray[Any]
+    deferred: NDArray[Any]
+
+
+class Format(NamedTuple):
+    """What a line must look like."""
+
+    has_qid: bool
+    first: int  # number of the first feature, 0 or 1
+    n_features: int
+    any_qid_byte: bool  # whether bytes above 127 are known to be valid in a query id
+    any_comment_byte: bool  # ... and in a comment
 
 
 def _powers_of_five():
@@ -21,7 +57,7 @@ def _powers_of_five():
         if q >= 0:
             bits = power << 128 >> power.bit_length()
         else:
-            # Rounded up, as the proof of the algorithm asks of a reciprocal.
+            # Rounded up: the proof of the algorithm requires it of a reciprocal.
             z = (power - 1).bit_length()
             bits = (1 << (z + 127)) // power + 1 if q >= -27 else (1 << (2 * z + 128)) // power + 1
             bits >>= max(0, bits.bit_length() - 128)
@@ -29,7 +65,7 @@ def _powers_of_five():
     return table
 
 
-POWERS_OF_FIVE = _powers_of_five()
+_POWERS_OF_FIVE = _powers_of_five()
 
 
 @njit(cache=True, nogil=True)
@@ -45,11 +81,11 @@ def _multiply(a, b):
 
 
 @njit(cache=True, nogil=True)
-def _round_decimal(mantissa, exponent, powers, bits):
+def _round_decimal(mantissa, exponent):
     """mantissa * 10**exponent correctly rounded, for 0 < mantissa < 2**63 (Lemire 2021).
 
-    ``bits`` (1,) uint64 is where the result is put together. Returns (value, True), or
-    (0.0, False) where the result may be subnormal or too large, or the 128 bits do not decide.
+    Returns (value, True), or (0.0, False) where the result may be subnormal or too large, or where
+    128 bits of the power do not decide the rounding.
 
     Reference: D. Lemire, "Number parsing at a gigabyte per second", Software: Practice and
     Experience 51(8), 2021, algorithm of section 5.
@@ -62,9 +98,9 @@ def _round_decimal(mantissa, exponent, powers, bits):
         if w >> np.uint64(64 - step) == np.uint64(0):
             w = w << np.uint64(step)
             zeros += step
-    high, low = _multiply(w, powers[exponent + 342, 0])
+    high, low = _multiply(w, _POWERS_OF_FIVE[exponent + 342, 0])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        more, _ = _multiply(w, powers[exponent + 342, 1])
+        more, _ = _multiply(w, _POWERS_OF_FIVE[exponent + 342, 1])
         if low > _ALL - more:
             low = more - (_ALL - low) - _ONE
             high = high + _ONE
@@ -88,23 +124,22 @@ def _round_decimal(mantissa, exponent, powers, bits):
         power += 1
     if power >= 2047:
         return 0.0, False
-    bits[0] = (fraction & np.uint64((1 << 52) - 1)) | (np.uint64(power) << np.uint64(52))
-    return bits.view(np.float64)[0], True
+    return ldexp(np.float64(fraction), int(power - 1075)), True  # exact: it is not subnormal
 
 
 @njit(cache=True, nogil=True)
 def _read_digits(text, at, mantissa, n_digits):
-    """Read digits into a mantissa of at most 18, leading zeros not counted.
+    """Read digits into a mantissa of at most 18 digits, leading zeros not counted.
 
-    Returns (end, mantissa, n_digits, n_dropped): digits in all, and those after the 18th.
+    Returns (end, mantissa, n_digits, n_dropped): all digits, and those after the 18th.
     """
     n_dropped = 0
-    while 48 <= text[at] <= 57:
+    while _ZERO <= text[at] <= _NINE:
         if n_digits < _MAX_DIGITS:
-            mantissa = mantissa * 10 + np.int64(text[at]) - 48
+            mantissa = mantissa * 10 + np.int64(text[at]) - _ZERO
         else:
             n_dropped += 1
-        if n_digits > 0 or text[at] != 48:
+        if n_digits > 0 or text[at] != _ZERO:
             n_digits += 1
         at += 1
     return at, mantissa, n_digits, n_dropped
@@ -113,38 +148,38 @@ def _read_digits(text, at, mantissa, n_digits):
 @njit(cache=True, nogil=True)
 def _read_exponent(text, at):
     """Read what follows an ``e``; returns (end, exponent), end = -1 where no digit follows."""
-    minus = text[at] == 45
-    if minus or text[at] == 43:
+    minus = text[at] == _MINUS
+    if minus or text[at] == _PLUS:
         at += 1
     power, start = np.int64(0), at
-    while 48 <= text[at] <= 57:
-        if power < 1000000000000:  # no line has zeros enough to bring more than that back
-            power = power * 10 + np.int64(text[at]) - 48
+    while _ZERO <= text[at] <= _NINE:
+        if power < 1000000000000:  # no line has enough zeros to make up for more
+            power = power * 10 + np.int64(text[at]) - _ZERO
         at += 1
     return (-1 if at == start else at), (-power if minus else power)
 
 
 @njit(cache=True, nogil=True)
-def _parse_number(text, at, powers, bits):
+def _parse_number(text, at):
     """Read a decimal number that starts at ``at``.
 
-    Returns (value, end, state): state 1 read and exactly rounded; 0 a number that float() must
-    round, and that cannot overflow; -1 not for the kernel to judge.
+    Returns (value, end, state). State 1: read and rounded exactly; 0: a number that float() must
+    round and that cannot overflow; -1: the line parser must decide.
     """
-    negative = text[at] == 45
-    if negative or text[at] == 43:
+    negative = text[at] == _MINUS
+    if negative or text[at] == _PLUS:
         at += 1
     start = at
     at, mantissa, n_digits, exponent = _read_digits(text, at, np.int64(0), 0)
     n_read = at - start
-    if text[at] == 46:
+    if text[at] == _POINT:
         start = at + 1
         at, mantissa, n_digits, dropped = _read_digits(text, start, mantissa, n_digits)
         exponent -= at - start - dropped
         n_read += at - start
     if n_read == 0:
         return 0.0, at, -1
-    if text[at] == 101 or text[at] == 69:
+    if text[at] == _SMALL_E or text[at] == _LARGE_E:
         at, power = _read_exponent(text, at + 1)
         if at < 0:
             return 0.0, at, -1
@@ -159,9 +194,9 @@ def _parse_number(text, at, powers, bits):
             value / _POWERS_OF_TEN[-exponent] if exponent < 0 else value * _POWERS_OF_TEN[exponent]
         )
     else:
-        value, known = _round_decimal(mantissa, exponent, powers, bits)
+        value, known = _round_decimal(mantissa, exponent)
         if known and n_digits > _MAX_DIGITS:
-            above, known = _round_decimal(mantissa + 1, exponent, powers, bits)
+            above, known = _round_decimal(mantissa + 1, exponent)
             known = known and above == value
     if known:
         return -value if negative else value, at, 1
@@ -170,50 +205,57 @@ def _parse_number(text, at, powers, bits):
 
 @njit(cache=True, nogil=True)
 def _skip_blanks(text, at):
-    while text[at] == 32 or text[at] == 9:
+    while text[at] == _SPACE or text[at] == _TAB:
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
 def _ends_token(byte):
-    return byte == 32 or byte == 10 or byte == 35 or byte == 9
+    return byte == _SPACE or byte == _NEWLINE or byte == _HASH or byte == _TAB
+
+
+@njit(cache=True, nogil=True)
+def _starts_with(text, at, word):
+    """Whether ``word`` is at this position; the newline at the end of the text bounds the loop."""
+    for k in range(len(word)):
+        if text[at + k] != word[k]:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)
 def _find_docid(text, start, stop):
-    """From and to of the id in a comment: what follows ``docid =``, else all but outer blanks."""
-    while start < stop and (text[start] == 32 or text[start] == 9):
+    """Start and end of the id in a comment: what follows ``docid =``, else all but outer blanks."""
+    while start < stop and (text[start] == _SPACE or text[start] == _TAB):
         start += 1
-    while stop > start and (text[stop - 1] == 32 or text[stop - 1] == 9):
+    while stop > start and (text[stop - 1] == _SPACE or text[stop - 1] == _TAB):
         stop -= 1
-    if stop - start < 5 or text[start] != 100 or text[start + 1] != 111 or text[start + 2] != 99:
+    if not _starts_with(text, start, _DOCID):
         return start, stop
-    if text[start + 3] != 105 or text[start + 4] != 100:
-        return start, stop
-    word = _skip_blanks(text, start + 5)
-    if text[word] != 61:
+    word = _skip_blanks(text, start + len(_DOCID))
+    if text[word] != _EQUALS:
         return start, stop
     word = _skip_blanks(text, word + 1)
     if word >= stop:
         return start, stop
     end = word
-    while end < stop and text[end] != 32 and text[end] != 9:
+    while end < stop and text[end] != _SPACE and text[end] != _TAB:
         end += 1
     return word, end
 
 
 @njit(cache=True, nogil=True)
 def _parse_comment(text, at, any_byte, span):
-    """Find the newline after a comment that begins at ``at``, and the document id in it.
+    """Find the end of a comment that begins at ``at``, and the document id in it.
 
-    span   (6,) int64   2 .. 5 are set: comment, document id
+    span   (6,) int64; sets 2 .. 5, the comment and the document id
 
-    Returns the place of the newline, or -1 where the line parser must judge.
+    Returns the position of the newline, or -1 where the line parser must decide.
     """
     end = at
-    while text[end] != 10:
-        if text[end] == 0 or text[end] == 13 or (text[end] > 127 and not any_byte):
+    while text[end] != _NEWLINE:
+        if text[end] == 0 or text[end] == _CARRIAGE_RETURN or (text[end] > 127 and not any_byte):
             return -1
         end += 1
     span[2], span[3] = at, end
@@ -223,16 +265,16 @@ def _parse_comment(text, at, any_byte, span):
 
 @njit(cache=True, nogil=True)
 def _parse_qid(text, at, any_byte, spans, row):
-    """Read ``qid:<id>``; returns where it ends, or -1 where the line parser must judge.
+    """Read ``qid:<id>``; returns where it ends, or -1 where the line parser must decide.
 
-    spans   (n_lines, 6) int64   0 .. 1 of the row are set: the id, or that of the row before
-                                 where it is the same
+    spans   (n_lines, 6) int64; sets 0 and 1 of the row, the id. A row with the same id as the
+            row before gets the span of that row, so that equal neighbors have equal spans.
     """
-    if text[at] != 113 or text[at + 1] != 105 or text[at + 2] != 100 or text[at + 3] != 58:
+    if not _starts_with(text, at, _QID):
         return -1
-    start = at + 4
+    start = at + len(_QID)
     at = start
-    while (33 <= text[at] <= 126 or (text[at] > 127 and any_byte)) and text[at] != 35:
+    while (33 <= text[at] <= 126 or (text[at] > 127 and any_byte)) and text[at] != _HASH:
         at += 1
     if at == start or not _ends_token(text[at]):
         return -1
@@ -248,47 +290,47 @@ def _parse_qid(text, at, any_byte, spans, row):
 
 
 @njit(cache=True, nogil=True)
-def _parse_value(text, at, powers, bits):
+def _parse_value(text, at):
     """Read a number or NULL, as :func:`_parse_number`."""
-    if text[at] == 78 and text[at + 1] == 85 and text[at + 2] == 76 and text[at + 3] == 76:
-        return np.nan, at + 4, 1
-    return _parse_number(text, at, powers, bits)
+    if _starts_with(text, at, _NULL):
+        return np.nan, at + len(_NULL), 1
+    return _parse_number(text, at)
 
 
 @njit(cache=True, nogil=True)
-def _parse_features(
-    text, at, powers, bits, indices, values, left, count, n_left, first, n_features
-):
+def _parse_features(text, at, rows, count, n_deferred, first, n_features):
     """Read ``number:value`` up to a comment or the end of the line.
 
-    Returns (end, count, n_left), end = -1 where the line parser must judge.
+    Writes ``rows.indices`` and ``rows.values`` from ``count`` on, and ``rows.deferred`` from
+    ``n_deferred`` on. Returns (end, count, n_deferred), end = -1 where the line parser must decide.
     """
+    indices, values = rows.indices, rows.values
     last = np.int64(-1)
-    while text[at] != 10 and text[at] != 35:
+    while text[at] != _NEWLINE and text[at] != _HASH:
         index, start = np.int64(0), at
-        while 48 <= text[at] <= 57 and index < 10000000000:
-            index = index * 10 + np.int64(text[at]) - 48
+        while _ZERO <= text[at] <= _NINE and index < 10000000000:
+            index = index * 10 + np.int64(text[at]) - _ZERO
             at += 1
         index -= first
-        if at == start or text[at] != 58 or index <= last or index >= n_features:
-            return -1, count, n_left
+        if at == start or text[at] != _COLON or index <= last or index >= n_features:
+            return -1, count, n_deferred
         last = index
         indices[count] = index
-        # Written out here, because calls would take longer than most numbers: up to 18 digits
-        # with or without a point, and exact as float64 (Clinger 1990).
+        # Inlined, because a call would take longer than most numbers: up to 18 digits with or
+        # without a point, exact as float64 (Clinger 1990). Anything else goes to _parse_value.
         begin = at + 1
-        negative = text[begin] == 45
+        negative = text[begin] == _MINUS
         start = begin + 1 if negative else begin
         at, stop, mantissa, n_decimals = start, start + 18, np.int64(0), 0
-        while 48 <= text[at] <= 57 and at < stop:
-            mantissa = mantissa * 10 + np.int64(text[at]) - 48
+        while _ZERO <= text[at] <= _NINE and at < stop:
+            mantissa = mantissa * 10 + np.int64(text[at]) - _ZERO
             at += 1
         n_digits = at - start
-        if text[at] == 46:
+        if text[at] == _POINT:
             at += 1
             start, stop = at, at + 18 - n_digits
-            while 48 <= text[at] <= 57 and at < stop:
-                mantissa = mantissa * 10 + np.int64(text[at]) - 48
+            while _ZERO <= text[at] <= _NINE and at < stop:
+                mantissa = mantissa * 10 + np.int64(text[at]) - _ZERO
                 at += 1
             n_decimals = at - start
         known = n_digits + n_decimals > 0 and _ends_token(text[at])
@@ -296,72 +338,63 @@ def _parse_features(
         if mantissa <= 9007199254740992:
             value = np.float64(mantissa) / _POWERS_OF_TEN[n_decimals]
         elif known:
-            value, known = _round_decimal(mantissa, -n_decimals, powers, bits)
+            value, known = _round_decimal(mantissa, -n_decimals)
         if known:
             values[count] = -value if negative else value
         else:
-            values[count], at, state = _parse_value(text, begin, powers, bits)
+            values[count], at, state = _parse_value(text, begin)
             if state < 0 or not _ends_token(text[at]):
-                return -1, count, n_left
+                return -1, count, n_deferred
             if state == 0:
-                left[n_left, 0], left[n_left, 1], left[n_left, 2] = begin, at, count
-                n_left += 1
+                rows.deferred[n_deferred, 0] = begin
+                rows.deferred[n_deferred, 1] = at
+                rows.deferred[n_deferred, 2] = count
+                n_deferred += 1
         count += 1
-        while text[at] == 32 or text[at] == 9:
+        while text[at] == _SPACE or text[at] == _TAB:
             at += 1
-    return at, count, n_left
+    return at, count, n_deferred
 
 
 @njit(cache=True, nogil=True)
-def parse_lines(
-    text, state, powers, labels, ends, indices, values, spans, left,
-    has_qid, first, n_features, any_qid, any_comment,
-):  # fmt: skip
-    """Read lines from ``state[0]`` on, until one that only the line parser can judge.
+def parse_lines(text, cursor, rows, line_format):
+    """Read lines from ``cursor[0]`` on, up to one that only the line parser can judge.
 
-    text     (n_bytes,) uint8, ends with a newline
-    state    (3,) int64: place in ``text``, rows, numbers left to float()     changed in place
-    powers   (651, 2) uint64, POWERS_OF_FIVE
-    labels   (n_lines,) float64                                              written
-    ends     (n_lines + 1,) int64, where the values of each row end; ends[0] = 0   written
-    indices  (n_values,) int32, columns from 0                               written
-    values   (n_values,) float64                                             written
-    spans    (n_lines, 6) int64, from and to of query id, comment, document id     written
-    left     (n_values, 3) int64, numbers left to float(): from, to, which value   written
-    has_qid, first, n_features   the rules of the line parser
-    any_qid, any_comment         whether bytes above 127 are known to be good there
+    text         (n_bytes,) uint8, ends with a newline
+    cursor       (3,) int64: position in ``text``, rows, deferred numbers; changed in place
+    rows         Rows, written
+    line_format  Format
 
-    A line that is not understood leaves no trace in the rows, and ``state[0]`` is its start; at
-    the end of the text ``state[0]`` is its length.
+    At the end of the text ``cursor[0]`` is its length. At a line that the kernel does not
+    understand, ``cursor[0]`` is the start of that line, and no row holds anything of it.
     """
-    bits = np.empty(1, dtype=np.uint64)
-    at, row, n_left = state[0], state[1], state[2]
+    at, row, n_deferred = cursor[0], cursor[1], cursor[2]
     while at < len(text):
-        state[0], state[1], state[2] = at, row, n_left
+        cursor[0], cursor[1], cursor[2] = at, row, n_deferred
         at = _skip_blanks(text, at)
-        count, is_row = ends[row], text[at] != 10 and text[at] != 35
-        spans[row] = 0
+        count, is_row = rows.ends[row], text[at] != _NEWLINE and text[at] != _HASH
+        rows.spans[row] = 0
         if is_row:
-            labels[row], at, known = _parse_number(text, at, powers, bits)
-            if known != 1 or not _ends_token(text[at]):
+            rows.labels[row], at, state = _parse_number(text, at)
+            if state != 1 or not _ends_token(text[at]):
                 return
             at = _skip_blanks(text, at)
-            if has_qid:
-                at = _parse_qid(text, at, any_qid, spans, row)
+            if line_format.has_qid:
+                at = _parse_qid(text, at, line_format.any_qid_byte, rows.spans, row)
                 if at < 0:
                     return
                 at = _skip_blanks(text, at)
-            at, count, n_left = _parse_features(
-                text, at, powers, bits, indices, values, left, count, n_left, first, n_features
+            at, count, n_deferred = _parse_features(
+                text, at, rows, count, n_deferred, line_format.first, line_format.n_features
             )
             if at < 0:
                 return
-        if text[at] == 35:
-            at = _parse_comment(text, at + 1, any_comment, spans[row])
+        if text[at] == _HASH:
+            at = _parse_comment(text, at + 1, line_format.any_comment_byte, rows.spans[row])
             if at < 0:
                 return
         at += 1
         if is_row:
             row += 1
-            ends[row] = count
-    state[0], state[1], state[2] = at, row, n_left
+            rows.ends[row] = count
+    cursor[0], cursor[1], cursor[2] = at, row, n_deferred

@@ -1,4 +1,4 @@
-"""Whole files of numbers at NumPy's speed, where nothing in them is out of the ordinary."""
+"""Lines of separated fields: cut into columns, parsed as numbers or ids, refused by line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankwright.data.io.files import Text
 from rankwright.data.vocabulary import encode_texts
 
-_BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may stand inside an id
+_BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may be part of an id
 _IS_BLANK = np.isin(np.arange(256), list((_BLANKS + "\n").encode()))
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
@@ -34,7 +34,7 @@ class Fields:
     lines : (n_rows,) int64
         Line numbers, from 1.
     separator : str or None
-        Between two fields; None is any run of blanks.
+        Between two fields; None is any run of white space.
     """
 
     text: Text
@@ -67,8 +67,8 @@ class Fields:
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """One column of ids: a dense number for each row, and the distinct ids.
 
-        The ids are int64 where every one is a plain whole number, else text; ``007`` is text, for
-        as a number it would not read back as it was written.
+        The ids are int64 if every one is a plain whole number, else text; ``007`` is text, because
+        the number 7 would be another id.
         """
         number, texts = encode_texts(self.column(field))
         if "" in texts:
@@ -108,15 +108,17 @@ class Fields:
         kind = "whole number" if integer else "finite number"
         for row, token in enumerate(tokens):
             if not is_number(token, integer):
-                found = f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
-                self.refuse(row, field, found, fix or f"write the {what} as a plain {kind}")
-        raise AssertionError(f"{self.text.path}: {what} refused as a column, accepted one by one")
+                reason = (
+                    f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
+                )
+                self.refuse(row, field, reason, fix or f"write the {what} as a plain {kind}")
+        raise AssertionError(f"{self.text.path}: {what} is bad as a column, but good in each row")
 
 
 def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
     """All tokens at once by Python's own parser, or None if one is not a number.
 
-    Python also takes underscores, digits of other scripts and line ends; they are kept from it.
+    Python also accepts underscores, digits of other scripts and line ends: those are checked first.
     """
     distinct = list(dict.fromkeys(tokens))
     if 4 * len(distinct) < len(tokens):  # ratings, ranks, grades: parse each spelling once
@@ -133,7 +135,7 @@ def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
 
 
 def is_number(token: str, integer: bool = False) -> bool:
-    """Whether a token, but for blanks around it, is a finite number (or a whole one of 64 bits)."""
+    """Whether a token, ignoring outer blanks, is a finite number (or an integer of 64 bits)."""
     plain = token.strip(" \t\x0b\x0c")
     if not _NUMBER.fullmatch(plain):
         return False
@@ -155,16 +157,16 @@ def _column_of(line: str, field: int, separator: str | None) -> int:
 
 
 def split_fields(text: Text, separator: str | None, n_fields: int, layout: str) -> Fields:
-    """Cut every line at a separator that is never quoted (None: at any run of blanks).
+    """Cut every line at a separator that is never quoted (None: at any run of white space).
 
-    Blank lines are passed over. ``layout`` says in the error what a line should hold.
+    Blank lines are skipped. ``layout`` is the content of a line, for the error message.
     """
     cut = _cut_at_blanks if separator is None else _cut_at
     tokens, counts = cut(text, text.decode(), separator or "", n_fields)
     wrong = (counts != n_fields) & (counts != 0)
     if wrong.any():
         line = int(np.argmax(wrong))
-        refuse_count(text, line + 1, int(counts[line]), n_fields, separator, layout)
+        _refuse_count(text, line + 1, int(counts[line]), n_fields, separator, layout)
     return Fields(text, tokens, n_fields, np.flatnonzero(counts) + 1, separator)
 
 
@@ -172,7 +174,7 @@ def _cut_at(
     text: Text, content: str, separator: str, n_fields: int
 ) -> tuple[list[str], NDArray[np.int64]]:
     """All fields, and how many each line has (a blank line none)."""
-    if len(separator) > 1:  # NUL stands in no text that came through ``read_text``
+    if len(separator) > 1:  # read_text refuses NUL, so that it can replace a long separator
         content, separator = content.replace(separator, "\0"), "\0"
     lines = content.removesuffix("\n").split("\n")
     counts = [line.count(separator) + 1 for line in lines]
@@ -185,7 +187,7 @@ def _cut_at(
 def _cut_at_blanks(
     text: Text, content: str, separator: str, n_fields: int
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The same at runs of blanks, counting on the bytes: a field starts where a blank ends."""
+    """The same at runs of white space, counted on the bytes: a field starts where it ends."""
     data = np.frombuffer(text.data, dtype=np.uint8)
     blank = _IS_BLANK[data]
     starts = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]]))
@@ -193,17 +195,17 @@ def _cut_at_blanks(
     counts = np.diff(np.searchsorted(starts, ends), prepend=0)
     if content.isascii() and not any(sign in content for sign in "\x1c\x1d\x1e\x1f"):
         return content.split(), counts
-    parts = text.data.split()  # text has more blanks than bytes, and they may stand inside an id
+    parts = text.data.split()  # str.split knows more blanks, which may be part of an id
     return b"\n".join(parts).decode(text.encoding).split("\n"), counts
 
 
-def refuse_count(
-    text: Text, line: int, found: int, n_fields: int, separator: str | None, layout: str
+def _refuse_count(
+    text: Text, line: int, count: int, n_fields: int, separator: str | None, layout: str
 ) -> NoReturn:
     """Raise the error for a line with too few or too many fields."""
-    column = _column_of(text.line(line), min(found, n_fields), separator)
-    fields = "field" if found == 1 else "fields"
-    text.refuse(line, column, f"{found} {fields}, not {n_fields}", f"a line holds: {layout}")
+    column = _column_of(text.line(line), min(count, n_fields), separator)
+    fields = "field" if count == 1 else "fields"
+    text.refuse(line, column, f"{count} {fields}, not {n_fields}", f"a line holds: {layout}")
 
 
 def likely_separator(text: Text) -> str | None:
@@ -212,23 +214,21 @@ def likely_separator(text: Text) -> str | None:
     >>> likely_separator(Text("a.csv", b'user;"a,b,c";rating'))
     ';'
     """
-    line = text.data.lstrip().split(b"\n", 1)[0].decode(text.encoding, "replace")
-    line = re.sub(r'"[^"]*"', "", line)
+    line = re.sub(r'"[^"]*"', "", text.first_line.decode(text.encoding, "replace"))
     best = max(",;\t|", key=line.count)
     return best if best in line else None
 
 
 def parse_csv(text: Text, separator: str, layout: str) -> Fields:
-    """Cut lines whose fields may stand in double quotes; the first line sets their number."""
+    """Cut lines whose fields may be in double quotes; the first line sets their number."""
     if '"' not in text.decode():
-        first = next(line for line in text.data.split(b"\n") if line.strip())
-        n_fields = first.count(separator.encode(text.encoding)) + 1
+        n_fields = text.first_line.count(separator.encode(text.encoding)) + 1
         return split_fields(text, separator, n_fields, layout)
     rows, lines = zip(*quoted_rows(text, separator), strict=True)
     n_fields = len(rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != n_fields:
-            refuse_count(text, line, len(row), n_fields, separator, layout)
+            _refuse_count(text, line, len(row), n_fields, separator, layout)
     tokens = [token for row in rows for token in row]
     return Fields(text, tokens, n_fields, np.array(lines, dtype=np.int64), separator)
 
@@ -248,18 +248,18 @@ def quoted_rows(text: Text, separator: str) -> Iterator[tuple[list[str], int]]:
         text.refuse(line, column, f"broken quoting ({error})", fix)
 
 
-# NumPy takes a bare CR for a line end, and the separators of ASCII for blanks.
+# NumPy reads a bare CR as a line end, and the separators of ASCII as blanks.
 _STRANGE = (b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 
 
 def parse_numeric(
     text: Text, separator: str, dtype: Any, *, n_header: int = 0, ndmin: Literal[1, 2] = 1
 ) -> NDArray[Any] | None:
-    """Every line as a row of numbers, or None where a slower, exact parser must have a look.
+    """Every line as a row of numbers, by NumPy's parser; None if a slower, exact one must look.
 
-    None says that a number is missing or malformed, a line has another number of fields, or the
-    text holds signs that NumPy reads in a way of its own (some letters of other scripts count as
-    digits there). NaN and infinity pass: the caller knows which columns may hold them.
+    None means that a number is missing or malformed, that a line has the wrong number of fields,
+    or that the text has characters that NumPy reads differently (it accepts some letters of other
+    scripts as digits). NaN and infinity are accepted: the caller knows which columns may have them.
 
     >>> parse_numeric(Text("a.dat", b"1::0.5\\n2::1.5\\n"), "::", "i8,f8")["f1"]
     array([0.5, 1.5])
@@ -269,10 +269,10 @@ def parse_numeric(
     data = text.data
     if not data.isascii() or any(sign in data for sign in _STRANGE):
         return None
-    if len(separator) > 1:  # NumPy wants one character; NUL stands in no text that was read
+    if len(separator) > 1:  # NumPy needs one character; read_text refuses NUL
         data, separator = data.replace(separator.encode(), b"\0"), "\0"
     if n_header and not data.removesuffix(b"\n").count(b"\n"):
-        return None  # nothing but a header, about which NumPy would warn
+        return None  # only a header: NumPy would warn
     file = io.BytesIO(data)
     try:
         rows: NDArray[Any] = np.loadtxt(file, dtype, None, separator, None, n_header, ndmin=ndmin)

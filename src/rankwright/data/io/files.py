@@ -1,25 +1,165 @@
-"""Files that are either the old one or the new one, never half of each."""
+"""Text files in, gzipped or not, and files out that replace the old one only when complete."""
 
 from __future__ import annotations
 
 import errno
 import gzip
+import io
 import os
+import re
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import IO, Any, BinaryIO, NoReturn, cast
+
+import numpy as np
 
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
+
+MAX_LINE = 16 * 2**20  # bytes; a longer line means that this is another kind of file
+
+_GZIP = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+# first bytes -> what the file is, what to do
+_SIGNATURES = [
+    (b"\xff\xfe", "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"),
+    (b"\xfe\xff", "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"),
+    (_GZIP, "gzip inside gzip", "decompress it once (gunzip)"),
+    (b"PK\x03\x04", "a zip archive", "unpack it (unzip)"),
+    (b"BZh", "a bzip2 file", "decompress it (bunzip2)"),
+    (b"\xfd7zXZ\x00", "an xz file", "decompress it (unxz)"),
+    (b"PAR1", "a Parquet file", "read it with read_table or read_ratings"),
+]
+
+
+class TextFile:
+    """An open text file, gzipped or not, read as a whole or in blocks of lines.
+
+    Gzip is recognized by the first bytes. CRLF becomes LF, and a UTF-8 byte order mark is dropped.
+    A file that is clearly something else (UTF-16, a zip archive, ...) is refused by name.
+
+    Attributes
+    ----------
+    name : str
+        The file, as errors name it.
+    size : int or None
+        Bytes of text, as far as known before reading (an estimate for gzip).
+    line : int
+        Number of lines in all blocks before the current one.
+    """
+
+    def __init__(self, raw: BinaryIO, name: str, n_bytes: int | None) -> None:
+        self._raw, self._n_bytes, self._stream = raw, n_bytes, cast(IO[bytes], raw)
+        self.name, self.line = name, 0
+        self.size = n_bytes
+        if raw.peek(2)[:2] == _GZIP:  # type: ignore[attr-defined]
+            self._stream = cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
+            self.size = n_bytes and 4 * n_bytes
+
+    def fraction_read(self) -> float | None:
+        """How much of the file has been read, 0 to 1; None where its size is unknown."""
+        return min(1.0, self._raw.tell() / self._n_bytes) if self._n_bytes else None
+
+    def read(self) -> bytes:
+        """The whole text."""
+        return _with_bare_newlines(self._check_start(self._read(-1)))
+
+    def blocks(self, n_bytes: int) -> Iterator[bytes]:
+        """The text, about ``n_bytes`` at a time; each block but the last ends with a newline."""
+        carry = self._check_start(self._read(n_bytes))
+        ended = not carry
+        while not ended:
+            chunk = self._read(n_bytes)
+            ended = not chunk
+            data = carry + chunk if chunk else carry
+            cut = len(data) if ended else data.rfind(b"\n") + 1
+            self._check_length(data, cut)
+            block, carry = data[:cut], data[cut:]
+            if block:
+                yield _with_bare_newlines(block)
+                self.line += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+
+    def _check_start(self, data: bytes) -> bytes:
+        for signature, kind, fix in _SIGNATURES:
+            if data.startswith(signature):
+                raise FileFormatError(self.name, 1, 1, f"the file is {kind}", "", fix)
+        head = data[:64]
+        if len(head) >= 4 and (not any(head[1::2]) or not any(head[0::2])):
+            reason = "the file looks like UTF-16 text: every other byte is NUL"
+            fix = "convert it to UTF-8 (iconv -f UTF-16LE -t UTF-8, or UTF-16BE)"
+            raise FileFormatError(self.name, 1, 1, reason, "", fix)
+        return data.removeprefix(_UTF8_MARK)
+
+    def _read(self, n_bytes: int) -> bytes:
+        try:
+            return self._stream.read(n_bytes)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            reason = f"the gzip data are damaged or cut off at or after this line ({error})"
+            raise FileFormatError(
+                self.name, self.line + 1, 1, reason, "", "download or copy the file again"
+            ) from None
+
+    def _check_length(self, data: bytes, cut: int) -> None:
+        """Refuse a line that is too long; only the first one of a block can be."""
+        if len(data) <= MAX_LINE:
+            return
+        end = data.find(b"\n", 0, cut)
+        if (end if end >= 0 else len(data)) > MAX_LINE:
+            reason = f"the line is longer than {MAX_LINE // 2**20} MiB"
+            fix = "check that this is a text file with one item per line"
+            raise FileFormatError(self.name, self.line + 1, 1, reason, "", fix)
+
+
+def _with_bare_newlines(block: bytes) -> bytes:
+    if b"\r" not in block:
+        return block
+    # The last line of a file may end in CR, where the LF was cut off.
+    return block.replace(b"\r\n", b"\n").removesuffix(b"\r")
+
+
+@contextmanager
+def open_text(path: Any) -> Iterator[TextFile]:
+    """Open a path, or wrap a file that is open already (which stays open)."""
+    if hasattr(path, "read"):
+        name = getattr(path, "name", None)
+        raw = cast(BinaryIO, io.BufferedReader(_Reader(path), 2**16))
+        yield TextFile(raw, name if isinstance(name, str) else "<file>", None)
+        return
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"path is {path!r}: give a path or a file open for reading.")
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        raise DataError(f"{name} is a folder: give the path of a file in it.")
+    with open(name, "rb") as file:
+        yield TextFile(file, name, os.fstat(file.fileno()).st_size)
+
+
+class _Reader(io.RawIOBase):
+    """The bytes of any object with a ``read(n)`` method; text is encoded as UTF-8."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._rest or self._file.read(len(buffer)) or b""
+        data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+        n = min(len(data), len(buffer))
+        buffer[:n] = data[:n]
+        self._rest = data[n:]
+        return n
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The bytes of one text file, and where it came from.
+    """The bytes of one text file, and its path for error messages.
 
     Examples
     --------
@@ -31,8 +171,14 @@ class Text:
     data: bytes
     encoding: str = "utf-8"
 
+    @property
+    def first_line(self) -> bytes:
+        """The first line that is not blank, or nothing."""
+        match = re.search(rb"[^\n]*\S[^\n]*", self.data)
+        return match[0] if match else b""
+
     def line(self, number: int) -> str:
-        """Line ``number``, counted from 1; empty beyond the end."""
+        """Line ``number``, counted from 1; empty after the end."""
         lines = self.data.split(b"\n", number)
         return lines[number - 1].decode(self.encoding, "replace") if number <= len(lines) else ""
 
@@ -40,84 +186,76 @@ class Text:
         """Raise the error that names file, line, column, reason and fix."""
         raise FileFormatError(self.path, line, column, reason, self.line(line), fix)
 
+    def refuse_byte(self, offset: int, reason: str, fix: str) -> NoReturn:
+        """Raise the error for one byte of the text."""
+        start = self.data.rfind(b"\n", 0, offset) + 1
+        column = len(self.data[start:offset].decode(self.encoding, "replace")) + 1
+        self.refuse(self.data.count(b"\n", 0, offset) + 1, column, reason, fix)
+
     def decode(self) -> str:
-        """The text; a byte that is not of the encoding is refused by its line and column."""
+        """The text; a byte that is not valid in the encoding is refused with line and column."""
         try:
             return self.data.decode(self.encoding)
         except UnicodeDecodeError as error:
-            line, column = self._place(error.start)
-            reason = f"byte 0x{self.data[error.start]:02x} is not {self.encoding}"
-            self.refuse(
-                line,
-                column,
-                reason,
-                'convert the file, or read it with its encoding, often "latin-1"',
+            self.refuse_byte(
+                error.start,
+                f"byte 0x{self.data[error.start]:02x} is not {self.encoding}",
+                'convert the file, or pass its encoding, often "latin-1"',
             )
-
-    def _place(self, offset: int) -> tuple[int, int]:
-        """Line and column of a byte."""
-        start = self.data.rfind(b"\n", 0, offset) + 1
-        column = len(self.data[start:offset].decode(self.encoding, "replace")) + 1
-        return self.data.count(b"\n", 0, offset) + 1, column
 
 
 def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> Text:
-    """Read a text file, gzipped or not (told by its first bytes, not by its name).
-
-    CRLF becomes a newline and a UTF-8 byte order mark is dropped. UTF-16 and NUL bytes are refused
-    by name, and so are an empty file and a gzip file that was cut off.
-    """
-    name = os.fspath(path)
-    try:
-        data = Path(path).read_bytes()
-    except IsADirectoryError:
-        raise DataError(f"{name} is a folder: give a file inside it.") from None
-    if data[:2] == b"\x1f\x8b":
-        data = _unzip(name, data)
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise FileFormatError(name, 1, 1, "the file is UTF-16", "", "convert it to UTF-8")
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-    text = Text(name, data, encoding)
-    if not data.strip():
+    """Read a text file whole (see :class:`TextFile`); an empty file and NUL bytes are refused."""
+    with open_text(path) as file:
+        text = Text(file.name, file.read(), encoding)
+    if not text.data.strip():
         text.refuse(1, 1, "the file is empty", "give a file with at least one line")
-    nul = data.find(b"\x00")
+    nul = text.data.find(b"\x00")
     if nul >= 0:
-        text.refuse(
-            *text._place(nul), "a NUL byte", "the file is damaged or no text: fetch it again"
-        )
+        text.refuse_byte(nul, "a NUL byte", "the file is damaged or not text: copy it again")
     return text
 
 
-def _unzip(name: str, data: bytes) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            f"{name}: the gzip file is damaged or cut off ({error}). Fetch it again."
-        ) from None
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Whether the content of a file is Parquet."""
+    if os.path.isdir(path):
+        raise DataError(f"{os.fspath(path)} is a folder: give the path of a file in it.")
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Write lines, each with its newline, as UTF-8; gzipped if the path ends in ``.gz``.
+
+    The file is replaced only when it is complete. Equal lines make equal files.
+    """
+    with atomic_write(path, mode=0o666) as file:
+        if not os.fspath(path).endswith(".gz"):
+            file.writelines(line.encode() for line in lines)
+            return
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
+            zipped.writelines(line.encode() for line in lines)
 
 
 _SUFFIX = ".rw-tmp"
-_STRAY_AFTER = 3600.0  # seconds since the last byte was written to it
+_STALE_AFTER = 3600.0  # seconds since the last byte was written to it
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of ``path`` only when it has been written whole.
+    """Open a file that replaces ``path`` only when it has been written completely.
 
-    The bytes go to a temporary file in the same folder; leaving the block flushes it to the disk
+    The bytes go to a temporary file in the same folder. Leaving the block flushes it to disk
     (fsync), renames it over ``path`` in one step and flushes the folder. After an exception, a
-    kill or a power cut, ``path`` holds what it held before. A kill leaves the temporary file
-    behind: the next write into that folder removes such files once they are an hour old.
+    kill or a power failure, ``path`` holds what it held before. A killed process leaves its
+    temporary file behind; later writes to that folder remove such files once they are an hour old.
 
     Parameters
     ----------
     path : path
-        A regular file, or nothing yet. A symbolic link is followed, so the link stays.
+        A regular file, or a new one. A symbolic link is followed, and stays a link.
     mode : int, default=0o600
-        Permissions of a new file, less the umask. A file that is replaced passes on its own.
+        Permissions of a new file, minus the umask. A file that is replaced keeps its own.
 
     Yields
     ------
@@ -134,55 +272,55 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
     old_mode = _mode_of(target)
-    sweep_strays(target.parent)
-    stray = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"
+    remove_stale_files(target.parent)
+    temporary = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(stray, flags, mode)
+    descriptor = os.open(temporary, flags, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if old_mode is not None:
-                os.chmod(stray, old_mode)
+                os.chmod(temporary, old_mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(stray, target)
+        os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
-            stray.unlink()
+            temporary.unlink()
         raise
     _sync_folder(target.parent)
 
 
-def sweep_strays(folder: Path) -> int:
-    """Remove the temporary files that killed writers left in a folder; returns how many."""
+def remove_stale_files(folder: Path) -> int:
+    """Remove temporary files that killed processes left in a folder; returns how many."""
     now, removed = time.time(), 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not (entry.name.startswith(".") and entry.name.endswith(_SUFFIX)):
                 continue
-            with suppress(OSError):  # another writer may sweep at the same moment
-                if now - entry.stat(follow_symlinks=False).st_mtime > _STRAY_AFTER:
+            with suppress(OSError):  # another process may remove it at the same time
+                if now - entry.stat(follow_symlinks=False).st_mtime > _STALE_AFTER:
                     os.unlink(entry.path)
                     removed += 1
     return removed
 
 
 def _mode_of(target: Path) -> int | None:
-    """The permissions of the file about to be replaced, or None where there is none."""
+    """The permissions of the file to be replaced, or None if there is no file yet."""
     try:
-        found = target.stat().st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found):  # renaming over a device or a pipe would remove it
-        kind = "a folder" if stat.S_ISDIR(found) else "not a regular file"
+    if not stat.S_ISREG(mode):  # renaming over a device or a pipe would remove it
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         raise ParameterError(f"{target} is {kind}. Give the path of a file to write.")
-    return stat.S_IMODE(found)
+    return stat.S_IMODE(mode)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut (where the system lets a folder be synced)."""
+    """Make the rename itself survive a power failure, where the system can sync a folder."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

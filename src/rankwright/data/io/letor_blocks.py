@@ -1,33 +1,33 @@
-"""Blocks of lines become rows: with a compiled kernel, for large files."""
+"""Blocks of LETOR lines become rows, and rows become a matrix, dense or sparse."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.io.letor_lines import LineError, LineParser, Row, docid_of, parse_number
+from rankwright.data.io.letor_lines import BadLines, LineError, LineParser, Row, docid_of
 from rankwright.exceptions import DataError
 
-SMALL = 2**20  # cells; below that a dense matrix costs nothing worth saving
+SMALL = 2**20  # cells; up to this size a dense matrix is cheap
 DENSITY = 0.25
 
 
 @dataclass
 class Block:
-    """The rows of some lines, as flat arrays.
+    """The rows of some lines as flat arrays.
 
     labels    (n_rows,) float64
     counts    (n_rows,) int64, features written in each row
     indices   (n_values,) int32, columns from 0, ascending in a row
     values    (n_values,) float64
-    qids      the query id of each run of rows with the same one (empty if lines have none)
-    runs      how many rows each of those runs has
+    qids      the query id of each run of rows with the same id (empty if lines have none)
+    runs      the length of each of those runs
     docids    the id of each row, or None
     comments  the comment of each row, or None
     """
@@ -45,8 +45,8 @@ class Block:
 class Growing:
     """A one-dimensional array that grows without a second copy of itself.
 
-    Its first room is a guess of all that is to come: pages of zeros cost nothing until they are
-    written. Should the guess be too small, the array is resized where it stands.
+    It starts at the estimated final size: pages of zeros take no memory until they are written.
+    If the estimate is too small, the array is resized in place.
     """
 
     def __init__(self, dtype: Any) -> None:
@@ -54,7 +54,7 @@ class Growing:
         self.size = 0
 
     def reserve(self, n_more: int, share: float | None) -> None:
-        """Make room; ``share`` is how much of all that is to come will then be there, if known."""
+        """Make room; ``share`` is the part of the file read by then, None if unknown."""
         needed = self.size + n_more
         if needed <= len(self._array):
             return
@@ -65,7 +65,7 @@ class Growing:
             return
         try:
             self._array = np.zeros(total if share else more, self._array.dtype)
-        except MemoryError:  # of the guess, perhaps not of what is needed
+        except MemoryError:  # the estimate does not fit, but what is needed now may
             self._array = np.zeros(needed, self._array.dtype)
 
     def append(self, values: NDArray[Any], share: float | None = None) -> None:
@@ -83,25 +83,25 @@ class Growing:
         return self._array[: self.size]
 
     def finish(self) -> NDArray[Any]:
-        """The array, cut to its size; nothing can be added after that."""
+        """The array, cut to its size; nothing can be added afterwards."""
         array, self._array = self._array, np.zeros(0, self._array.dtype)
         array.resize(self.size, refcheck=False)
         return array
 
 
 def wants_dense(n_rows: int, n_columns: int, n_written: int, density: float = DENSITY) -> bool:
-    """Whether a matrix is better dense: it is small, or enough of its cells stand in the file."""
+    """Whether a matrix should be dense: it is small, or enough of its cells are in the file."""
     cells = n_rows * n_columns
     return cells <= SMALL or n_written >= density * cells
 
 
 class Matrix:
-    """Collects blocks as a dense matrix or as CSR, and changes over when the other fits better.
+    """Collects blocks as a dense matrix or as CSR, and converts when the other is better.
 
     Parameters
     ----------
     dense : bool or None
-        The layout; None chooses it by :func:`wants_dense`, which depends on the whole file only.
+        The layout; None chooses it by :func:`wants_dense`, applied to the whole file.
     n_features : int or None
         The number of columns; None takes the largest seen.
     """
@@ -113,7 +113,7 @@ class Matrix:
         self.n_rows = self.n_written = 0
 
     def add(self, block: Block, share: float | None) -> None:
-        """Append the rows of a block; ``share`` is how much of the file has then been read."""
+        """Append the rows of a block; ``share`` is the part of the file read by then."""
         self.n_rows += len(block.counts)
         self.n_written += len(block.values)
         if not self._fixed and len(block.values):
@@ -138,7 +138,7 @@ class Matrix:
         if isinstance(self._cells, _Dense):
             if not wants_dense(*size):
                 self._cells = self._cells.to_sparse()
-        # Twice the density, so that a file near the limit does not change over at every block.
+        # Twice the density, so that a file near the limit is not converted at every block.
         elif wants_dense(*size, 2 * DENSITY):
             self._cells = self._cells.to_dense(self.n_columns)
 
@@ -184,7 +184,7 @@ class _Dense:
 
 
 class _Sparse:
-    """Rows of a CSR matrix, without the zeros a file may write out."""
+    """Rows of a CSR matrix, without the zeros written in a file."""
 
     def __init__(self) -> None:
         self.data, self.indices = Growing(np.float64), Growing(np.int32)
@@ -221,7 +221,7 @@ class _Sparse:
 def _scatter(
     cells: FloatArray, counts: IntArray, indices: NDArray[Any], values: FloatArray, width: int
 ) -> None:
-    """Write the values of some rows into their cells, which are zero before."""
+    """Write the values of some rows into their cells, which hold zeros."""
     if len(values) == len(cells):  # ascending indices below width: every cell is written
         cells[:] = values
         return
@@ -230,292 +230,132 @@ def _scatter(
     cells[start] = values
 
 
-# line number, line, rows of the block before it, what is wrong with it
-Refuse = Callable[[int, bytes, int, LineError], None]
+class LineBlocks:
+    """The parser for small files: line by line, without numba and the second its import takes.
 
-# What is left of "1:0.5 2:7" without the characters of its numbers: one colon per feature.
-_NUMERIC = b"0123456789.+-eE"
-_COLONS = b": " * 2**16
-
-
-# label, query id, columns, values, comment: a Row without the cost of building one
-_Fields = tuple[float, bytes | None, "array[int]", list[float], bytes | None]
-
-
-class BlockParser(Protocol):
-    """Turns the bytes of whole lines into rows; lines that cannot be read go to ``refuse``."""
-
-    def parse(self, data: bytes, first_line: int) -> Block: ...
-
-
-class Columns:
-    """What is noted of each row beside its numbers: its query (as runs), its id, its comment."""
-
-    def __init__(self, keep_docid: bool, keep_comment: bool) -> None:
-        self._keep_docid, self._keep_comment = keep_docid, keep_comment
-        self.qids: list[bytes] = []
-        self.runs: list[int] = []
-        self.docids: list[str | None] = []
-        self.comments: list[str | None] = []
-
-    def add(self, qid: bytes | None, comment: bytes | None) -> None:
-        if qid is not None:
-            if self.qids and self.qids[-1] == qid:
-                self.runs[-1] += 1
-            else:
-                self.qids.append(qid)
-                self.runs.append(1)
-        if self._keep_docid:
-            docid = None if comment is None else docid_of(comment)
-            self.docids.append(None if docid is None else docid.decode())
-        if self._keep_comment:
-            self.comments.append(None if comment is None else comment.decode())
-
-
-class _Known(dict[bytes, Any]):
-    """Tokens seen before and what they mean: a look is several times cheaper than a conversion."""
-
-    def __init__(self, convert: Callable[[bytes], Any]) -> None:
-        super().__init__()
-        self._convert = convert
-
-    def __missing__(self, token: bytes) -> Any:
-        value = self._convert(token)
-        if len(self) < 2**16:
-            self[token] = value
-        return value
-
-
-def _whole_number(token: bytes) -> int:
-    if not token.isdigit():
-        raise ValueError
-    return int(token)
-
-
-class PlainBlocks:
-    """The parser for small files: it needs neither numba nor its half second of import.
-
-    A line in the usual form (single spaces, no control characters) is split and converted by a few
-    calls on the whole line; every other line is left to the line parser.
+    Parameters
+    ----------
+    lines : LineParser
+    bad : BadLines
+        Takes the lines that cannot be read.
+    comments : {"docid", "keep", "drop"}
     """
 
-    def __init__(
-        self, lines: LineParser, refuse: Refuse, keep_docid: bool, keep_comment: bool
-    ) -> None:
-        self._lines, self._refuse = lines, refuse
-        self._keep = keep_docid, keep_comment
-        self._known_labels = _Known(parse_number)
-        self._known_values = _Known(float)
-        self._known_numbers = _Known(_whole_number)
-        self._n_values, self._rare = 0, False
-        self._token, self._qid = b" ", b""  # the query of the line before, as written and its id
-        self._numbers: list[bytes] = []  # the feature numbers of the line before, as written
-        self._indices = array("i")  # ... and as numbers
-        self._first = 0 if lines.zero_based else 1
-        self._is_utf8 = False  # whether no byte of a comment can be wrong
+    def __init__(self, lines: LineParser, bad: BadLines, comments: str) -> None:
+        self._lines, self._bad, self._comments = lines, bad, comments
 
     def parse(self, data: bytes, first_line: int) -> Block:
-        self._is_utf8 = is_utf8(data) or not self._lines.check_comments
-        usual, has_qid = not (b"\0" in data or b"\r" in data), self._lines.has_qid
-        block, bad = self._parse(data, first_line, usual)
-        if usual and not self._is_sound(block):
-            self._lines.has_qid = has_qid  # as if the lines had not been seen
-            block, bad = self._parse(data, first_line, usual=False)
-        for refused in bad:
-            self._refuse(*refused)
-        return block
-
-    def _is_sound(self, block: Block) -> bool:
-        """Whether values are finite, and columns in range and ascending within each row."""
-        if np.isinf(block.values).any():
-            return False
-        if len(block.indices) == 0:
-            return True
-        ascending = np.diff(block.indices) > 0
-        heads = np.cumsum(block.counts)[:-1]
-        ascending[heads[(heads > 0) & (heads < len(block.indices))] - 1] = True
-        inside = block.indices.min() >= 0 and block.indices.max() < self._lines.n_features
-        return bool(inside and ascending.all())
-
-    def _parse(
-        self, data: bytes, first_line: int, usual: bool
-    ) -> tuple[Block, list[tuple[int, bytes, int, LineError]]]:
+        """The rows of some whole lines; the first is line ``first_line`` of the file."""
         labels, values, counts, indices = array("d"), array("d"), array("q"), array("i")
-        columns = Columns(*self._keep)
-        bad: list[tuple[int, bytes, int, LineError]] = []
+        qids: list[bytes] = []
+        comments: list[bytes | None] = []
         for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), first_line):
-            row: _Fields | Row | None = self._usual_row(line) if usual else None
-            if row is None:
-                try:
-                    row = self._lines.parse(line)
-                except LineError as error:
-                    bad.append((number, line, len(labels), error))
-                else:
-                    row = row and self._known_row(row)
+            try:
+                row = self._lines.parse(line)
+            except LineError as error:
+                self._bad.add(number, line, len(labels), error)
+                continue
             if row is not None:
-                label, qid, found, numbers, comment = row
-                labels.append(label)
-                counts.append(len(numbers))
-                indices.extend(found)
-                values.extend(numbers)
-                columns.add(qid, comment)
-        block = Block(
-            np.array(labels), np.array(counts), np.array(indices) - self._first, np.array(values),
-            columns.qids, columns.runs, columns.docids, columns.comments,
-        )  # fmt: skip
-        return block, bad
-
-    def _usual_row(self, line: bytes) -> _Fields | None:
-        """The item of a line in the usual form, or None where the line parser must judge."""
-        body, mark, comment = line.partition(b"#")
-        if self._lines.has_qid is None or (mark and not self._is_utf8):
-            return None
-        token, _, rest = body.rstrip(b" ").partition(b" ")
-        try:
-            label = self._known_labels[token]
-            if self._lines.has_qid:
-                token, _, rest = rest.partition(b" ")
-                if token != self._token and not self._accept_qid(token):
-                    return None
-            values = self._features(rest)
-        except ValueError:
-            return None
-        if values is None:
-            return None
-        qid = self._qid if self._lines.has_qid else None
-        return label, qid, self._indices, values, comment if mark else None
-
-    def _known_row(self, row: Row) -> Row:
-        """A row of the line parser, with feature numbers for columns; its query is known now."""
-        if row.qid is not None:
-            self._token, self._qid = b"qid:" + row.qid, row.qid
-        return row._replace(indices=[column + self._first for column in row.indices])
-
-    def _accept_qid(self, token: bytes) -> bool:
-        qid = token[4:]
-        if token[:4] != b"qid:" or not qid.isalnum():
-            return False
-        self._token, self._qid = token, qid
-        return True
-
-    def _features(self, text: bytes) -> list[float] | None:
-        """The values; the numbers of their features are left in ``_indices``."""
-        plain = text
-        if b"N" in text:
-            plain, text = text.replace(b":NULL", b":0"), text.replace(b":NULL", b":nan")
-        colons = plain.translate(None, _NUMERIC)
-        pieces = text.replace(b":", b" ").split()
-        # Each token holds one colon, and something on both sides of it.
-        if colons.endswith(b" ") or not _COLONS.startswith(colons):
-            return None
-        if len(pieces) != (len(colons) + 1 if colons else 0):
-            return None
-        numbers = pieces[::2]
-        if numbers != self._numbers and not self._accept_numbers(numbers):
-            return None
-        if self._rare:
-            return list(map(float, pieces[1::2]))
-        self._n_values += len(numbers)
-        if len(self._known_values) > 300:  # where most values are new, looking them up is in vain
-            self._rare = self._n_values < 2 * len(self._known_values)
-        return list(map(self._known_values.__getitem__, pieces[1::2]))
-
-    def _accept_numbers(self, numbers: list[bytes]) -> bool:
-        """Whether these are whole numbers; their order is checked for the block as a whole."""
-        try:
-            self._indices = array("i", map(self._known_numbers.__getitem__, numbers))
-        except OverflowError:
-            return False
-        self._numbers = numbers
-        return True
-
-
-def is_utf8(data: bytes) -> bool:
-    """Whether all of a block is UTF-8; then every piece between ASCII characters is.
-
-    >>> is_utf8("é".encode()), is_utf8("é".encode("latin-1"))
-    (True, False)
-    """
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-class _Rows:
-    """Room for the rows of one block, used again for the next one."""
-
-    def __init__(self, n_lines: int, n_values: int) -> None:
-        self.n_lines, self.n_values = n_lines, n_values
-        self.labels = np.empty(n_lines)
-        self.ends = np.zeros(n_lines + 1, np.int64)
-        self.spans = np.empty((n_lines, 6), np.int64)
-        self.indices = np.empty(n_values, np.int32)
-        self.values = np.empty(n_values)
-        self.left = np.empty((n_values, 3), np.int64)
+                labels.append(row.label)
+                counts.append(len(row.values))
+                indices.extend(row.indices)
+                values.extend(row.values)
+                comments.append(row.comment)
+                if row.qid is not None:
+                    qids.append(row.qid)
+        block = Block(np.array(labels), np.array(counts), np.array(indices), np.array(values))
+        for qid, rows in groupby(qids):
+            block.qids.append(qid)
+            block.runs.append(len(list(rows)))
+        if self._comments != "drop":
+            docids = [comment and docid_of(comment) for comment in comments]
+            block.docids = [docid.decode() if docid else None for docid in docids]
+        if self._comments == "keep":
+            block.comments = [None if comment is None else comment.decode() for comment in comments]
+        return block
 
 
 class CompiledBlocks:
-    """The parser for large files.
+    """The parser for large files, with the parameters of :class:`LineBlocks`.
 
-    The kernel reads line after line; a line that it does not understand is judged by the line
-    parser, and the kernel goes on behind it.
+    The kernel reads line after line. A line that it does not understand goes to the line parser,
+    and the kernel continues after it.
     """
 
-    def __init__(
-        self, lines: LineParser, refuse: Refuse, keep_docid: bool, keep_comment: bool
-    ) -> None:
-        from rankwright.data.io._kernels import POWERS_OF_FIVE, parse_lines
+    def __init__(self, lines: LineParser, bad: BadLines, comments: str) -> None:
+        from rankwright.data.io import _kernels
 
-        self._kernel, self._powers = parse_lines, POWERS_OF_FIVE
-        self._lines, self._refuse = lines, refuse
-        self._keep_docid, self._keep_comment = keep_docid, keep_comment
-        self._rows, self._is_utf8 = _Rows(0, 0), False
+        self._kernels: Any = _kernels
+        self._lines, self._bad, self._comments = lines, bad, comments
+        self._rows: Any = None
 
     def parse(self, data: bytes, first_line: int) -> Block:
+        """The rows of some whole lines; the first is line ``first_line`` of the file."""
         if not data.endswith(b"\n"):
             data += b"\n"
-        text, state = np.frombuffer(data, np.uint8), np.zeros(3, np.int64)
-        self._make_room(int(np.count_nonzero(text == 10)), len(data))
-        self._is_utf8 = is_utf8(data)
-        self._run(text, state)
+        text, cursor = np.frombuffer(data, np.uint8), np.zeros(3, np.int64)
+        self._make_room(int(np.count_nonzero(text == ord("\n"))), len(data))
+        is_utf8 = _is_utf8(data)  # then so is every part between ASCII characters
+        self._run_kernel(text, cursor, is_utf8)
         number, counted = first_line, 0
-        while state[0] < len(data):
-            start = int(state[0])
+        while cursor[0] < len(data):
+            start = int(cursor[0])
             number += data.count(b"\n", counted, start)
             counted = start
-            self._judge(data, state, number)
-            self._run(text, state)
-        for start, stop, place in self._rows.left[: state[2]].tolist():
-            self._rows.values[place] = float(data[start:stop])
-        return self._block(data, int(state[1]))
+            self._parse_line(data, cursor, number)
+            self._run_kernel(text, cursor, is_utf8)
+        for start, stop, index in self._rows.deferred[: cursor[2]].tolist():
+            self._rows.values[index] = float(data[start:stop])
+        return self._block(data, int(cursor[1]))
 
-    def _judge(self, data: bytes, state: NDArray[np.int64], number: int) -> None:
-        """Give the line at hand to the line parser, and step over it."""
-        start = int(state[0])
+    def _make_room(self, n_lines: int, n_bytes: int) -> None:
+        """Allocate the buffers for a block, unless those of the block before are large enough."""
+        rows, n_values = self._rows, n_bytes // 4 + 1  # the shortest feature: " 1:0"
+        if rows is None or n_lines > len(rows.labels) or n_values > len(rows.values):
+            self._rows = self._kernels.Rows(
+                labels=np.empty(n_lines),
+                ends=np.zeros(n_lines + 1, np.int64),
+                indices=np.empty(n_values, np.int32),
+                values=np.empty(n_values),
+                spans=np.empty((n_lines, 6), np.int64),
+                deferred=np.empty((n_values, 3), np.int64),
+            )
+
+    def _run_kernel(self, text: NDArray[np.uint8], cursor: IntArray, is_utf8: bool) -> None:
+        """Let the kernel read on; the line parser reads the first item, to see if it has a qid."""
+        lines = self._lines
+        if lines.has_qid is None or cursor[0] >= len(text):
+            return
+        first = 0 if lines.zero_based else 1
+        any_comment = is_utf8 or not lines.check_comments
+        line_format = self._kernels.Format(
+            lines.has_qid, first, lines.n_features, is_utf8, any_comment
+        )
+        self._kernels.parse_lines(text, cursor, self._rows, line_format)
+
+    def _parse_line(self, data: bytes, cursor: IntArray, number: int) -> None:
+        """Give the current line to the line parser, and step over it."""
+        start, n_rows = int(cursor[0]), int(cursor[1])
         stop = data.index(b"\n", start)
-        state[0] = stop + 1
+        cursor[0] = stop + 1
         try:
             row = self._lines.parse(data[start:stop])
         except LineError as error:
-            self._refuse(number, data[start:stop], int(state[1]), error)
+            self._bad.add(number, data[start:stop], n_rows, error)
             return
         if row is not None:
-            self._put(int(state[1]), row, data, start)
-            state[1] += 1
+            self._put(n_rows, row, data, start)
+            cursor[1] += 1
 
-    def _put(self, place: int, row: Row, data: bytes, start: int) -> None:
+    def _put(self, number: int, row: Row, data: bytes, start: int) -> None:
         """Write a row of the line parser where the kernel would have written it."""
         rows = self._rows
-        begin = rows.ends[place]
-        end = rows.ends[place + 1] = begin + len(row.values)
-        rows.labels[place] = row.label
+        begin = rows.ends[number]
+        end = rows.ends[number + 1] = begin + len(row.values)
+        rows.labels[number] = row.label
         rows.indices[begin:end] = row.indices
         rows.values[begin:end] = row.values
-        span = rows.spans[place]
+        span = rows.spans[number]
         span[:] = 0
         if row.qid is not None:
             span[0] = data.index(b"qid:", start) + 4
@@ -524,24 +364,8 @@ class CompiledBlocks:
             span[2] = data.index(b"#", start) + 1
             span[3] = span[2] + len(row.comment)
             docid = docid_of(row.comment) or b""
-            span[4] = data.index(docid, span[2])  # any place that says the same
+            span[4] = data.index(docid, span[2])  # any occurrence will do
             span[5] = span[4] + len(docid)
-
-    def _make_room(self, n_lines: int, n_bytes: int) -> None:
-        n_values = n_bytes // 4 + 1  # the shortest feature: " 1:0"
-        if n_lines > self._rows.n_lines or n_values > self._rows.n_values:
-            self._rows = _Rows(max(n_lines, self._rows.n_lines), max(n_values, self._rows.n_values))
-
-    def _run(self, text: NDArray[np.uint8], state: NDArray[np.int64]) -> None:
-        """Let the kernel read on; the first line with an item is the line parser's."""
-        lines, rows = self._lines, self._rows
-        if lines.has_qid is None or state[0] >= len(text):
-            return
-        self._kernel(
-            text, state, self._powers, rows.labels, rows.ends, rows.indices, rows.values,
-            rows.spans, rows.left, lines.has_qid, 0 if lines.zero_based else 1, lines.n_features,
-            self._is_utf8, self._is_utf8 or not lines.check_comments,
-        )  # fmt: skip
 
     def _block(self, data: bytes, n_rows: int) -> Block:
         rows = self._rows
@@ -556,9 +380,9 @@ class CompiledBlocks:
             heads = np.flatnonzero(np.diff(spans[:, 0], prepend=-1))
             block.qids = [data[start:stop] for start, stop in spans[heads, :2].tolist()]
             block.runs = np.diff(heads, append=n_rows).tolist()
-        if self._keep_docid:
+        if self._comments != "drop":
             block.docids = [text or None for text in _cut(data, spans[:, 4:])]
-        if self._keep_comment:
+        if self._comments == "keep":
             texts, starts = _cut(data, spans[:, 2:4]), spans[:, 2].tolist()
             block.comments = [
                 text if start else None for text, start in zip(texts, starts, strict=True)
@@ -572,3 +396,11 @@ def _cut(data: bytes, spans: NDArray[np.int64]) -> list[str]:
         text = data.decode("ascii")
         return [text[start:stop] for start, stop in pairs]
     return [data[start:stop].decode() for start, stop in pairs]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Tables of items: features, grade and query as columns of a CSV or Parquet file or a frame."""
+"""Tables of items: features, grade and query as columns of a CSV, Parquet or JSONL file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from rankwright.data.frames import Columns, columns_of, read_parquet
 from rankwright.data.io.fields import Fields, is_number, likely_separator, parse_csv, split_fields
-from rankwright.data.io.files import Text, read_text
+from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_column, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Columns:
-    """The columns of a file of JSON objects, one a line, gzipped or not.
+    """The columns of a file with one JSON object per line, gzipped or not.
 
     Every object has the same fields, and a field is a number, a text or null (which becomes NaN).
-    ``"features": [0.1, 0.2]`` is taken apart into columns ``1``, ``2``, ...; an object of named
-    features into a column for each name.
+    A list ``"features": [0.1, 0.2]`` becomes the columns ``1``, ``2``, ...; an object of named
+    features becomes a column per name.
 
     Examples
     --------
@@ -37,50 +37,49 @@ def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     """
     text = read_text(path)
     rows: list[dict[str, Any]] = []
-    numbers: list[int] = []
     for number, line in enumerate(text.decode().split("\n"), start=1):
         if line.strip():
-            rows.append(_flat(text, number, _parse_json(text, number, line)))
-            numbers.append(number)
-    names = list(rows[0])
-    for number, row in zip(numbers, rows, strict=True):
-        if row.keys() != rows[0].keys():
-            odd = sorted(row.keys() ^ rows[0].keys())[0]
-            where = "is missing" if odd in rows[0] else "is new"
-            text.refuse(number, 1, f'field "{odd}" {where} here', "give every line the same fields")
-    return {name: _column([row[name] for row in rows]) for name in names}
+            row = _flatten(text, number, _parse_json(text, number, line))
+            if rows and row.keys() != rows[0].keys():
+                name = sorted(row.keys() ^ rows[0].keys())[0]
+                problem = "is missing" if name in rows[0] else "is new"
+                reason = f'field "{name}" {problem} here'
+                text.refuse(number, 1, reason, "give every line the same fields")
+            rows.append(row)
+    return {name: _column([row[name] for row in rows]) for name in rows[0]}
 
 
 def _parse_json(text: Text, number: int, line: str) -> dict[str, Any]:
-    def refuse_constant(word: str) -> NoReturn:
-        text.refuse(number, line.find(word) + 1, f"{word} is no JSON", "write null for a gap")
+    def refuse_constant(token: str) -> NoReturn:
+        fix = "write null for a missing value"
+        text.refuse(number, line.find(token) + 1, f"{token} is not JSON", fix)
 
     try:
         row = json.loads(line, parse_constant=refuse_constant)
     except json.JSONDecodeError as error:
-        text.refuse(number, error.colno, f"not JSON ({error.msg})", "write one object a line")
+        text.refuse(number, error.colno, f"not JSON ({error.msg})", "write one object per line")
     except RecursionError:
-        text.refuse(number, 1, "nested too deep", "write one flat object a line")
+        text.refuse(number, 1, "nested too deeply", "write one flat object per line")
     if not isinstance(row, dict):
-        text.refuse(number, 1, "this is no JSON object", 'write {"name": value, ...} a line')
+        text.refuse(number, 1, "not a JSON object", 'write {"name": value, ...} on each line')
     return row
 
 
-def _flat(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
+def _flatten(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
     features = row.pop("features", {})
     if isinstance(features, list):
-        features = {str(place): value for place, value in enumerate(features, start=1)}
-    if not isinstance(features, dict) or features.keys() & row.keys():
-        reason = '"features" must be a list, or an object with names that are not used already'
-        text.refuse(number, 1, reason, "rename the features")
+        features = {str(k): value for k, value in enumerate(features, start=1)}
+    if not isinstance(features, dict):
+        text.refuse(number, 1, '"features" is not a list or an object', "write a list of numbers")
     for name, value in features.items():
+        if name in row:
+            text.refuse(number, 1, f'feature "{name}" is also a field', "rename one of them")
         if isinstance(value, bool) or not isinstance(value, int | float | None):
-            text.refuse(number, 1, f'feature "{name}" is no number', "write a number or null")
-    row |= features
+            text.refuse(number, 1, f'feature "{name}" is not a number', "write a number or null")
     for name, value in row.items():
         if isinstance(value, list | dict):
             text.refuse(number, 1, f'field "{name}" is nested', "write numbers and texts only")
-    return row
+    return row | features
 
 
 def _column(values: list[Any]) -> Any:
@@ -93,9 +92,9 @@ def _column(values: list[Any]) -> Any:
 
 Column = str | int
 
-_NO_NAMES = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
-# Unknown values; some of them may well be the name of a column (na is sodium).
-_GAPS = _NO_NAMES | {"N/A", "n/a", "#N/A", "null", "None", "na"}
+_NOT_NAMES = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
+# Missing values; the others may be the name of a column (na is sodium).
+_MISSING = _NOT_NAMES | {"N/A", "n/a", "#N/A", "null", "None", "na"}
 
 
 def read_table(
@@ -117,25 +116,25 @@ def read_table(
     ----------
     path : path
     y, qid, docid : str or int
-        The columns of grade, query and id, by name or by place (from 0; -1 is the last). With
-        ``y=None`` nothing is known yet about how good the items are: ``y`` is 0 in every row.
+        The columns of grade, query and id, by name or index (from 0; -1 is the last). With
+        ``y=None`` the grades are unknown, and ``y`` is 0 in every row.
     features : sequence of str or int, or None
-        The columns of ``X``; None takes all the others.
+        The columns of ``X``; None takes all others.
     one_hot : sequence of str or int
-        Feature columns that hold words: each word becomes a column of 0 and 1.
+        Categorical feature columns: each distinct text becomes a column of 0 and 1.
     drop : sequence of str or int
         Columns to leave out of ``X``.
     separator : str or None
-        None tells it by the first line: comma, semicolon, tab or bar, else blanks.
+        None detects it from the first line: comma, semicolon, tab or bar, else white space.
     header : bool or None
-        Whether the first line holds the names; None says yes where it holds no number.
+        Whether the first line has the names; None means yes if it has no number.
     encoding : str, default="utf-8"
 
     Returns
     -------
     items : Items
-        Among the features, an empty cell, ``?``, ``NA``, ``na``, ``N/A``, ``n/a``, ``#N/A``,
-        ``NaN``, ``nan``, ``NULL``, ``null`` and ``None`` are NaN; so is the null of Parquet.
+        Features that are empty, ``?``, ``NA``, ``na``, ``N/A``, ``n/a``, ``#N/A``, ``NaN``,
+        ``nan``, ``NULL``, ``null`` or ``None`` are NaN, and so are nulls in Parquet.
 
     Examples
     --------
@@ -146,17 +145,15 @@ def read_table(
     >>> items.feature_names, items.X.tolist(), items.y.tolist()
     (('color=red', 'color=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
-    wanted = _Wanted(y, qid, docid, features, one_hot, drop)
-    with open(path, "rb") as file:
-        is_parquet = file.read(4) == b"PAR1"
-    if is_parquet:
+    requested = _Request(y, qid, docid, features, one_hot, drop)
+    if is_parquet(path):
         table = read_parquet(path)
-        return _items(table, wanted.among(list(table), os.fspath(path)))
-    fields, names = _rows(read_text(path, encoding), separator, header)
-    places = names or _places(fields)
-    chosen = wanted.among(places, os.fspath(path))
-    items = _items(_parse(fields, places, chosen), chosen)
-    return items if names else replace(items, feature_names=None)
+        return _items(table, requested.resolve(list(table), os.fspath(path)))
+    fields, header_names = _rows(read_text(path, encoding), separator, header)
+    names = header_names or _default_names(fields)
+    roles = requested.resolve(names, os.fspath(path))
+    items = _items(_parse(fields, names, roles), roles)
+    return items if header_names else replace(items, feature_names=None)
 
 
 def items_from_frame(
@@ -177,16 +174,16 @@ def items_from_frame(
     Items(2 items, 1 features, 1 queries, grades 0 to 1)
     """
     table = columns_of(frame)
-    wanted = _Wanted(y, qid, docid, features, one_hot, drop)
-    return _items(table, wanted.among(list(table), "the frame"))
+    requested = _Request(y, qid, docid, features, one_hot, drop)
+    return _items(table, requested.resolve(list(table), "the frame"))
 
 
 class Words(NamedTuple):
-    """A column of words where numbers are needed: most of its known cells are no numbers."""
+    """A column of texts where numbers are needed: most of its known cells are not numbers."""
 
     column: str
-    row: int  # of the first of them, from 0
-    line: int | None  # the same in a text file
+    row: int  # of the first text, from 0
+    line: int | None  # its line in a text file
     word: str
     n_words: int
     n_known: int
@@ -196,44 +193,41 @@ class Words(NamedTuple):
 def find_words(
     source: str | os.PathLike[str] | Columns, *, separator: str | None = None, **roles: Any
 ) -> list[Words]:
-    """The columns of words among grade and features, of a text file or of columns.
+    """The columns of texts among grade and features, in a text file or in columns.
 
-    ``roles`` say which column plays which part, as for :func:`read_table`.
+    ``roles`` are the column arguments of :func:`read_table`.
 
     >>> find_words({"title": ["Heat", "Alien"], "year": [1995, None], "grade": [1, 0]}, y="grade")
     [Words(column='title', row=0, line=None, word='Heat', n_words=2, n_known=2,
     is_grade=False)]
     """
-    wanted = _Wanted(**roles)
     if isinstance(source, dict):
         names, lines = list(source), None
         columns = [list(map(_text, cells)) for cells in source.values()]
     else:
         fields, header = _rows(read_text(source), separator, None)
-        names, lines = header or _places(fields), fields.lines
-        columns = [fields.column(place) for place in range(fields.n_fields)]
-    chosen = wanted.among(names, "the table")
-    found = (
-        _words(name, cells, name == chosen.y)
-        for name, cells in zip(names, columns, strict=True)
-        if name == chosen.y or (name in chosen.features and name not in chosen.one_hot)
-    )
-    return [
-        words if lines is None else words._replace(line=int(lines[words.row]))
-        for words in found
-        if words is not None
-    ]
+        names, lines = header or _default_names(fields), fields.lines
+        columns = [fields.column(index) for index in range(fields.n_fields)]
+    resolved = _Request(**roles).resolve(names, "the table")
+    numeric = {resolved.y, *resolved.features} - set(resolved.one_hot)
+    text_columns = []
+    for name, cells in zip(names, columns, strict=True):
+        words = _words(name, cells, name == resolved.y) if name in numeric else None
+        if words is not None:
+            line = None if lines is None else int(lines[words.row])
+            text_columns.append(words._replace(line=line))
+    return text_columns
 
 
 def _text(cell: Any) -> str:
     if isinstance(cell, bool | np.bool_):
-        return str(int(cell))  # true and false are numbers
+        return str(int(cell))  # true and false count as numbers
     return "" if cell is None or cell != cell else str(cell)
 
 
 def _words(name: str, cells: list[str], is_grade: bool) -> Words | None:
     counts = Counter(cells)
-    known = {cell: n for cell, n in counts.items() if cell not in _GAPS}
+    known = {cell: n for cell, n in counts.items() if cell not in _MISSING}
     words = {cell: n for cell, n in known.items() if not is_number(cell)}
     n_words, n_known = sum(words.values()), sum(known.values())
     if 2 * n_words <= n_known:
@@ -242,49 +236,8 @@ def _words(name: str, cells: list[str], is_grade: bool) -> Words | None:
     return Words(name, row, None, cells[row], n_words, n_known, is_grade)
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """Which column plays which part, by name or by place."""
-
-    y: Column | None
-    qid: Column | None = None
-    docid: Column | None = None
-    features: Sequence[Column] | None = None
-    one_hot: Sequence[Column] = ()
-    drop: Sequence[Column] = ()
-
-    def among(self, names: list[str], where: str) -> _Chosen:
-        """The same by name only, once the names are known."""
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"{where}: two columns are called {twice!r}. Rename one.")
-
-        def name_of(column: Column) -> str:
-            if isinstance(column, str) and column in names:
-                return column
-            if isinstance(column, int) and -len(names) <= column < len(names):
-                return names[column]
-            raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
-
-        y = None if self.y is None else name_of(self.y)
-        qid = None if self.qid is None else name_of(self.qid)
-        docid = None if self.docid is None else name_of(self.docid)
-        others = [name for name in names if name not in (y, qid, docid)]
-        dropped = [name_of(column) for column in self.drop]
-        features = others if self.features is None else [name_of(f) for f in self.features]
-        features = [name for name in features if name not in dropped]
-        words = [name_of(column) for column in self.one_hot]
-        strange = set(words) - set(features)
-        if strange:
-            raise ParameterError(
-                f"one_hot names {sorted(strange)}, which are not among the features."
-            )
-        return _Chosen(y, qid, docid, features, words)
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """Names of columns and the parts they play."""
+class _Roles(NamedTuple):
+    """Names of columns by their role."""
 
     y: str | None
     qid: str | None
@@ -293,43 +246,86 @@ class _Chosen:
     one_hot: list[str]
 
 
-def _items(table: Columns, chosen: _Chosen) -> Items:
+@dataclass(frozen=True)
+class _Request:
+    """Columns by their role, as a caller names them: by name or by index."""
+
+    y: Column | None
+    qid: Column | None = None
+    docid: Column | None = None
+    features: Sequence[Column] | None = None
+    one_hot: Sequence[Column] = ()
+    drop: Sequence[Column] = ()
+
+    def resolve(self, names: list[str], where: str) -> _Roles:
+        """The same by name only, once the names are known."""
+        if len(set(names)) < len(names):
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{where}: two columns are called {repeated!r}. Rename one.")
+
+        def name_of(column: Column) -> str:
+            if isinstance(column, str) and column in names:
+                return column
+            if isinstance(column, int) and -len(names) <= column < len(names):
+                return names[column]
+            raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
+
+        y, qid, docid = (
+            None if column is None else name_of(column) for column in (self.y, self.qid, self.docid)
+        )
+        others = [name for name in names if name not in (y, qid, docid)]
+        dropped = [name_of(column) for column in self.drop]
+        features = others if self.features is None else [name_of(f) for f in self.features]
+        features = [name for name in features if name not in dropped]
+        one_hot = [name_of(column) for column in self.one_hot]
+        for name in one_hot:
+            if name not in features:
+                raise ParameterError(f"one_hot names {name!r}, which is not among the features.")
+        return _Roles(y, qid, docid, features, one_hot)
+
+
+def _items(table: Columns, roles: _Roles) -> Items:
     blocks: list[NDArray[Any]] = []
     names: list[str] = []
-    for name in chosen.features:
-        if name in chosen.one_hot:
-            number, words = encode(as_ids(table[name], name), name)
-            order = sorted(range(len(words)), key=lambda k: str(words[k]))
+    for name in roles.features:
+        if name in roles.one_hot:
+            number, texts = encode(as_ids(table[name], name), name)
+            order = sorted(range(len(texts)), key=lambda k: str(texts[k]))
             blocks += [(number == k).astype(np.float64) for k in order]
-            names += [f"{name}={words[k]}" for k in order]
+            names += [f"{name}={texts[k]}" for k in order]
         else:
-            column = _with_gaps(table[name])
+            column = _without_missing(table[name])
             blocks.append(as_column(column, name, len(column), finite=False))
             names.append(name)
     n_rows = len(next(iter(table.values()), ()))
-    grade = np.zeros(n_rows) if chosen.y is None else as_column(table[chosen.y], chosen.y, n_rows)
+    grade = np.zeros(n_rows) if roles.y is None else as_column(table[roles.y], roles.y, n_rows)
     return Items(
         np.column_stack(blocks) if blocks else np.zeros((n_rows, 0)),
         grade,
-        None if chosen.qid is None else table[chosen.qid],
-        None if chosen.docid is None else table[chosen.docid],
+        None if roles.qid is None else table[roles.qid],
+        None if roles.docid is None else table[roles.docid],
         tuple(names),
     )
 
 
-def _with_gaps(column: NDArray[Any]) -> NDArray[Any]:
-    """A column of a frame or of JSON in which a text may stand for an unknown value."""
+def _without_missing(column: NDArray[Any]) -> NDArray[Any]:
+    """A column of a frame or of JSON with NaN for the texts that mean a missing value."""
     if column.dtype.kind not in "OU":
         return column
     cells = column.tolist()
-    return np.array([np.nan if isinstance(c, str) and c in _GAPS else c for c in cells], object)
+    return np.array([np.nan if isinstance(c, str) and c in _MISSING else c for c in cells], object)
 
 
 def _rows(
     text: Text, separator: str | None, header: bool | None
 ) -> tuple[Fields, list[str] | None]:
     """The cells below the header, and the names in it."""
-    fields = _fields(text, separator)
+    layout = "the same columns as line 1"
+    separator = separator or likely_separator(text)
+    if separator is not None and separator.strip(" "):
+        fields = parse_csv(text, separator, layout)
+    else:
+        fields = split_fields(text, None, len(text.first_line.split()), layout)
     names = _header(fields, header)
     if names is not None:
         fields = fields.after_header()
@@ -338,40 +334,30 @@ def _rows(
     return fields, names
 
 
-def _places(fields: Fields) -> list[str]:
-    return [f"column {place}" for place in range(fields.n_fields)]
-
-
-def _fields(text: Text, separator: str | None) -> Fields:
-    """Cut the lines; without any of the usual separators, at blanks."""
-    words = "the same columns as line 1"
-    separator = separator or likely_separator(text)
-    if separator is not None and separator.strip(" "):
-        return parse_csv(text, separator, words)
-    first = text.data.lstrip().split(b"\n", 1)[0]
-    return split_fields(text, None, len(first.split()), words)
+def _default_names(fields: Fields) -> list[str]:
+    return [f"column {index}" for index in range(fields.n_fields)]
 
 
 def _header(fields: Fields, header: bool | None) -> list[str] | None:
     first = fields.tokens[: fields.n_fields]
     if header is None:
-        header = not any(is_number(token) or token in _NO_NAMES for token in first)
+        header = not any(is_number(token) or token in _NOT_NAMES for token in first)
     return [token.strip() for token in first] if header else None
 
 
-def _parse(fields: Fields, names: list[str], chosen: _Chosen) -> Columns:
-    """The chosen columns, so that a cell which is no number is refused by its line."""
+def _parse(fields: Fields, names: list[str], roles: _Roles) -> Columns:
+    """The columns with a role; a cell that is not a number is refused with its line."""
     table: Columns = {}
-    for name in (chosen.y, chosen.qid, chosen.docid, *chosen.features):
+    for name in (roles.y, roles.qid, roles.docid, *roles.features):
         if name is None:
             continue
-        place = names.index(name)
-        if name in (chosen.qid, chosen.docid, *chosen.one_hot):
-            number, distinct = fields.encode(place, name)
+        index = names.index(name)
+        if name in (roles.qid, roles.docid, *roles.one_hot):
+            number, distinct = fields.encode(index, name)
             table[name] = distinct[number]
-        elif name == chosen.y:
-            table[name] = fields.numbers(place, name)
+        elif name == roles.y:
+            table[name] = fields.numbers(index, name)
         else:
-            fix = f"write a plain number, or read the words with one_hot=[{name!r}]"
-            table[name] = fields.numbers(place, name, missing=_GAPS, fix=fix)
+            fix = f"write a plain number, or read the column as categories with one_hot=[{name!r}]"
+            table[name] = fields.numbers(index, name, missing=_MISSING, fix=fix)
     return table

@@ -1,18 +1,16 @@
-"""TREC's files: runs of six columns, qrels of four (or three), separated by blanks."""
+"""TREC files: runs of six columns, qrels of four (or three), separated by white space."""
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.io.fields import Fields, split_fields
-from rankwright.data.io.files import atomic_write, read_text
+from rankwright.data.io.files import read_text, write_lines
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.vocabulary import first_repeat
 from rankwright.exceptions import DataError
@@ -27,10 +25,10 @@ _UNWRITABLE = re.compile(r"[\s\0\ufeff]", re.ASCII)
 def read_run(path: Path) -> Run:
     """Read a TREC run: ``query Q0 document rank score name`` on each line, gzipped or not.
 
-    The ids are kept as text. The rank column must be a whole number but, as in trec_eval, only the
-    score orders (see :attr:`Run.order`). Blank lines are passed over; a line with another number
-    of fields, a score that is no finite number, a document that came before in the same query,
-    and a second run name are errors that name the line.
+    Ids are kept as text. The rank must be a whole number but is ignored: as in trec_eval, the
+    score alone orders the documents (see :attr:`Run.order`). Blank lines are skipped. A line with
+    more or fewer fields, a score that is not a finite number, a document that appears twice in a
+    query, and a second run name are refused with their line number.
 
     Examples
     --------
@@ -50,15 +48,15 @@ def read_run(path: Path) -> Run:
     if names.count(names[0]) < len(names):
         other = next(row for row, name in enumerate(names) if name != names[0])
         reason = f'run name "{names[other]}" after "{names[0]}"'
-        fields.refuse(other, 5, reason, "keep each run in a file of its own")
+        fields.refuse(other, 5, reason, "write each run to its own file")
     return Run(*_pairs(fields, 2), score=score, name=names[0])
 
 
 def read_qrels(path: Path) -> Qrels:
     """Read TREC qrels: ``query iteration document grade`` on each line, gzipped or not.
 
-    Lines of three fields (``query document grade``) are read as well, as some older tracks wrote
-    them; the first line decides. Grades are whole numbers, ids are kept as text.
+    Lines of three fields (``query document grade``), as in some older tracks, are read too; the
+    first line decides. Grades are whole numbers, and ids are kept as text.
 
     Examples
     --------
@@ -69,7 +67,7 @@ def read_qrels(path: Path) -> Qrels:
     {'q1': {'d1': 2, 'd2': 0}}
     """
     text = read_text(path)
-    n_fields = 3 if len(text.data.lstrip().split(b"\n", 1)[0].split()) == 3 else 4
+    n_fields = 3 if len(text.first_line.split()) == 3 else 4
     fields = split_fields(text, None, n_fields, _QRELS_LINE[n_fields])
     grade = fields.numbers(n_fields - 1, "grade", integer=True)
     return Qrels(*_pairs(fields, n_fields - 2), grade=grade)
@@ -78,61 +76,45 @@ def read_qrels(path: Path) -> Qrels:
 def _pairs(
     fields: Fields, field: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Vocabularies and numbers of queries and documents; a pair that comes twice is refused."""
+    """Vocabularies and numbers of queries and documents; a repeated pair is refused."""
     query, queries = fields.encode(0, "query", as_text=True)
     doc, docs = fields.encode(field, "document", as_text=True)
-    again = first_repeat(query * np.int64(len(docs)) + doc)
-    if again is not None:
-        row, earlier = again
-        reason = f"document {docs[doc[row]]} stands in query {queries[query[row]]} a second time"
+    repeat = first_repeat(query, doc)
+    if repeat is not None:
+        row, earlier = repeat
+        reason = f"document {docs[doc[row]]} appears in query {queries[query[row]]} a second time"
         line = fields.lines[earlier]
         fields.refuse(row, field, reason, f"keep either this line or line {line}")
     return queries, docs, query, doc
 
 
 def write_run(run: Run, path: Path) -> None:
-    """Write a TREC run, best first; gzipped where the name ends in ``.gz``.
+    """Write a TREC run, best document first; gzipped if the path ends in ``.gz``.
 
-    Scores are written so that they read back to the last bit. The file replaces an old one only
-    when it is complete.
+    Scores read back bit for bit. An existing file is replaced once the new one is complete.
     """
     queries, docs = _texts(run.queries, "query"), _texts(run.docs, "document")
     (name,) = _texts(np.array([run.name], dtype=object), "run name")
-    rows = run.order
-    columns = (run.query[rows], run.doc[rows], run.rank[rows], run.score[rows])
-    _write(
-        path,
-        (
-            f"{queries[query]} Q0 {docs[doc]} {rank} {score!r} {name}\n"
-            for query, doc, rank, score in zip(*(c.tolist() for c in columns), strict=True)
-        ),
+    columns = (column[run.order].tolist() for column in (run.query, run.doc, run.rank, run.score))
+    rows = zip(*columns, strict=True)
+    write_lines(
+        path, (f"{queries[q]} Q0 {docs[d]} {rank} {s!r} {name}\n" for q, d, rank, s in rows)
     )
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:
     """Write TREC qrels of four columns, in the order of the rows; gzipped for ``.gz``."""
     queries, docs = _texts(qrels.queries, "query"), _texts(qrels.docs, "document")
-    columns = (qrels.query, qrels.doc, qrels.grade)
-    _write(
-        path,
-        (
-            f"{queries[query]} 0 {docs[doc]} {grade}\n"
-            for query, doc, grade in zip(*(c.tolist() for c in columns), strict=True)
-        ),
-    )
+    rows = zip(qrels.query.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
+    write_lines(path, (f"{queries[q]} 0 {docs[d]} {grade}\n" for q, d, grade in rows))
 
 
 def _texts(ids: NDArray[Any], what: str) -> list[str]:
     texts = [str(key) for key in ids.tolist()]
     for text in texts:
         if not text or _UNWRITABLE.search(text):
-            raise DataError(f"{what} {text!r} is empty or holds a blank: TREC files cannot say it.")
+            raise DataError(
+                f"{what} {text!r} cannot be written to a TREC file: it is empty or contains white "
+                "space. Rename it."
+            )
     return texts
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    data = "".join(lines).encode()
-    if os.fspath(path).endswith(".gz"):
-        data = gzip.compress(data, mtime=0)
-    with atomic_write(path) as file:
-        file.write(data)

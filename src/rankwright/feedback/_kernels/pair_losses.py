@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+
+
+class GradedQueries(NamedTuple):
+    """Rows grouped by query.
+
+    ptr           (n_queries + 1,) int64, where each query starts
+    grade         (n,) float64
+    weight        (n,) float64, > 0
+    query_weight  (n_queries,) float64
+    """
+
+    ptr: Any
+    grade: Any
+    weight: Any
+    query_weight: Any
 
 
 @njit(cache=True, nogil=True)
@@ -32,7 +48,7 @@ def odds_loss(upper, lower, code):
 
 @njit(cache=True, nogil=True)
 def exp_scores(scores, odds):
-    """exp(score - middle) of each row; whether it stays far from overflow."""
+    """Write exp(score - middle) of each row; return whether that is far from overflow."""
     low, high = np.min(scores), np.max(scores)
     if high - low > 600.0:
         return False
@@ -42,39 +58,39 @@ def exp_scores(scores, odds):
 
 
 @njit(cache=True, nogil=True)
-def place_discounts(order, weight, discount):
-    """The mean discount 1 / log2(place + 1) of the places that each row holds in this order.
+def position_discounts(order, weight, discount):
+    """The mean discount 1 / log2(position + 1) of the positions that each row takes in this order.
 
-    A row of weight 2 holds two places; a fraction of a place counts as that fraction.
+    A row of weight 2 takes two positions; a fraction of a position counts as that fraction.
     """
-    place = 0.0
+    position = 0.0
     for t in range(len(order)):
         i = order[t]
-        stop = place + weight[i]
-        total, p = 0.0, place
+        stop = position + weight[i]
+        total, p = 0.0, position
         while stop - p > 1e-12:
             whole = math.floor(p + 1e-12)
             part = min(stop, whole + 1.0) - p
             total += part / math.log2(whole + 2.0)
             p += part
         discount[i] = total / weight[i]
-        place = stop
+        position = stop
 
 
 @njit(cache=True, nogil=True)
-def pair_loss_sums(
-    scores, grade, weight, query_weight, ptr, first, last, gain, code, magnitude, slope
-):
+def pair_loss_sums(queries, first, last, scores, gain, code, magnitude, slope):
     """Weighted loss over all pairs of queries first .. last - 1.
 
-    scores, grade, weight  (n,) float64, rows query by query; weights > 0
-    query_weight           (n_queries,) float64
-    ptr                    (n_queries + 1,) int64
-    gain                   (n,) float64: pairs also weigh |delta NDCG|; empty: they do not
-    slope                  (n,) float64   increased by the derivative
+    queries    GradedQueries of n rows
+    scores     (n,) float64
+    gain       (n,) float64: a pair is also weighted by |delta NDCG|; empty: it is not
+    code       which loss, as in ``pair_loss``
+    magnitude  whether a pair is also weighted by its difference of grades
+    slope      (n,) float64   increased by the derivative
 
     Returns the sum of weighted losses and the sum of weights.
     """
+    ptr, grade, weight, query_weight = queries
     value, mass = 0.0, 0.0
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
@@ -84,39 +100,40 @@ def pair_loss_sums(
         ideal = 1.0
         g = gain[start:stop] if by_ndcg else discount
         if by_ndcg:
-            place_discounts(np.argsort(-g, kind="mergesort"), w, discount)
+            position_discounts(np.argsort(-g, kind="mergesort"), w, discount)
             ideal = np.sum(g * discount * w)
-            place_discounts(np.argsort(-s, kind="mergesort"), w, discount)
+            position_discounts(np.argsort(-s, kind="mergesort"), w, discount)
         odds = np.empty(stop - start)
         moderate = exp_scores(s, odds)
         for i in range(stop - start):
             for j in range(stop - start):
                 if y[i] <= y[j]:
                     continue
-                each = query_weight[q] * w[i] * w[j]
+                pair_weight = query_weight[q] * w[i] * w[j]
                 if magnitude:
-                    each *= y[i] - y[j]
+                    pair_weight *= y[i] - y[j]
                 if by_ndcg:
-                    each *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
+                    pair_weight *= (g[i] - g[j]) * abs(discount[i] - discount[j]) / ideal
                 if moderate:
-                    loss, bend = odds_loss(odds[i], odds[j], code)
+                    loss, derivative = odds_loss(odds[i], odds[j], code)
                 else:
-                    loss, bend = pair_loss(s[i] - s[j], code)
-                value += each * loss
-                mass += each
-                slope[start + i] += each * bend
-                slope[start + j] -= each * bend
+                    loss, derivative = pair_loss(s[i] - s[j], code)
+                value += pair_weight * loss
+                mass += pair_weight
+                slope[start + i] += pair_weight * derivative
+                slope[start + j] -= pair_weight * derivative
     return value, mass
 
 
 @njit(cache=True, nogil=True)
-def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last, code, magnitude):
-    """Sums of weighted |slope| over pairs of queries first .. last - 1, by which row is hit.
+def pair_slope_split(queries, first, last, scores, h, code, magnitude):
+    """Sums of weighted |slope| over pairs of queries first .. last - 1 that a weak ranking orders.
 
-    hit  (n,) uint8, the rows that a weak ranking puts above the others; the rest as above
+    h  (n,) uint8, the weak ranking; the rest as in pair_loss_sums
 
-    Returns the sum over pairs whose upper row alone is hit, and over those whose lower row is.
+    Returns the sum over pairs with h(upper) > h(lower), and over those with h(upper) < h(lower).
     """
+    ptr, grade, weight, query_weight = queries
     right, wrong = 0.0, 0.0
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
@@ -124,17 +141,17 @@ def pair_slope_split(scores, hit, grade, weight, query_weight, ptr, first, last,
         moderate = exp_scores(scores[start:stop], odds)
         for i in range(start, stop):
             for j in range(start, stop):
-                if hit[i] == hit[j] or grade[i] <= grade[j]:
+                if h[i] == h[j] or grade[i] <= grade[j]:
                     continue
-                each = query_weight[q] * weight[i] * weight[j]
+                pair_weight = query_weight[q] * weight[i] * weight[j]
                 if magnitude:
-                    each *= grade[i] - grade[j]
+                    pair_weight *= grade[i] - grade[j]
                 if moderate:
-                    _, bend = odds_loss(odds[i - start], odds[j - start], code)
+                    _, derivative = odds_loss(odds[i - start], odds[j - start], code)
                 else:
-                    _, bend = pair_loss(scores[i] - scores[j], code)
-                if hit[i]:
-                    right -= each * bend
+                    _, derivative = pair_loss(scores[i] - scores[j], code)
+                if h[i]:
+                    right -= pair_weight * derivative
                 else:
-                    wrong -= each * bend
+                    wrong -= pair_weight * derivative
     return right, wrong

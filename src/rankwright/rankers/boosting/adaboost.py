@@ -13,8 +13,8 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import round_scores
-from rankwright.rankers.boosting.splitting import DEFAULTS, BinnedScan, Scan, SortedScan, team_for
-from rankwright.rankers.boosting.weak_learners import WeakRanking, from_edge
+from rankwright.rankers.boosting.splitting import BinnedScan, Cuts, Scan, SortedScan, pool_for
+from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakRanking, edge_alpha
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, integers, real
 from rankwright.scoring.base import Scorer
@@ -117,12 +117,12 @@ class AdaBoostRanker(Ranker):
         rows = _RowWeights(feedback, self.rel)
         smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))
         rounds: list[WeakRanking] = []
-        with team_for(X) as team:
+        with pool_for(X) as pool:
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
                 fast = self.max_bins is not None and not columns.is_sparse
-                scan = BinnedScan(columns, team) if fast else SortedScan(columns, team)
+                scan = BinnedScan(columns, pool) if fast else SortedScan(columns, pool)
                 rounds = self._boost(scan, rows, smoothing, validation)
         self.validation_ = np.array(validation.curve) if validation else None
         self.best_iteration_ = validation.n_kept(len(rounds)) if validation else len(rounds)
@@ -143,16 +143,16 @@ class AdaBoostRanker(Ranker):
         rounds: list[WeakRanking] = []
         for _ in range(self.n_estimators):
             none = np.zeros(0, np.int64)
-            scan.scan(rows, (none, none, none))
+            scan.scan(rows, Cuts(none, none, none))
             edge, feature, cut, default = _best_edge(scan, rows, DEFAULTS[self.default])
             if abs(edge) <= 1e-12:
                 break
-            alpha = from_edge(edge, smoothing)
+            alpha = edge_alpha(edge, smoothing)
             if feature < 0:
                 rows.move(np.ones(len(rows.rows)), alpha)
                 threshold = 0.0
             else:
-                hit = scan.hit(feature, cut, default)
+                hit = scan.h(feature, cut, default)
                 rows.move(2.0 * hit.astype(np.float64) - 1.0, alpha)
                 threshold = scan.threshold(feature, cut)
             rounds.append(WeakRanking(feature, threshold, default, 2 * alpha))
@@ -220,9 +220,9 @@ def _best_edge(
                     edge = 2.0 * (float(gain) + default * whole) - whole
                     found.append((edge, feature, int(cut), default))
         if scan.abstains[feature]:
-            listed = 2.0 * float(gains.listed[feature]) - whole
+            listed = 2.0 * float(gains.present[feature]) - whole
             if allowed[0]:
-                found.append((listed, feature, scan.listing_cut(feature), 0))
+                found.append((listed, feature, scan.present_cut(feature), 0))
             else:
                 found.append((-listed, feature, scan.empty_cut(feature), 1))
         for each in found:

@@ -1,17 +1,18 @@
-"""Features one by one: which rows have a value, in which order, and where it may be cut.
+"""Features one by one: which rows have a value, in which order, and where bins begin.
 
 A matrix is read column by column, so that nothing here needs a second copy of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.feedback.levels import pointers
 from rankwright.rankers import schema
 
 MAX_BINS = schema.Constraint(
@@ -30,7 +31,7 @@ class Column:
     values : (n_entries,) float64, their values
     starts : (n_entries,) bool, where a lower bin begins: a cut may come before this entry
     implied : int
-        Rows without entry have the value zero and come before this entry; -1: they abstain, or
+        Rows without an entry have the value zero and come before this entry; -1: they abstain, or
         there are none.
     implied_starts : bool, whether a bin begins with that group
     absent : (n_absent,) int32, rows that abstain although ``implied >= 0``
@@ -45,7 +46,7 @@ class Column:
     absent: NDArray[np.int32]
     abstains: bool
 
-    def spelled_out(self, n_rows: int) -> Column:
+    def explicit(self, n_rows: int) -> Column:
         """The same with an entry for each row of the implied group."""
         if self.implied < 0:
             return self
@@ -53,29 +54,28 @@ class Column:
         rest[self.rows] = False
         rest[self.absent] = False
         group = np.flatnonzero(rest).astype(np.int32)
-        at = self.implied
         starts = np.zeros(len(group), bool)
         starts[0] = self.implied_starts
-        return Column(
-            np.concatenate([self.rows[:at], group, self.rows[at:]]),
-            np.concatenate([self.values[:at], np.zeros(len(group)), self.values[at:]]),
-            np.concatenate([self.starts[:at], starts, self.starts[at:]]),
-            -1,
-            False,
-            self.absent,
-            self.abstains,
+        at = self.implied
+        return replace(
+            self,
+            rows=np.insert(self.rows, at, group),
+            values=np.insert(self.values, at, np.zeros(len(group))),
+            starts=np.insert(self.starts, at, starts),
+            implied=-1,
+            implied_starts=False,
         )
 
 
 class Columns:
-    """The features of the rows in use, cut into bins where wanted.
+    """The features of the rows in use, with their values in bins.
 
     Parameters
     ----------
     X : (n_items, n_features) float64 array, or CSR
     rows : (n_rows,) int64, the rows of X in use, in the order in which they are numbered
     mass : (n_rows,) float64, what each row counts when bins of equal mass are made
-    max_bins : int or None for a cut between any two values
+    max_bins : int or None for a bin per value
     absent_abstains : bool, whether a row abstains where a CSR matrix has no entry
     """
 
@@ -88,9 +88,8 @@ class Columns:
         absent_abstains: bool = False,
     ) -> None:
         self.is_sparse = hasattr(X, "tocsc")
-        self.n_rows, self.n_features = len(rows), int(X.shape[1])
+        self.n_rows, self.n_features, self.max_bins = len(rows), int(X.shape[1]), max_bins
         self._X, self._rows, self._mass = X, rows, mass
-        self.max_bins = max_bins
         self._absent_abstains = absent_abstains
         if self.is_sparse:
             self._sparse = X[rows].tocsc()
@@ -99,32 +98,32 @@ class Columns:
                 self._sparse.eliminate_zeros()
 
     def read(self, feature: int, stable: bool = True) -> Column:
-        """One feature, sorted and cut; equal values keep the order of the rows if ``stable``."""
+        """One feature, sorted and binned; equal values keep the order of the rows if ``stable``."""
         rows, values, absent, n_implied = (
             self._read_sparse(feature) if self.is_sparse else self._read_dense(feature)
         )
         order = np.argsort(-values, kind="stable" if stable else None)
         values, sorted_rows = values[order], rows[order].astype(np.int32)
         implied = int(np.searchsorted(-values, 0.0)) if n_implied else -1
-        starts, group = self._starts(sorted_rows, values, implied, absent)
+        starts, implied_starts = self._starts(sorted_rows, values, implied, absent)
         abstains = len(rows) + n_implied < self.n_rows
         return Column(
-            sorted_rows, values, starts, implied, group, absent.astype(np.int32), abstains
+            sorted_rows, values, starts, implied, implied_starts, absent.astype(np.int32), abstains
         )
 
-    def known(self) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
-        """Every value that is there, row after row: where rows start, features, values."""
+    def entries(self) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+        """Every value that is not missing, row by row: where rows start, features, values."""
         if self.is_sparse:
             table = self._sparse.tocsr()
             row = np.repeat(np.arange(self.n_rows), np.diff(table.indptr))
             feature, value = table.indices, np.asarray(table.data, np.float64)
-            some = ~np.isnan(value)
-            row, feature, value = row[some], feature[some], value[some]
+            known = ~np.isnan(value)
+            row, feature, value = row[known], feature[known], value[known]
         else:
             table = self._X[self._rows]
             row, feature = np.nonzero(~np.isnan(table))
             value = table[row, feature]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_rows))])
+        ptr = pointers(np.bincount(row, minlength=self.n_rows))
         return ptr, feature.astype(np.int32), value
 
     def values(self, feature: int, rows: Any) -> FloatArray:
@@ -138,8 +137,8 @@ class Columns:
 
     def _read_dense(self, feature: int) -> tuple[IntArray, FloatArray, IntArray, int]:
         column = np.ascontiguousarray(self._X[:, feature])[self._rows]
-        some = np.flatnonzero(~np.isnan(column))
-        return some, column[some], np.zeros(0, np.int64), 0
+        known = np.flatnonzero(~np.isnan(column))
+        return known, column[known], np.zeros(0, np.int64), 0
 
     def _read_sparse(self, feature: int) -> tuple[IntArray, FloatArray, IntArray, int]:
         start, stop = self._sparse.indptr[feature : feature + 2]
@@ -161,7 +160,7 @@ class Columns:
         distinct = np.flatnonzero(starts)
         if self.max_bins is None or len(distinct) + 2 <= self.max_bins:
             return starts, implied > 0
-        from rankwright.rankers.boosting._kernels import cuts as _kernels
+        from rankwright.rankers.boosting._kernels.cuts import find_bins
 
         firsts = distinct if implied == 0 else np.concatenate([[0], distinct])
         mass = np.add.reduceat(self._mass[rows], firsts)
@@ -170,10 +169,41 @@ class Columns:
             left = self._mass.sum() - mass.sum() - self._mass[absent].sum()
             mass = np.insert(mass, group, max(left, 0.0))
         begins = np.zeros(len(mass), bool)
-        _kernels.find_bins(mass[::-1].copy(), self.max_bins, begins)
-        # find_bins goes upwards and marks the first value of each bin; here bins go downwards.
+        find_bins(mass[::-1].copy(), self.max_bins, begins)
+        # find_bins goes up and marks the first value of each bin; here bins go down.
         downward = np.concatenate([[False], begins[1:][::-1]])
-        group_starts = group >= 0 and bool(downward[group])
+        implied_starts = group >= 0 and bool(downward[group])
         starts[:] = False
         starts[firsts] = downward if group < 0 else np.delete(downward, group)
-        return starts, group_starts
+        return starts, implied_starts
+
+
+class SparseBins(NamedTuple):
+    """The known values row by row, as numbers of bins; bins by feature, values descending."""
+
+    ptr: IntArray  # (n_rows + 1,) where the entries of each row start
+    bin: NDArray[np.uint32]  # (n_entries,) the bin of each entry
+    bin_ptr: IntArray  # (n_features + 1,) where the bins of each feature start
+    abstains: BoolArray  # (n_features,) whether any row lacks the feature
+    value: FloatArray  # (n_bins,) the highest value of each bin
+
+    @classmethod
+    def read(cls, columns: Columns) -> Self:
+        """A bin per value, unless a feature has more values than bins are allowed."""
+        from rankwright.rankers.boosting._kernels.sparse import sort_entries
+
+        ptr, feature, value = columns.entries()
+        order, starts = np.empty(len(value), np.int64), np.zeros(len(value), bool)
+        first = pointers(np.bincount(feature, minlength=columns.n_features))
+        sort_entries(feature, value, first, order, starts)
+        n_bins = np.add.reduceat(np.append(starts, False), first[:-1], dtype=np.int64)
+        n_bins[first[:-1] == first[1:]] = 0
+        if columns.max_bins is not None:
+            for number in np.flatnonzero(n_bins >= columns.max_bins).tolist():
+                lower = slice(first[number] + 1, first[number + 1])
+                starts[lower] = columns.read(number).starts[1:]
+                n_bins[number] = 1 + starts[lower].sum()
+        bin_of = np.empty(len(value), np.uint32)
+        bin_of[order] = np.cumsum(starts) - 1
+        abstains = np.diff(first) < columns.n_rows
+        return cls(ptr, bin_of, pointers(n_bins), abstains, value[order[starts]])

@@ -1,13 +1,14 @@
-"""The learned sum of weak rankings as arrays, whatever its weak rankings are."""
+"""The learned sum of weak rankings as arrays, and what it says of features and rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
+from rankwright.feedback.levels import pointers
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners import WeakRanking
 from rankwright.rankers.schema import floats, integers
@@ -18,15 +19,15 @@ from rankwright.scoring.trees import Additive, Trees
 
 @dataclass(frozen=True)
 class Contribution:
-    """A weak ranking that two rows differ on: how much it lifts the first above the second."""
+    """A weak ranking on which two rows differ, and what it adds to the difference of scores."""
 
-    words: str
+    name: str
     amount: float
     feature: int | None
     threshold: float | None
 
     def __str__(self) -> str:
-        return f"{self.amount:+.4f}  {self.words}"
+        return f"{self.amount:+.4f}  {self.name}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Explanation:
 
     def __str__(self) -> str:
         head = f"score difference {self.difference:+.4f}"
-        return "\n".join([head, *(f"  {each}" for each in self.contributions)])
+        return "\n".join([head, *(f"  {contribution}" for contribution in self.contributions)])
 
 
 @dataclass(frozen=True)
@@ -129,30 +130,34 @@ LEARNED = {
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Weak rankings in the order of their rounds: thresholds, values (with ``scale``) or trees."""
+    """Weak rankings in the order of their rounds: thresholds, values (with ``scale``) or trees.
+
+    The arrays are RankBoost's learned attributes of the same names; those of the other kinds of
+    weak rankings are None.
+    """
 
     n_inputs: int
     absent_abstains: bool
     alpha: FloatArray
-    feature: IntArray | None = None
-    threshold: FloatArray | None = None
-    default: IntArray | None = None
-    scale: FloatArray | None = None
-    root: IntArray | None = None
-    node_feature: IntArray | None = None
-    node_threshold: FloatArray | None = None
-    node_default: IntArray | None = None
-    node_low: IntArray | None = None
-    node_high: IntArray | None = None
-    node_value: FloatArray | None = None
-    node_gain: FloatArray | None = None
+    feature: Any = None
+    threshold: Any = None
+    default: Any = None
+    scale: Any = None
+    root: Any = None
+    node_feature: Any = None
+    node_threshold: Any = None
+    node_default: Any = None
+    node_low: Any = None
+    node_high: Any = None
+    node_value: Any = None
+    node_gain: Any = None
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """The ensemble that a fitted model's attributes describe."""
-        names = [field.name for field in fields(cls)][2:]
-        learned: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
-        return cls(model.n_features_in_, model.absent == "abstain", **learned)
+        """The ensemble of a fitted model."""
+        names = [name.removesuffix("_") for name in LEARNED if name != "z_"]
+        arrays: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
+        return cls(model.n_features_in_, model.absent == "abstain", **arrays)
 
     @classmethod
     def from_rounds(
@@ -171,126 +176,103 @@ class Ensemble:
             np.array([weak.scale for weak in rounds], np.float64) if values else None,
         )
 
-    def learned(self) -> dict[str, Any]:
-        """Name and value of the learned attributes."""
-        return {f"{field.name}_": getattr(self, field.name) for field in fields(self)[2:]}
-
     def scorer(self, stop: int, first: int = 0) -> Scorer:
         """The sum of rounds first .. stop."""
         part = slice(first, stop)
+        alpha = self.alpha[part]
         if self.root is not None:
-            return self._trees(part)
-        assert self.feature is not None
-        assert self.threshold is not None
-        assert self.default is not None
-        arrays = self.feature[part], self.threshold[part], self.default[part], self.alpha[part]
+            return Trees(
+                n_inputs=self.n_inputs,
+                root=self.root[part],
+                weight=alpha,
+                feature=self.node_feature,
+                threshold=self.node_threshold,
+                default=self.node_default,
+                low=self.node_low,
+                high=self.node_high,
+                value=self.node_value,
+                absent_abstains=self.absent_abstains,
+            )
+        feature, threshold, default = self.feature[part], self.threshold[part], self.default[part]
         if self.scale is None:
-            return Additive.from_rounds(self.n_inputs, *arrays, self.absent_abstains)
-        feature, lowest, default, alpha = arrays
-        used, place = np.unique(feature, return_inverse=True)
-        steps = (alpha * self.scale[part], -alpha * self.scale[part] * lowest, alpha * default)
-        slope, offset, missing = (_sums(place, step, len(used)) for step in steps)
+            return Additive.from_rounds(
+                self.n_inputs, feature, threshold, default, alpha, self.absent_abstains
+            )
+        used, inverse = np.unique(feature, return_inverse=True)
+        steps = alpha * self.scale[part], -alpha * self.scale[part] * threshold, alpha * default
+        slope, offset, missing = (_sums(inverse, step, len(used)) for step in steps)
         return Slopes(self.n_inputs, used, slope, offset, missing, self.absent_abstains)
 
-    def _trees(self, part: slice) -> Trees:
-        known: Any = self  # the arrays of trees are there
-        return Trees(
-            n_inputs=self.n_inputs,
-            root=known.root[part],
-            weight=self.alpha[part],
-            feature=known.node_feature,
-            threshold=known.node_threshold,
-            default=known.node_default,
-            low=known.node_low,
-            high=known.node_high,
-            value=known.node_value,
-            absent_abstains=self.absent_abstains,
-        )
-
     def importances(self, z: FloatArray, n_features: int) -> FloatArray:
-        """Which part of the fall of the log bound is due to each feature."""
+        """The share of each feature in the fall of the log bound.
+
+        The share of a tree is divided among its splits by their gains.
+        """
         fall = np.maximum(-np.log(np.maximum(z, 1e-300)), 0.0)
         if self.root is None:
-            assert self.feature is not None
             share = _sums(self.feature, fall, n_features)
         else:
-            share = self._split_importances(fall, n_features)
+            tree = np.searchsorted(self.root, np.arange(len(self.node_gain)), side="right") - 1
+            whole = _sums(tree, self.node_gain, len(fall))
+            per_gain = np.where(whole > 0, fall / np.where(whole > 0, whole, 1.0), 0.0)
+            part, inner = self.node_gain * per_gain[tree], self.node_feature >= 0
+            share = _sums(self.node_feature[inner], part[inner], n_features)
         total = share.sum()
         return np.asarray(share / total if total > 0 else np.zeros(n_features))
 
-    def _split_importances(self, fall: FloatArray, n_features: int) -> FloatArray:
-        """A tree's part is shared out by what its splits gained."""
-        gain: Any = self.node_gain
-        feature: Any = self.node_feature
-        root: Any = self.root
-        tree = np.searchsorted(root, np.arange(len(gain)), side="right") - 1
-        whole = _sums(tree, gain, len(fall))
-        part = gain * np.where(whole > 0, fall / np.where(whole > 0, whole, 1.0), 0.0)[tree]
-        inner = feature >= 0
-        return _sums(feature[inner], part[inner], n_features)
-
     def contributions(self, rows: FloatArray, names: list[str]) -> list[Contribution]:
         """On what two rows differ, the largest first; equal weak rankings are added up."""
-        found: dict[Any, list[Any]] = {}
+        amounts: dict[tuple[Any, ...], float] = {}
         for number in range(len(self.alpha)):
             scores = self.scorer(number + 1, first=number).decision_function(rows)
-            key, words = self._name(number, names)
-            entry = found.setdefault(key, [words, 0.0])
-            entry[1] += float(scores[0] - scores[1])
-        listed = [
-            Contribution(words, amount, *(key if self.root is None else (None, None))[:2])
-            for key, (words, amount) in found.items()
+            key = self._name(number, names)
+            amounts[key] = amounts.get(key, 0.0) + float(scores[0] - scores[1])
+        contributions = [
+            Contribution(name, amount, feature, threshold)
+            for (name, feature, threshold, _), amount in amounts.items()
             if amount != 0.0
         ]
-        return sorted(listed, key=lambda each: -abs(each.amount))
+        return sorted(contributions, key=lambda contribution: -abs(contribution.amount))
 
-    def _name(self, number: int, names: list[str]) -> tuple[Any, str]:
+    def _name(self, number: int, names: list[str]) -> tuple[Any, ...]:
+        """The name, feature, threshold and default of a round."""
         if self.root is not None:
-            return (number, 0), f"tree {number + 1}"
-        assert self.feature is not None
-        assert self.threshold is not None
-        assert self.default is not None
-        feature, default = int(self.feature[number]), int(self.default[number])
-        threshold = float(self.threshold[number])
+            return f"tree {number + 1}", None, None, None
+        feature, threshold = int(self.feature[number]), float(self.threshold[number])
+        default = int(self.default[number])
+        missing = " or missing" if default else ""
+        name = f"{names[feature]} > {threshold:.6g}{missing}"
         if self.scale is not None:
-            return (feature, threshold, default), f"{names[feature]}, scaled"
-        if threshold == -np.inf:
-            return (feature, threshold, default), f"{names[feature]} has a value"
-        absent = " or missing" if default else ""
-        return (feature, threshold, default), f"{names[feature]} > {threshold:.6g}{absent}"
+            name = f"{names[feature]}, scaled"
+        elif threshold == -np.inf:
+            name = f"{names[feature]} has a value"
+        return name, feature, threshold, default
 
 
-def _sums(place: Any, values: FloatArray, n: int) -> FloatArray:
-    return np.bincount(place, values, n).astype(np.float64)
+def _sums(index: Any, values: FloatArray, n: int) -> FloatArray:
+    return np.bincount(index, values, n).astype(np.float64)
 
 
 def _nodes(trees: list[Tree]) -> dict[str, Any]:
     """The nodes of all trees in one list."""
-    starts = np.concatenate([[0], np.cumsum([len(tree.feature) for tree in trees])]).astype(int)
-
-    def join(name: str, dtype: Any, moved: bool = False) -> Any:
-        parts = [
-            np.array(getattr(tree, name), dtype) + (start if moved else 0)
-            for tree, start in zip(trees, starts, strict=False)
-        ]
-        return np.concatenate([np.zeros(0, dtype), *parts])
-
+    starts = pointers([len(tree.nodes) for tree in trees])
+    root = np.repeat(starts[:-1], np.diff(starts))  # of each node
+    nodes = [node for tree in trees for node in tree.nodes]
     return {
-        "root": starts[:-1].astype(np.int64),
-        "node_feature": join("feature", np.int64),
-        "node_threshold": join("threshold", np.float64),
-        "node_default": join("default", np.int64),
-        "node_low": join("low", np.int64, moved=True),
-        "node_high": join("high", np.int64, moved=True),
-        "node_value": join("value", np.float64),
-        "node_gain": join("gain", np.float64),
+        "root": starts[:-1],
+        "node_feature": np.array([node.feature for node in nodes], np.int64),
+        "node_threshold": np.array([node.threshold for node in nodes], np.float64),
+        "node_default": np.array([node.default for node in nodes], np.int64),
+        "node_low": np.array([node.low for node in nodes], np.int64) + root,
+        "node_high": np.array([node.high for node in nodes], np.int64) + root,
+        "node_value": np.array([node.value for node in nodes], np.float64),
+        "node_gain": np.array([node.gain for node in nodes], np.float64),
     }
 
 
 def round_scores(weak: WeakRanking | Tree, X: Any, absent_abstains: bool = False) -> FloatArray:
     """What one round adds to the scores of rows."""
-    value = isinstance(weak, WeakRanking) and weak.scale != 0.0
-    single = Ensemble.from_rounds(
-        X.shape[1], absent_abstains, [weak], trees=isinstance(weak, Tree), values=value
-    )
+    trees = isinstance(weak, Tree)
+    values = isinstance(weak, WeakRanking) and weak.scale != 0.0
+    single = Ensemble.from_rounds(X.shape[1], absent_abstains, [weak], trees, values)
     return single.scorer(1).decision_function(X)

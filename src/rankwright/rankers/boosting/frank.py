@@ -16,8 +16,8 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import round_scores
-from rankwright.rankers.boosting.splitting import BinnedScan, Directions, Scan, SortedScan, team_for
-from rankwright.rankers.boosting.weak_learners import WeakRanking, from_split
+from rankwright.rankers.boosting.splitting import BinnedScan, Scan, SortedScan, pool_for
+from rankwright.rankers.boosting.weak_learners import Directions, WeakRanking, split_alpha
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.losses import Batch, all_batches
 from rankwright.rankers.schema import floats, integer, integers
@@ -127,11 +127,11 @@ class FRank(Ranker):
         loss = FidelityLoss(all_batches(feedback, None, by_query=True), feedback)
         rounds: list[WeakRanking] = []
         losses = [loss.value]
-        with team_for(X) as team:
+        with pool_for(X) as pool:
             if len(loss.rows):
                 columns = Columns(X, loss.rows, loss.row_mass, self.max_bins)
                 exact = self.max_bins is None or columns.is_sparse
-                scan: Scan = SortedScan(columns, team) if exact else BinnedScan(columns, team)
+                scan: Scan = SortedScan(columns, pool) if exact else BinnedScan(columns, pool)
                 directions = Directions(self.cumulative, "learned", X.shape[1])
                 for _ in range(self.n_estimators):
                     weak = self._round(scan, directions, loss)
@@ -154,17 +154,17 @@ class FRank(Ranker):
 
     def _round(self, scan: Scan, directions: Directions, loss: FidelityLoss) -> WeakRanking | None:
         """Add the best weak ranking, if any lowers the loss."""
-        asked_gain = scan.scan(loss, directions.asked)
+        earlier_gain = scan.scan(loss, directions.earlier)
         smoothing = self.smoothing or 1.0 / (2.0 * max(loss.n_pairs, 2.0))
 
         def weigh(candidate: Any) -> float:
-            right, wrong = loss.split(scan.hit(*candidate[:3]))
-            return from_split(right, wrong, smoothing * loss.total)
+            right, wrong = loss.split(scan.h(*candidate[:3]))
+            return split_alpha(right, wrong, smoothing * loss.total)
 
-        chosen: Any = directions.choose(scan, loss, asked_gain, weigh)  # type: ignore[arg-type]
+        chosen: Any = directions.choose(scan, loss, earlier_gain, weigh)
         if chosen is None:
             return None
-        alpha = loss.descend(scan.hit(*chosen[:3]), weigh(chosen))
+        alpha = loss.descend(scan.h(*chosen[:3]), weigh(chosen))
         if alpha == 0.0:
             return None
         directions.record(scan, chosen, alpha)

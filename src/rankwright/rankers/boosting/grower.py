@@ -1,32 +1,31 @@
-"""Growing one tree a round, best leaf first."""
+"""Trees as weak rankings: one tree a round, grown leaf by leaf, best split first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
+from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.boosting import weak_learners as methods
 from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.pair_weights import PairDistribution
-from rankwright.rankers.boosting.splitting import DEFAULTS, BinnedScan
-from rankwright.rankers.boosting.weak_learners import Curve, WeakLearner
+from rankwright.rankers.boosting.splitting import BinnedScan
+from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakLearner, newton_alpha
 
 
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
-    r"""Trees as weak rankings, so that boosting reaches interactions of features.
+    r"""Trees as weak rankings, so that boosting learns interactions of features.
 
-    A tree is grown leaf by leaf on the potentials :math:`\pi` (how much the pairs want a row up)
-    and the masses :math:`\mu` (how much weight its pairs have): the split is taken that adds most
-    to :math:`\sum \pi^2 / (\mu + \lambda)` over the leaves, and a leaf has the value
+    A tree is grown leaf by leaf on the potentials :math:`\pi` (how much its pairs pull a row up)
+    and the masses :math:`\mu` (the weight of its pairs). Each split is the one that adds most to
+    :math:`\sum \pi^2 / (\mu + \lambda)` over the leaves, and a leaf has the value
     :math:`\pi / (\mu + \lambda)`. The weight of the tree is the one that minimizes Z (method 1),
-    times the learning rate; Z is convex, so any part of that weight still lowers it.
+    times the learning rate; Z is convex, so any fraction of that weight still lowers it.
 
     Parameters
     ----------
@@ -75,80 +74,51 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
             rule.check("TreeRanking", name, getattr(self, name))
 
 
-def leaf_curve(pairs: PairDistribution, leaf: NDArray[np.int32], value: FloatArray) -> Curve:
-    """As ``pairs.curve``, where each row moves by the value of its leaf.
+@dataclass
+class Node:
+    """An inner node of a tree, or a leaf (feature -1); ``gain`` is what its split added."""
 
-    Costs O(rows + pairs) once, then O(levels * leaves) for each distance.
-    """
-    from rankwright.rankers.boosting._kernels import tree as _kernels
-
-    levels, listed, n = pairs.levels, pairs.pairs, len(value)
-    value = value - (value.max() + value.min()) / 2  # only differences count: keep powers small
-    sums = np.empty((len(levels.grade), n, 2))
-    _kernels.sum_levels(leaf, levels.member, levels.level_ptr, levels.rising, levels.falling, sums)
-    ratio = float(np.exp(levels.chain_shift - pairs.shift))
-    place = leaf[listed.lower] * n + leaf[listed.upper]
-    share = np.bincount(place, listed.share, n * n).reshape(n, n) / pairs.total
-    gap = np.subtract.outer(value, value)
-
-    def curve(distance: float) -> tuple[float, float, float]:
-        weight, first, second = _kernels.leaf_curve(
-            sums, value, distance, levels.query_ptr, levels.grade, levels.query_weight,
-            levels.magnitude, ratio, levels.chain,
-        )  # fmt: skip
-        moved = share * np.exp(distance * gap)
-        return (
-            weight + float(moved.sum()),
-            first + float((moved * gap).sum()),
-            second + float((moved * gap * gap).sum()),
-        )
-
-    return curve
+    feature: int = -1
+    threshold: float = 0.0
+    default: int = 0
+    low: int = 0
+    high: int = 0
+    value: float = 0.0
+    gain: float = 0.0
 
 
 @dataclass
 class Tree:
-    """The nodes of one tree, children after their parent; feature -1 is a leaf.
+    """The nodes of one tree, children after their parent."""
 
-    ``gain`` says what each split added, for the importance of features.
-    """
+    alpha: float
+    nodes: list[Node]
 
-    alpha: float = 0.0
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    default: list[int] = field(default_factory=list)
-    low: list[int] = field(default_factory=list)
-    high: list[int] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-    gain: list[float] = field(default_factory=list)
 
-    def add_leaf(self, value: float) -> int:
-        for column, entry in zip(self._columns(), (-1, 0.0, 0, 0, 0, value, 0.0), strict=True):
-            column.append(entry)
-        return len(self.feature) - 1
+class Splits(NamedTuple):
+    """The best split of a leaf by each feature, (n_features,) each."""
 
-    def split(self, node: int, entries: tuple[Any, ...]) -> None:
-        for column, entry in zip(self._columns(), entries, strict=True):
-            column[node] = entry
+    gain: FloatArray
+    cut: IntArray
+    default: IntArray
 
-    def _columns(self) -> tuple[list[Any], ...]:
-        return (
-            self.feature, self.threshold, self.default, self.low, self.high, self.value, self.gain
-        )  # fmt: skip
+    @classmethod
+    def empty(cls, n: int) -> Self:
+        return cls(np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
 
 
 @dataclass
 class _Leaf:
-    """A leaf that may be split: its rows, its sums, and its best split."""
+    """A leaf that may be split: its rows start .. stop, their sums by bin, and its best split."""
 
-    node: int
+    node: Node
     start: int
     stop: int
     sums: FloatArray
     gain: float = 0.0
     feature: int = -1
     cut: int = 0
-    side: int = 0
+    default: int = 0
 
 
 class TreeLearner(WeakLearner):
@@ -157,51 +127,47 @@ class TreeLearner(WeakLearner):
     def __init__(
         self,
         columns: Columns,
-        team: Team,
+        pool: Team,
         ranking: TreeRanking,
         *,
         default: Any,
         smoothing: float,
         line_search: bool,
     ) -> None:
-        self._bins = BinnedScan(columns, team)
-        self._team, self._ranking = team, ranking
+        self._scan = BinnedScan(columns, pool)
+        self._bins, self._pool, self._ranking = self._scan.bins, pool, ranking
         self._defaults = np.array(DEFAULTS[default])
         self._smoothing, self._line_search = smoothing, line_search
-        n, d = columns.n_rows, columns.n_features
-        self._rows = np.zeros(n, np.int32)
-        self._room = np.zeros(n, np.int32)
-        self._best = np.zeros(d), np.zeros(d, np.int64), np.zeros(d, np.int64)
-        self._spare: list[FloatArray] = []
-        self._shape = (d, 256, 3)
+        self._rows = np.zeros(columns.n_rows, np.int32)
+        self._buffer = np.zeros(columns.n_rows, np.int32)
+        self._splits = Splits.empty(columns.n_features)
+        self._shape = (columns.n_features, 256, 3)
+        self._free: list[FloatArray] = []  # sums of leaves that are done
 
     def learn(self, pairs: PairDistribution) -> Tree | None:
         tree, leaves = self._grow(pairs)
-        if len(leaves) == 1:
-            return None
-        value = np.array([tree.value[leaf.node] for leaf in leaves])
+        value = np.array([leaf.node.value for leaf in leaves])
         width = float(np.ptp(value))
-        if width <= 0:
+        if len(leaves) == 1 or width <= 0:
             return None
         leaf_of = np.empty(len(self._rows), np.int32)
         for number, leaf in enumerate(leaves):
             leaf_of[self._rows[leaf.start : leaf.stop]] = number
         alpha = 1.0
         if self._line_search:
-            curve = leaf_curve(pairs, leaf_of, value)
-            alpha = methods.from_curve(curve, width, self._smoothing)
+            alpha = newton_alpha(pairs.leaf_curve(leaf_of, value), width, self._smoothing)
         tree.alpha = self._ranking.learning_rate * alpha
         if tree.alpha == 0.0:
             return None
-        pairs.move_by(tree.alpha * value[leaf_of])
+        pairs.move(value[leaf_of], tree.alpha)
         return tree
 
     def _grow(self, pairs: PairDistribution) -> tuple[Tree, list[_Leaf]]:
         self._rows[:] = np.arange(len(self._rows))
         ridge = self._ranking.l2_regularization * float(pairs.mass.sum() / pairs.count.sum())
         ridge = max(ridge, 1e-12 * pairs.total)
-        tree = Tree()
-        root = _Leaf(tree.add_leaf(0.0), 0, len(self._rows), self._take_room())
+        tree = Tree(0.0, [Node()])
+        root = _Leaf(tree.nodes[0], 0, len(self._rows), self._new_sums())
         self._sum(root, pairs)
         self._find_split(root, ridge)
         leaves = [root]
@@ -212,62 +178,56 @@ class TreeLearner(WeakLearner):
             leaves.remove(best)
             leaves += self._split(tree, best, pairs, ridge)
         for leaf in leaves:
-            tree.value[leaf.node] = self._leaf_value(leaf, pairs, ridge)
-            self._spare.append(leaf.sums)
+            rows = np.sort(self._rows[leaf.start : leaf.stop])
+            value = pairs.potential[rows].sum() / (pairs.mass[rows].sum() + ridge)
+            leaf.node.value = float(value)
+            self._free.append(leaf.sums)
         return tree, leaves
 
-    def _leaf_value(self, leaf: _Leaf, pairs: PairDistribution, ridge: float) -> float:
-        rows = np.sort(self._rows[leaf.start : leaf.stop])
-        return float(pairs.potential[rows].sum() / (pairs.mass[rows].sum() + ridge))
-
     def _split(self, tree: Tree, leaf: _Leaf, pairs: PairDistribution, ridge: float) -> list[_Leaf]:
-        from rankwright.rankers.boosting._kernels import tree as _kernels
+        from rankwright.rankers.boosting._kernels.tree import partition_rows
 
         rows: NDArray[np.int32] = self._rows[leaf.start : leaf.stop]
-        n_down = _kernels.part_rows(
-            self._bins.codes[leaf.feature], rows, leaf.cut, leaf.side, self._room
-        )
+        codes = self._bins.codes[leaf.feature]
+        n_down = partition_rows(codes, rows, leaf.cut, leaf.default, self._buffer)
         middle = leaf.start + n_down
-        low, high = tree.add_leaf(0.0), tree.add_leaf(0.0)
-        threshold = self._bins.threshold(leaf.feature, leaf.cut)
-        entries = (leaf.feature, threshold, leaf.side, low, high, 0.0, leaf.gain)
-        tree.split(leaf.node, entries)
-        down = _Leaf(low, leaf.start, middle, leaf.sums)
-        up = _Leaf(high, middle, leaf.stop, leaf.sums)
+        node, n = leaf.node, len(tree.nodes)
+        node.feature, node.threshold = leaf.feature, self._scan.threshold(leaf.feature, leaf.cut)
+        node.default, node.low, node.high, node.gain = leaf.default, n, n + 1, leaf.gain
+        down = _Leaf(Node(), leaf.start, middle, leaf.sums)
+        up = _Leaf(Node(), middle, leaf.stop, leaf.sums)
+        tree.nodes += [down.node, up.node]
         few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
-        few.sums = self._take_room()
+        few.sums = self._new_sums()
         self._sum(few, pairs)
-        many.sums -= few.sums  # the sums of the parent are not needed any more
+        many.sums -= few.sums  # histogram subtraction: the parent's sums are no longer needed
         for child in (down, up):
             self._find_split(child, ridge)
         return [down, up]
 
     def _sum(self, leaf: _Leaf, pairs: PairDistribution) -> None:
-        from rankwright.rankers.boosting._kernels import tree as _kernels
+        from rankwright.rankers.boosting._kernels.tree import sum_leaf
 
         rows = self._rows[leaf.start : leaf.stop]
         potential, mass, count = pairs.potential[rows], pairs.mass[rows], pairs.count[rows]
-        self._team.map(
-            lambda features: _kernels.sum_leaf(
+        self._pool.map(
+            lambda features: sum_leaf(
                 self._bins.codes, rows, potential, mass, count, *features, leaf.sums
             ),
-            self._bins.blocks,
+            self._scan.blocks,
         )
 
     def _find_split(self, leaf: _Leaf, ridge: float) -> None:
-        from rankwright.rankers.boosting._kernels import tree as _kernels
+        from rankwright.rankers.boosting._kernels.tree import best_splits
 
-        _kernels.best_splits(
-            leaf.sums, self._bins.n_cuts, self._defaults, ridge, self._ranking.min_samples_leaf, 0,
-            len(self._best[0]), *self._best,
-        )  # fmt: skip
-        gains, cuts, sides = self._best
-        leaf.feature = _first_best(gains)
-        leaf.gain = float(gains[leaf.feature])
-        leaf.cut, leaf.side = int(cuts[leaf.feature]), int(sides[leaf.feature])
+        splits, min_samples_leaf = self._splits, self._ranking.min_samples_leaf
+        best_splits(leaf.sums, self._bins.n_cuts, self._defaults, ridge, min_samples_leaf, splits)
+        best = leaf.feature = _first_best(splits.gain)
+        leaf.gain, leaf.cut = float(splits.gain[best]), int(splits.cut[best])
+        leaf.default = int(splits.default[best])
 
-    def _take_room(self) -> FloatArray:
-        return self._spare.pop() if self._spare else np.zeros(self._shape)
+    def _new_sums(self) -> FloatArray:
+        return self._free.pop() if self._free else np.zeros(self._shape)
 
 
 def _first_best(gains: Any) -> int:

@@ -1,220 +1,217 @@
-"""The best cut of every feature by the exact weights of the pairs that it orders."""
+"""Criterion z: the best cut of every feature by the exact weights of the pairs that it orders."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.feedback.levels import Levels, pointers
+from rankwright.feedback.pair_weights import Binary, PairDistribution
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import Column, Columns
-from rankwright.rankers.boosting.pair_weights import Flags, LevelTerm, PairDistribution, pointers
-from rankwright.rankers.boosting.splitting import Asked, Scan, take_all
+from rankwright.rankers.boosting.splitting import Bins, Cuts, Int32Array, Scan, concatenate
 
 
-class Levels:
-    """The levels of a distribution as the scan by query wants them.
+class Entries(NamedTuple):
+    """The documents that have each feature, query by query, values descending."""
 
-    Queries with few levels have factors between any two levels. For those with many the factor of
-    two levels is a product of one for each; that loses weights below e**-700, which only matter
-    where scores inside one query are that far apart.
+    document: Int32Array  # (n_entries,)
+    code: NDArray[Any]  # (n_entries,) uint8 or int32
+    query_ptr: IntArray  # (n_features, n_queries + 1) where the entries of a query start
+
+
+class Block(NamedTuple):
+    """Some features, each with a default, and what their codes change."""
+
+    feature: IntArray  # (n,)
+    default: IntArray  # (n,) 1: documents that lack the feature are raised first, at the base
+    base: IntArray  # (n,) one above the highest code
+    changes: FloatArray  # (n, max(base) + 1, 2) of the weight of right and of wrong pairs
+
+
+class Effects(NamedTuple):
+    """What raising a document (h = 1) changes: its numbers, or those of its level (per_query.py).
+
+    For queries with many levels, the factor of two levels is a product of one for each. That loses
+    weights below e**-700, which only matter where scores inside one query are that far apart.
     """
 
-    def __init__(self, term: LevelTerm, n_rows: int, team: Team) -> None:
+    level_of: Int32Array  # (n_documents,) the level inside the query
+    factor_ptr: IntArray  # (n_queries + 1,) no factors for a query with many levels
+    factors: FloatArray  # [lower level, upper level] what rising * falling is multiplied by
+    quad_ptr: IntArray  # (n_queries + 1,) first four numbers of all documents, then the next four
+    quads: FloatArray  # (n_quads, 8) what a document reads of four numbers by, and what it adds
+    sides: FloatArray  # (n_documents, 2) the weight of all pairs as upper, and as lower
+    as_low: FloatArray  # (n_levels,) factor of a level with many others, as the lower of pairs
+    as_up: FloatArray  # (n_levels,)
+
+    @classmethod
+    def empty(cls, levels: Levels) -> Self:
         from rankwright.rankers.boosting._kernels.per_query import MAX_LEVELS
 
-        self._term, self._team = term, team
-        self.n_queries = len(term.query_weight)
-        n_levels = np.diff(term.query_ptr)
-        level = np.repeat(np.arange(len(term.grade)), np.diff(term.level_ptr))
-        self._query = np.repeat(np.arange(self.n_queries), n_levels)
-        self.query_of = self._query[level]
-        self._level_of = (level - term.query_ptr[self.query_of]).astype(np.int32)
-        self.row_of = term.member
-        self.list = np.argsort(term.member, kind="stable")
-        self.ptr = np.searchsorted(term.member[self.list], np.arange(n_rows + 1))
-        few = n_levels <= MAX_LEVELS
-        self._wide, self._wide_factors = np.flatnonzero(~few), np.zeros((2, len(term.grade)))
-        self._factor_ptr = pointers(np.where(few, n_levels**2, 0))
-        self._factors = np.zeros(int(self._factor_ptr[-1]))
-        n_quads = np.where(few, n_levels // 2, 0) * np.diff(term.level_ptr[term.query_ptr])
-        self._quad_ptr = pointers(n_quads)
-        self._quads = np.zeros((int(self._quad_ptr[-1]), 8))
-        self._sides = np.zeros((len(term.member), 2))
-
-    def prepare(self, unit: float) -> None:
-        """Compute the factors for the present scores; ``unit`` is the logarithm of the unit."""
-        from rankwright.rankers.boosting._kernels import per_query as _kernels
-
-        t = self._term
-
-        def block(bounds: tuple[int, int]) -> None:
-            _kernels.describe_members(
-                *bounds, t.level_ptr, t.query_ptr, t.grade, t.query_weight, t.magnitude, unit,
-                t.high, t.low, *self._sums, *self._described,
-            )  # fmt: skip
-
-        self._team.map(block, ranges(self.n_queries, self._team.threads))
-        if len(self._wide):
-            middle = np.maximum.reduceat(t.high, t.query_ptr[:-1])[self._query]
-            low, up = t.high - middle, middle - t.low - unit
-            self._wide_factors[:] = np.exp(np.clip([low, up], -700.0, 700.0))
-            self._wide_factors[1] *= t.query_weight[self._query]
-
-    @property
-    def _sums(self) -> tuple[Any, ...]:
-        t = self._term
-        return t.lower_sum, t.upper_sum, t.rising, t.falling
-
-    @property
-    def _described(self) -> tuple[Any, ...]:
-        return self._factor_ptr, self._factors, self._quad_ptr, self._quads, self._sides
-
-    def add_changes(self, entries: tuple[Any, ...], out: tuple[Any, ...]) -> None:
-        """Add what the members of some features change, at their codes (see level_changes)."""
-        from rankwright.rankers.boosting._kernels import per_query as _kernels
-        from rankwright.rankers.boosting._kernels.per_query import wide_changes
-
-        t = self._term
-        place = self._level_of, t.level_ptr, t.query_ptr
-        _kernels.level_changes(*entries, *place, *self._described, *self._sums, *out)
-        for query in self._wide.tolist():
-            wide_changes(
-                query, *entries, *place, t.grade, t.magnitude, *self._wide_factors, *self._sums,
-                *out,
-            )  # fmt: skip
+        heights, level = np.diff(levels.query_ptr), levels.level
+        few = heights <= MAX_LEVELS
+        factor_ptr = pointers(np.where(few, heights**2, 0))
+        sizes = np.diff(levels.level_ptr[levels.query_ptr])
+        quad_ptr = pointers(np.where(few, heights // 2, 0) * sizes)
+        return cls(
+            (level - levels.query_ptr[levels.query[level]]).astype(np.int32),
+            factor_ptr,
+            np.zeros(int(factor_ptr[-1])),
+            quad_ptr,
+            np.zeros((int(quad_ptr[-1]), 8)),
+            np.zeros((len(level), 2)),
+            np.zeros(len(levels.grade)),
+            np.zeros(len(levels.grade)),
+        )
 
 
-class GroupedScan(Scan):
+class PerQueryScan(Scan):
     """Rows sorted by each feature inside each query, for the exact weights of the pairs that a
-    cut orders rightly and wrongly; cut c hits the codes above c."""
+    cut orders rightly and wrongly (criterion z); cut c has h = 1 for the codes above c."""
 
     margin = 1e-9  # gains hold the root of a weight, which magnifies rounding
-    dust = 1e-13
+    rounding = 1e-13
 
-    def __init__(self, columns: Columns, team: Team, pairs: PairDistribution) -> None:
-        super().__init__(columns, team)
-        self._levels = Levels(pairs.levels, self.n_rows, team)
-        self._n_cuts = np.zeros(self.n_features, np.int64)
+    def __init__(self, columns: Columns, pool: Team, pairs: PairDistribution) -> None:
+        super().__init__(columns, pool)
+        levels = pairs.levels
+        self._effects = Effects.empty(levels)
+        self._many = np.flatnonzero(np.diff(self._effects.factor_ptr) == 0).tolist()
+        n_queries = len(levels.query_weight)
+        self._query_parts = ranges(n_queries, pool.threads)
+        self._bins = Bins(
+            np.zeros((0, 0), np.uint8), np.zeros(self.n_features, np.int64), self.abstains
+        )
         self._dtype: Any = np.int32 if columns.max_bins is None else np.uint8
-        members: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
-        codes: list[NDArray[Any]] = [np.zeros(0, self._dtype)] * self.n_features
-        self._runs = np.zeros((self.n_features, self._levels.n_queries + 1), np.int64)
-        listed = len(pairs.pairs.lower) > 0
-        self._code_of = np.full((self.n_features, self.n_rows) if listed else (0, 0), -1, np.int32)
+        self._document_row = levels.row
+        documents = np.argsort(levels.row, kind="stable")
+        ptr = np.searchsorted(levels.row[documents], np.arange(self.n_rows + 1))
+        self._documents_of = ptr, documents
+        self._query_of = levels.query[levels.level]
+        pieces: list[Any] = [None] * self.n_features
+        codes: list[Any] = [None] * self.n_features
+        query_ptr = np.zeros((self.n_features, n_queries + 1), np.int64)
+        has_pairs = len(pairs.pairs.lower) > 0
+        shape = (self.n_features, self.n_rows) if has_pairs else (0, 0)
+        self._code_of = np.full(shape, -1, np.int32)  # by row, which only lists of pairs need
 
         def read(feature: int) -> None:
-            column = columns.read(feature).spelled_out(self.n_rows)
+            column = columns.read(feature).explicit(self.n_rows)
             self.abstains[feature] = column.abstains
-            members[feature], codes[feature], code_of = self._group(feature, column)
-            if listed:
+            pieces[feature], codes[feature], code_of = self._group(
+                feature, column, query_ptr[feature]
+            )
+            if has_pairs:
                 self._code_of[feature] = code_of
 
         self._each_feature(read)
-        self._ptr, self._members = take_all(members)
-        _, self._codes = take_all(codes)
-        self._runs += self._ptr[:-1, None]
+        self._ptr, document = concatenate(pieces)
+        query_ptr += self._ptr[:-1, None]
+        self._entries = Entries(document, concatenate(codes)[1], query_ptr)
         self._tasks = self._cut_tasks()
-        self._room_shape = len(self._tasks[0][0]), int(self._n_cuts.max()) + 2, 2
-        self._rooms: list[FloatArray] = []  # one for each thread, made when it is first wanted
+        self._shape = len(self._tasks[0][0]), int(self._bins.n_cuts.max()) + 2, 2
+        self._free: list[FloatArray] = []  # buffers for changes, one for each thread
 
-    def _group(self, feature: int, column: Column) -> tuple[Any, Any, Any]:
-        from rankwright.rankers.boosting._kernels import per_query as _kernels
+    def _group(self, feature: int, column: Column, query_ptr: IntArray) -> tuple[Any, Any, Any]:
         from rankwright.rankers.boosting._kernels.cuts import write_codes
+        from rankwright.rankers.boosting._kernels.per_query import group_by_query
 
-        levels = self._levels
         code_of = np.full(self.n_rows, -1, np.int32)
-        self._n_cuts[feature] = write_codes(column.rows, column.starts, code_of)
-        members = np.empty(len(levels.list), np.int32)
-        codes = np.empty(len(levels.list), self._dtype)
-        n = _kernels.group_by_query(
-            column.rows, levels.ptr, levels.list, levels.query_of, self._runs[feature], code_of,
-            members, codes,
-        )  # fmt: skip
-        return members[:n], codes[:n], code_of
-
-    def scan(self, pairs: PairDistribution, asked: Asked) -> FloatArray:
-        self._levels.prepare(pairs.unit)
-        wanted = np.zeros(len(asked[0]))
-        self._team.map(lambda block: self._scan_block(*block, pairs, asked, wanted), self._tasks)
-        return wanted
+        self._bins.n_cuts[feature] = write_codes(column.rows, column.starts, code_of)
+        documents = np.empty(len(self._query_of), np.int32)
+        codes = np.empty(len(documents), self._dtype)
+        n = group_by_query(
+            column.rows, self._documents_of, self._query_of, query_ptr, code_of, documents, codes
+        )
+        return documents[:n], codes[:n], code_of
 
     def _cut_tasks(self) -> list[tuple[IntArray, IntArray]]:
         """Features with the defaults to try, in blocks."""
         again = np.flatnonzero(self.abstains)
         features = np.concatenate([np.arange(self.n_features), again])
         defaults = np.repeat([0, 1], [self.n_features, len(again)])
-        # Features of a block share the cache; all codes of all of them must fit beside it.
-        fair = len(features) // (2 * self._team.threads)
-        size = max(1, min(32, fair, 40_000 // (int(self._n_cuts.max()) + 2)))
+        # The features of a block share the cache: all their codes must fit in it.
+        fair = len(features) // (2 * self._pool.threads)
+        size = max(1, min(32, fair, 40_000 // (int(self._bins.n_cuts.max()) + 2)))
         return [
             (features[start : start + size], defaults[start : start + size])
             for start in range(0, len(features), size)
         ]
 
-    def _scan_block(
-        self,
-        features: IntArray,
-        defaults: IntArray,
-        pairs: PairDistribution,
-        asked: Asked,
-        wanted: FloatArray,
-    ) -> None:
-        from rankwright.rankers.boosting._kernels.per_query import gains_of_changes
-
-        room = self._rooms.pop() if self._rooms else np.empty(self._room_shape)
-        gains_of_changes(
-            features, defaults, self._n_cuts, self.abstains,
-            self._changes(features, defaults, pairs, room), 0.1 * self.margin * pairs.total,
-            self.dust * pairs.total, *asked, wanted, *self.gains.arrays,
-        )  # fmt: skip
-        self._rooms.append(room)
-
-    def _changes(
-        self, features: IntArray, defaults: IntArray, pairs: PairDistribution, room: FloatArray
-    ) -> FloatArray:
-        """Per feature of a block: changes of the weights of right and wrong pairs by code."""
+    def scan(self, pairs: PairDistribution, earlier: Cuts) -> FloatArray:
         from rankwright.rankers.boosting._kernels import per_query as _kernels
 
-        bases = self._n_cuts[features] + 1
-        changes = room[: len(features)]
-        changes[:] = 0.0
-        entries = features, self._members, self._codes, self._runs
-        self._levels.add_changes(entries, (defaults == 1, bases, changes))
-        listed = pairs.pairs
-        if len(listed.lower):
-            for i, feature in enumerate(features.tolist()):
+        self._describe(pairs)
+        earlier_gain = np.zeros(len(earlier.feature))
+
+        def scan_block(task: tuple[IntArray, IntArray]) -> None:
+            buffer = self._free.pop() if self._free else np.empty(self._shape)
+            block = Block(*task, self._bins.n_cuts[task[0]] + 1, buffer[: len(task[0])])
+            self._add_changes(block, pairs)
+            _kernels.gains_of_changes(
+                block, self._bins, 0.1 * self.margin * pairs.total, self.rounding * pairs.total,
+                earlier, earlier_gain, self.gains,
+            )  # fmt: skip
+            self._free.append(buffer)
+
+        self._pool.map(scan_block, self._tasks)
+        return earlier_gain
+
+    def _describe(self, pairs: PairDistribution) -> None:
+        """Compute the effects at the present scores."""
+        from rankwright.rankers.boosting._kernels.per_query import describe_documents
+
+        levels, state, effects = pairs.levels, pairs.state, self._effects
+        self._pool.map(
+            lambda part: describe_documents(levels, state, effects, pairs.unit, *part),
+            self._query_parts,
+        )
+        if self._many:
+            middle = np.maximum.reduceat(state.high, levels.query_ptr[:-1])[levels.query]
+            effects.as_low[:] = np.exp(np.clip(state.high - middle, -700.0, 700.0))
+            effects.as_up[:] = np.exp(np.clip(middle - state.low - pairs.unit, -700.0, 700.0))
+            effects.as_up[:] *= levels.query_weight[levels.query]
+
+    def _add_changes(self, block: Block, pairs: PairDistribution) -> None:
+        from rankwright.rankers.boosting._kernels import per_query as _kernels
+
+        block.changes[:] = 0.0
+        arrays = block, self._entries, pairs.levels, pairs.state, self._effects
+        _kernels.level_changes(*arrays)
+        for query in self._many:
+            _kernels.many_level_changes(query, *arrays)
+        if len(pairs.pairs.lower):
+            for i, feature in enumerate(block.feature.tolist()):
+                absent_code = int(block.base[i]) if block.default[i] else -1
                 _kernels.pair_changes(
-                    self._code_of[feature], listed.lower, listed.upper, listed.share,
-                    int(bases[i]) if defaults[i] else -1, changes[i],
-                )  # fmt: skip
-        return changes
+                    self._code_of[feature], pairs.pairs, absent_code, block.changes[i]
+                )
 
-    def hit(self, feature: int, cut: int, default: int) -> Flags:
-        rows, codes = self._entries(feature)
-        hit = np.full(self.n_rows, default, np.uint8)
-        hit[rows] = 0
-        hit[rows[codes > cut]] = 1
-        return hit
+    def h(self, feature: int, cut: int, default: int) -> Binary:
+        rows, codes = self._codes(feature)
+        h = np.full(self.n_rows, default, np.uint8)
+        h[rows] = 0
+        h[rows[codes > cut]] = 1
+        return h
 
-    def _entries(self, feature: int) -> tuple[Any, Any]:
+    def _codes(self, feature: int) -> tuple[Any, Any]:
         """The rows that have the feature (perhaps more than once), and their codes."""
         if len(self._code_of):
             rows = np.flatnonzero(self._code_of[feature] >= 0)
             return rows, self._code_of[feature][rows]
         entries = slice(*self._ptr[feature : feature + 2])
-        return self._levels.row_of[self._members[entries]], self._codes[entries].astype(np.int64)
+        document, code, _ = self._entries
+        return self._document_row[document[entries]], code[entries].astype(np.int64)
 
     def threshold(self, feature: int, cut: int) -> float:
         if cut < 0:
             return -np.inf
-        rows, codes = self._entries(feature)
+        rows, codes = self._codes(feature)
         return float(self._columns.values(feature, rows[codes == cut]).max())
 
-    def listing_cut(self, feature: int) -> int:
-        return -1
-
     def empty_cut(self, feature: int) -> int:
-        return int(self._n_cuts[feature])
+        return int(self._bins.n_cuts[feature])

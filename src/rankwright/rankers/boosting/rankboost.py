@@ -193,14 +193,19 @@ class RankBoost(Ranker):
                 DegenerateDataWarning,
                 stacklevel=4,
             )
-        for name, value in trained.ensemble.learned().items():
-            setattr(self, name, value)
-        self.z_ = np.array(trained.z)
+        rounds = trained.ensemble
+        self.alpha_, self.z_ = rounds.alpha, np.array(trained.z)
+        self.feature_, self.threshold_ = rounds.feature, rounds.threshold
+        self.default_, self.scale_ = rounds.default, rounds.scale
+        self.root_, self.node_feature_ = rounds.root, rounds.node_feature
+        self.node_threshold_, self.node_default_ = rounds.node_threshold, rounds.node_default
+        self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
+        self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
         self.training_bound_ = float(np.exp(np.log(self.z_).sum()))
         self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
         self.train_ties_ = trained.tied
         self.n_lower_, self.n_upper_ = trained.n_lower, trained.n_upper
-        self.feature_importances_ = trained.ensemble.importances(self.z_, X.shape[1])
+        self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
 

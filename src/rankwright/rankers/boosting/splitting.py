@@ -1,103 +1,118 @@
-"""The best cut of every feature, going down through its values."""
+"""Criterion r: the best cut of every feature by the potentials of the rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.feedback.levels import pointers
+from rankwright.feedback.pair_weights import Binary
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.pair_weights import Flags, PairDistribution, pointers
 
 SMALL = 200_000  # cells of X below which threads cost more than they save
-Asked = tuple[IntArray, IntArray, IntArray]  # features, cuts, defaults
 Parts = list[tuple[int, int]]  # ranges of rows
+Int32Array = NDArray[np.int32]
+
+
+def pool_for(X: Any) -> Team:
+    """One thread or all of them, whichever is faster for so many cells."""
+    return Team(1 if X.shape[0] * X.shape[1] < SMALL else None)
 
 
 class Weighted(Protocol):
-    """What a scan over potentials needs to know: ``whole`` is their sum, ``total`` their scale."""
+    """What a scan reads: potentials, their sum ``whole``, and the weight ``total`` of all pairs."""
 
     potential: FloatArray
     total: float
     whole: float
 
 
-class Gains:
-    """Per feature: the best gain upwards and downwards, for either default, and their cuts."""
+class Cuts(NamedTuple):
+    """Some cuts; what a cut number means depends on the scan."""
 
-    def __init__(self, n_features: int) -> None:
-        self.top, self.bottom = np.full((2, n_features), -np.inf), np.full((2, n_features), np.inf)
-        self.top_cut = np.full((2, n_features), -2, np.int64)
-        self.bottom_cut = np.full((2, n_features), -2, np.int64)
-        self.listed = np.zeros(n_features)
+    feature: IntArray
+    cut: IntArray
+    default: IntArray
 
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        return self.top, self.top_cut, self.bottom, self.bottom_cut, self.listed
+
+class Gains(NamedTuple):
+    """Per default and feature: the best gain upward (top) and downward (bottom), with their cuts.
+
+    A gain has the sign of the weight of its weak ranking; a cut of -2 is none.
+    """
+
+    top: FloatArray  # (2, n_features)
+    top_cut: IntArray
+    bottom: FloatArray
+    bottom_cut: IntArray
+    present: FloatArray  # (n_features,) the gain of "has the feature"
+
+    @classmethod
+    def empty(cls, n_features: int) -> Self:
+        shape = 2, n_features
+        top, bottom = np.full(shape, -np.inf), np.full(shape, np.inf)
+        none = np.full(shape, -2, np.int64)
+        return cls(top, none, bottom, none.copy(), np.zeros(n_features))
 
 
 class Scan(ABC):
-    """What boosting asks of the features each round."""
+    """The search for the best cut of every feature, once a round."""
 
-    n_features: int
-    abstains: NDArray[np.bool_]
     margin = 1e-12  # by how much one gain must exceed another, so that rounding decides nothing
 
-    def __init__(self, columns: Columns, team: Team) -> None:
+    def __init__(self, columns: Columns, pool: Team, align: int = 1) -> None:
         self.n_features, self.n_rows = columns.n_features, columns.n_rows
-        self._columns, self._team = columns, team
+        self._columns, self._pool = columns, pool
         self.abstains = np.zeros(self.n_features, bool)
-        self.gains = Gains(self.n_features)
-        # More blocks than threads, so that a thread with easy features takes more of them.
-        self.blocks = ranges(self.n_features, 1 if team.threads == 1 else 2 * team.threads)
+        self.gains = Gains.empty(self.n_features)
+        # More blocks than threads, so that a thread with easy features takes more of them. Kernels
+        # that take several features at a time have blocks of a multiple of these.
+        blocks = ranges(-(-self.n_features // align), 1 if pool.threads == 1 else 2 * pool.threads)
+        self.blocks = [(align * a, min(align * b, self.n_features)) for a, b in blocks]
 
-    def begin(self, pairs: Weighted) -> Callable[[int], None] | None:
+    def part_callback(self, pairs: Weighted) -> Callable[[int], None] | None:
         """What to do with each part of the rows as soon as its potentials are known, if anything.
 
-        Called before the potentials change, so that threads need not meet between the two.
+        Threads then need not wait for each other between the update of the pairs and the scan.
         """
         return None
 
     @abstractmethod
-    def scan(self, pairs: Any, asked: Asked) -> FloatArray:
-        """Update ``gains``; return the gains of the cuts that were asked for."""
+    def scan(self, pairs: Any, earlier: Cuts) -> FloatArray:
+        """Update ``gains``; return the gains of cuts chosen in earlier rounds."""
 
     @abstractmethod
-    def hit(self, feature: int, cut: int, default: int) -> Flags:
-        """Which rows a cut hits."""
+    def h(self, feature: int, cut: int, default: int) -> Any:
+        """The weak ranking of a cut over the rows."""
 
     @abstractmethod
     def threshold(self, feature: int, cut: int) -> float:
-        """The value that rows must exceed to be hit."""
+        """The value that rows with h = 1 exceed."""
 
-    @abstractmethod
-    def listing_cut(self, feature: int) -> int:
-        """The cut that hits every row that has the feature."""
+    def present_cut(self, feature: int) -> int:
+        """The cut with h = 1 for every row that has the feature."""
+        return -1
 
     @abstractmethod
     def empty_cut(self, feature: int) -> int:
-        """The cut that hits none of them."""
+        """The cut with h = 0 for every row that has the feature."""
 
-    def _each_feature(self, function: Any) -> None:
+    def _each_feature(self, function: Callable[[int], None]) -> None:
         def block(bounds: tuple[int, int]) -> None:
             for feature in range(*bounds):
                 function(feature)
 
-        self._team.map(block, self.blocks)
+        self._pool.map(block, self.blocks)
 
 
-def team_for(X: Any) -> Team:
-    """One thread or all of them, whichever is faster on so many cells."""
-    return Team(1 if X.shape[0] * X.shape[1] < SMALL else None)
-
-
-def take_all(pieces: list[Any]) -> tuple[IntArray, Any]:
-    """Where each piece starts, and all in one array; each is let go as soon as it is copied."""
+def concatenate(pieces: list[Any]) -> tuple[IntArray, Any]:
+    """Where each piece starts, and all in one array; frees each piece when it is copied."""
     ptr = pointers([len(piece) for piece in pieces])
     out = np.empty(int(ptr[-1]), pieces[0].dtype)
     for i in range(len(pieces)):
@@ -106,141 +121,53 @@ def take_all(pieces: list[Any]) -> tuple[IntArray, Any]:
     return ptr, out
 
 
-DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
+class Bins(NamedTuple):
+    """Features as codes of bins; cut c has h = 1 for the codes above c."""
 
-
-class Candidate(NamedTuple):
-    """A weak ranking a scan found; its gain has the sign of its weight."""
-
-    feature: int
-    cut: int
-    default: int
-    gain: float
-
-
-class Directions:
-    """The paper's .cum constraint and its kin.
-
-    ``True``: a weak ranking may be chosen only if its cumulative weight stays positive, so that
-    every feature counts upwards. ``"signed"``: the first threshold of a feature that is chosen
-    fixes the direction in which the feature counts; its weak rankings keep cumulative weights of
-    that sign. What "has a value at all" adds is a contribution of its own and not bound by the
-    direction. ``False``: no constraint.
-    """
-
-    def __init__(self, cumulative: Any, default: Any, n_features: int) -> None:
-        self._kind = cumulative
-        self._direction = np.full(n_features, 1 if cumulative is True else 0, np.int8)
-        self._defaults = np.array(DEFAULTS[default])
-        self._place: dict[tuple[int, int, int], int] = {}
-        self._keys = np.zeros((3, 16), np.int64)
-        self._weight = np.zeros(16)
-
-    @property
-    def asked(self) -> Asked:
-        """The rankings chosen so far, of which a part of the weight may be taken back."""
-        feature, cut, default = self._keys[:, : len(self._place)]
-        return feature, cut, default
-
-    def choose(
-        self,
-        scan: Scan,
-        pairs: PairDistribution,
-        asked_gain: Any,
-        alpha: Callable[[Candidate], float],
-    ) -> Candidate | None:
-        """The best candidate allowed, or None where no ranking has any edge."""
-        from rankwright.rankers.boosting._kernels import cuts as _kernels
-
-        margin = scan.margin * pairs.total
-        gain, feature, kind, default = _kernels.pick_cut(
-            scan.gains.top, scan.gains.bottom, scan.gains.listed, scan.abstains, self._direction,
-            self._defaults, self._kind is True, margin,
-        )  # fmt: skip
-        best = None
-        if feature >= 0:
-            cut = (
-                scan.gains.top_cut[default, feature],
-                scan.gains.bottom_cut[default, feature],
-                scan.listing_cut(feature),
-                scan.empty_cut(feature),
-            )[kind]
-            best = Candidate(int(feature), int(cut), int(default), float(gain))
-        return self._step_back(asked_gain, abs(gain) + margin, alpha) or best
-
-    def _step_back(
-        self, asked_gain: Any, least: float, alpha: Callable[[Candidate], float]
-    ) -> Candidate | None:
-        """The best ranking against its direction that keeps its sign, if better than ``least``."""
-        n = len(asked_gain)
-        weight = self._weight[:n]
-        better = np.flatnonzero((np.abs(asked_gain) > least) & (asked_gain * weight < 0))
-        for place in better[np.argsort(-np.abs(asked_gain[better]), kind="stable")]:
-            feature, cut, default = self._keys[:, place].tolist()
-            candidate = Candidate(feature, cut, default, float(asked_gain[place]))
-            if abs(alpha(candidate)) < abs(weight[place]):
-                return candidate
-        return None
-
-    def record(self, scan: Scan, chosen: Candidate, alpha: float) -> None:
-        """Remember what was chosen."""
-        if self._kind is False:
-            return
-        feature, cut, default = chosen[:3]
-        whole = cut in (scan.listing_cut(feature), scan.empty_cut(feature))
-        if self._kind == "signed":
-            if whole:
-                return
-            if self._direction[feature] == 0:
-                self._direction[feature] = 1 if alpha > 0 else -1
-        place = self._place.setdefault((feature, cut, default), len(self._place))
-        if place == len(self._weight):
-            self._weight = np.concatenate([self._weight, np.zeros(place)])
-            self._keys = np.concatenate([self._keys, np.zeros((3, place), np.int64)], axis=1)
-        self._keys[:, place] = feature, cut, default
-        self._weight[place] += alpha
+    codes: NDArray[np.uint8]  # (n_features, n_rows) 255 where the feature abstains; may be empty
+    n_cuts: IntArray  # (n_features,)
+    abstains: BoolArray  # (n_features,) whether any row lacks the feature
 
 
 class BinnedScan(Scan):
-    """At most 255 bins a feature, a byte per value; cut c hits the bins above bin c."""
+    """At most 255 bins a feature, a byte per value."""
 
-    def __init__(self, columns: Columns, team: Team, parts: Parts | None = None) -> None:
-        super().__init__(columns, team)
-        self.codes = np.full((self.n_features, self.n_rows), 255, np.uint8)
-        self.n_cuts = np.zeros(self.n_features, np.int64)
+    def __init__(self, columns: Columns, pool: Team, parts: Parts | None = None) -> None:
+        super().__init__(columns, pool, align=4)
+        codes = np.full((self.n_features, self.n_rows), 255, np.uint8)
+        self.bins = Bins(codes, np.zeros(self.n_features, np.int64), self.abstains)
         self._edges: list[FloatArray] = [np.zeros(0)] * self.n_features
         self._parts = parts or [(0, self.n_rows)]
         self._part_sums = np.zeros((len(self._parts), self.n_features, 256))
         self._sums = np.zeros((self.n_features, 256))
         self._summed = False
-        # Blocks of whole fours: the kernel takes four columns at a time.
-        fours = ranges(-(-self.n_features // 4), len(self.blocks))
-        self._fours = [(4 * a, min(4 * b, self.n_features)) for a, b in fours]
-        self._each_feature(self._write)
+        self._each_feature(self._read)
 
-    def _write(self, feature: int) -> None:
+    def _read(self, feature: int) -> None:
         from rankwright.rankers.boosting._kernels.cuts import write_codes
 
-        column = self._columns.read(feature, stable=False).spelled_out(self.n_rows)
-        cuts = write_codes(column.rows, column.starts, self.codes[feature])
-        self.n_cuts[feature], self.abstains[feature] = cuts, column.abstains
+        column = self._columns.read(feature, stable=False).explicit(self.n_rows)
+        self.bins.n_cuts[feature] = write_codes(
+            column.rows, column.starts, self.bins.codes[feature]
+        )
+        self.abstains[feature] = column.abstains
         lows = column.values[column.starts][::-1]
         self._edges[feature] = np.concatenate([lows, column.values[:1]])
 
-    def begin(self, pairs: Weighted) -> Callable[[int], None] | None:
-        if len(self._parts) < 2 * self._team.threads:
+    def part_callback(self, pairs: Weighted) -> Callable[[int], None] | None:
+        if len(self._parts) < 2 * self._pool.threads:
             return None  # there is more to share among threads by features
         self._summed = True
         return lambda part: self._sum(pairs, part, (0, self.n_features))
 
     def _sum(self, pairs: Weighted, part: int, features: tuple[int, int]) -> None:
-        from rankwright.rankers.boosting._kernels import histogram as _kernels
+        from rankwright.rankers.boosting._kernels.histogram import sum_bins
 
         rows = self._parts[part]
-        _kernels.sum_bins(self.codes, pairs.potential, *rows, *features, self._part_sums[part])
+        sum_bins(self.bins.codes, pairs.potential, *rows, *features, self._part_sums[part])
 
-    def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
-        from rankwright.rankers.boosting._kernels import histogram as _kernels
+    def scan(self, pairs: Weighted, earlier: Cuts) -> FloatArray:
+        from rankwright.rankers.boosting._kernels.histogram import scan_bins
 
         summed, self._summed = self._summed, False
 
@@ -248,115 +175,117 @@ class BinnedScan(Scan):
             if not summed:
                 for part in range(len(self._parts)):
                     self._sum(pairs, part, features)
-            _kernels.scan_bins(
-                self._part_sums, pairs.whole, self.n_cuts, self.abstains, *features,
-                0.1 * self.margin * pairs.total, self._sums, *self.gains.arrays,
+            tolerance = 0.1 * self.margin * pairs.total
+            scan_bins(
+                self._part_sums, self.bins, pairs.whole, *features, tolerance, self._sums,
+                self.gains,
             )  # fmt: skip
 
         alone = summed and self.n_features < 512  # done before another thread has woken up
-        self._team.map(block, [(0, self.n_features)] if alone else self._fours)
-        feature, cut, default = asked
-        none_hit = cut == self.n_cuts[feature]
-        above = np.where(none_hit, 0.0, self._sums[feature, np.minimum(cut + 1, 255)])
-        return np.asarray(above - default * self.gains.listed[feature])
+        self._pool.map(block, [(0, self.n_features)] if alone else self.blocks)
+        feature, cut, default = earlier
+        empty = cut == self.bins.n_cuts[feature]
+        above = np.where(empty, 0.0, self._sums[feature, np.minimum(cut + 1, 255)])
+        return np.asarray(above - default * self.gains.present[feature])
 
-    def hit(self, feature: int, cut: int, default: int) -> Flags:
-        codes = self.codes[feature]
-        hit: Flags = (codes > cut).view(np.uint8)
+    def h(self, feature: int, cut: int, default: int) -> Binary:
+        codes = self.bins.codes[feature]
+        h: Binary = (codes > cut).view(np.uint8)
         if self.abstains[feature] and default == 0:
-            hit &= (codes != 255).view(np.uint8)
-        return hit
+            h &= (codes != 255).view(np.uint8)
+        return h
 
     def threshold(self, feature: int, cut: int) -> float:
         return -np.inf if cut < 0 else float(self._edges[feature][cut])
 
-    def listing_cut(self, feature: int) -> int:
-        return -1
-
     def empty_cut(self, feature: int) -> int:
-        return int(self.n_cuts[feature])
+        return int(self.bins.n_cuts[feature])
+
+
+class SortedColumns(NamedTuple):
+    """The rows of each feature, values descending."""
+
+    order: Int32Array  # (n_entries,) rows by feature; ~row where a cut may come before the row
+    ptr: IntArray  # (n_features + 1,) where the entries of each feature start
+    implied: IntArray  # (n_features,) see Column
+    implied_cut: BoolArray  # (n_features,) whether a cut may come before the implied group
+    absent_ptr: IntArray  # (n_features + 1,)
+    absent_rows: Int32Array  # rows that abstain although rows without an entry do not
+    abstains: BoolArray  # (n_features,)
 
 
 class SortedScan(Scan):
-    """Rows sorted by each feature; cut c hits the first c of them (an implied group counts one)."""
+    """Every threshold; cut c has h = 1 for the first c entries (an implied group is one entry)."""
 
-    def __init__(self, columns: Columns, team: Team) -> None:
-        super().__init__(columns, team)
-        self._implied = np.full(self.n_features, -1, np.int64)
-        self._implied_cut = np.zeros(self.n_features, bool)
-        pieces: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
-        absent: list[NDArray[np.int32]] = [np.zeros(0, np.int32)] * self.n_features
+    def __init__(self, columns: Columns, pool: Team) -> None:
+        super().__init__(columns, pool, align=2)
+        implied = np.full(self.n_features, -1, np.int64)
+        implied_cut = np.zeros(self.n_features, bool)
+        orders: list[Int32Array] = [np.zeros(0, np.int32)] * self.n_features
+        absent: list[Int32Array] = [np.zeros(0, np.int32)] * self.n_features
 
         def read(feature: int) -> None:
             column = columns.read(feature)
-            pieces[feature] = np.where(column.starts, ~column.rows, column.rows)
+            orders[feature] = np.where(column.starts, ~column.rows, column.rows)
             absent[feature] = column.absent
-            self._implied[feature] = column.implied
-            self._implied_cut[feature] = column.implied_starts
+            implied[feature], implied_cut[feature] = column.implied, column.implied_starts
             self.abstains[feature] = column.abstains
 
         self._each_feature(read)
-        self._ptr, self._order = take_all(pieces)
-        self._absent_ptr, self._absent = take_all(absent)
-        # Blocks of whole pairs: the kernel takes two columns at a time.
-        twos = ranges(-(-self.n_features // 2), len(self.blocks))
-        self._pairs = [(2 * a, min(2 * b, self.n_features)) for a, b in twos]
+        ptr, order = concatenate(orders)
+        self._sorted = SortedColumns(
+            order, ptr, implied, implied_cut, *concatenate(absent), self.abstains
+        )
         self._marks = np.zeros((self.n_features, self.n_rows // 128 + 1, 3))
 
-    def scan(self, pairs: Weighted, asked: Asked) -> FloatArray:
+    def scan(self, pairs: Weighted, earlier: Cuts) -> FloatArray:
         from rankwright.rankers.boosting._kernels import sorted as _kernels
 
-        groups = self._implied, self._implied_cut, self._absent_ptr, self._absent
-        lists = self._order, self._ptr, *groups
         potential, whole = pairs.potential, pairs.whole
+        tolerance = 0.1 * self.margin * pairs.total
 
-        def block(bounds: tuple[int, int]) -> None:
+        def block(features: tuple[int, int]) -> None:
             _kernels.scan_sorted(
-                *lists, potential, whole, self.abstains, *bounds,
-                0.1 * self.margin * pairs.total, self._marks, *self.gains.arrays,
-            )  # fmt: skip
+                self._sorted, potential, whole, *features, tolerance, self._marks, self.gains
+            )
 
-        self._team.map(block, self._pairs)
-        feature, cut, default = asked
+        self._pool.map(block, self.blocks)
+        feature, cut, default = earlier
         above = np.zeros(len(feature))
-        _kernels.sums_above(*lists, potential, whole, self._marks, feature, cut, above)
-        return np.asarray(above - default * self.gains.listed[feature])
+        _kernels.sums_above(self._sorted, potential, whole, self._marks, feature, cut, above)
+        return np.asarray(above - default * self.gains.present[feature])
 
-    def _rows(self, feature: int) -> NDArray[np.int32]:
-        marked = self._order[self._ptr[feature] : self._ptr[feature + 1]]
+    def _rows(self, feature: int) -> Int32Array:
+        marked = self._sorted.order[self._sorted.ptr[feature] : self._sorted.ptr[feature + 1]]
         return np.asarray(marked ^ (marked >> 31))
 
-    def hit(self, feature: int, cut: int, default: int) -> Flags:
-        rows, group = self._rows(feature), self._implied[feature]
+    def h(self, feature: int, cut: int, default: int) -> Binary:
+        rows, group = self._rows(feature), self._sorted.implied[feature]
         if 0 <= group < cut:
-            hit = np.ones(self.n_rows, np.uint8)
-            hit[rows[cut - 1 :]] = 0
-        elif group >= 0:
-            hit = np.zeros(self.n_rows, np.uint8)
-            hit[rows[:cut]] = 1
-        elif self.abstains[feature] or cut < len(rows) // 2:
-            hit = np.full(self.n_rows, default if self.abstains[feature] else 0, np.uint8)
-            if default and self.abstains[feature]:
-                hit[rows] = 0
-            hit[rows[:cut]] = 1
+            h = np.ones(self.n_rows, np.uint8)
+            h[rows[cut - 1 :]] = 0
         else:
-            hit = np.ones(self.n_rows, np.uint8)
-            hit[rows[cut:]] = 0
-        hit[self._absent[self._absent_ptr[feature] : self._absent_ptr[feature + 1]]] = default
-        return hit
+            h = np.zeros(self.n_rows, np.uint8)
+            if group < 0 and default and self.abstains[feature]:
+                h[:] = 1
+                h[rows] = 0
+            h[rows[:cut]] = 1
+        absent = slice(*self._sorted.absent_ptr[feature : feature + 2])
+        h[self._sorted.absent_rows[absent]] = default
+        return h
 
     def threshold(self, feature: int, cut: int) -> float:
-        if cut == self.listing_cut(feature):
+        if cut == self.present_cut(feature):
             return -np.inf
-        group = self._implied[feature]
+        group = self._sorted.implied[feature]
         if cut == group:
             return 0.0
         row = self._rows(feature)[cut - (0 <= group < cut)]
         return float(self._columns.values(feature, [row])[0])
 
-    def listing_cut(self, feature: int) -> int:
-        entries = self._ptr[feature + 1] - self._ptr[feature]
-        return int(entries + (self._implied[feature] >= 0))
+    def present_cut(self, feature: int) -> int:
+        entries = self._sorted.ptr[feature + 1] - self._sorted.ptr[feature]
+        return int(entries + (self._sorted.implied[feature] >= 0))
 
     def empty_cut(self, feature: int) -> int:
         return 0

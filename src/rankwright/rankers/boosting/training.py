@@ -6,83 +6,66 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback
+from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.binning import Columns
+from rankwright.rankers.boosting.binning import Columns, SparseBins
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
 from rankwright.rankers.boosting.grower import TreeLearner, TreeRanking
-from rankwright.rankers.boosting.pair_weights import PairDistribution
-from rankwright.rankers.boosting.splitting import DEFAULTS, Scan, team_for
+from rankwright.rankers.boosting.splitting import Scan, pool_for
 from rankwright.rankers.boosting.weak_learners import (
-    Round,
-    ThresholdLearner,
-    ValueLearner,
+    Allowed,
+    Directions,
+    FeatureLearner,
     WeakLearner,
     WeakRanking,
 )
 from rankwright.rankers.early_stopping import Validation
 
 
-@dataclass(frozen=True)
-class Entries:
-    """Known values by row, as numbers of bins; bins by feature, values descending.
+class Rules(NamedTuple):
+    """What the weak rankings of ``boost_few_values`` must obey."""
 
-    Attributes
-    ----------
-    ptr : (n_rows + 1,) int64, where the entries of each row start
-    bin : (n_entries,) uint32, the bin of each entry
-    bin_ptr : (n_features + 1,) int64, where the bins of each feature start
-    bin_value : (n_bins,) float64, the highest value of each bin
-    abstains : (n_features,) bool, whether any row lacks the feature
-    """
+    allowed: Allowed
+    signed: bool  # whether the first threshold of a feature fixes its direction
+    smoothing: float
+    margin: float  # see Scan
 
-    ptr: IntArray
-    bin: NDArray[np.uint32]
-    bin_ptr: IntArray
-    bin_value: FloatArray
-    abstains: NDArray[np.bool_]
 
-    @classmethod
-    def read(cls, columns: Columns) -> Entries:
-        """One bin for each value, but where a feature has more values than bins are allowed."""
-        from rankwright.rankers.boosting._kernels import sparse as _kernels
+class History(NamedTuple):
+    """What ``boost_few_values`` knows of the rounds so far."""
 
-        ptr, feature, value = columns.known()
-        order, starts = np.empty(len(value), np.int64), np.zeros(len(value), bool)
-        first = np.concatenate([[0], np.cumsum(np.bincount(feature, minlength=columns.n_features))])
-        _kernels.sort_entries(feature, value, first, order, starts)
-        n_bins = np.add.reduceat(np.append(starts, False), first[:-1], dtype=np.int64)
-        n_bins[first[:-1] == first[1:]] = 0
-        if columns.max_bins is not None:
-            for each in np.flatnonzero(n_bins >= columns.max_bins).tolist():
-                lower = slice(first[each] + 1, first[each + 1])
-                starts[lower] = columns.read(each).starts[1:]
-                n_bins[each] = 1 + starts[lower].sum()
-        number = np.empty(len(value), np.uint32)
-        number[order] = np.cumsum(starts) - 1
-        bin_ptr = np.concatenate([[0], np.cumsum(n_bins)])
-        return cls(ptr, number, bin_ptr, value[order[starts]], np.diff(first) < columns.n_rows)
+    progress: FloatArray  # (3,) weight of all pairs over that one round ago, its log, n_chosen
+    chosen: IntArray  # (n_estimators, 3) feature, cut, default; kept if signed or upward only
+    weight: FloatArray  # (n_estimators,) the weights of the chosen rankings, added up
+
+
+class Rounds(NamedTuple):
+    """What ``boost_few_values`` learns."""
+
+    ranking: IntArray  # (n, 3) feature, cut, default
+    alpha: FloatArray  # (n,)
+    log_weight: FloatArray  # (n,) the log of the weight of all pairs after the round
 
 
 SMALL = 200_000  # values in X up to which one thread is as good as many
-STRETCH = 100_000_000  # values looked at (about 0.1 s) before somebody may interrupt
+STRETCH = 100_000_000  # values read (about 0.1 s) before training may be interrupted
 
 
-def is_compact(model: Any, X: Any, pairs: PairDistribution) -> bool:
-    """Whether training may go this way: thresholds, the criterion r, graded rows, few values."""
+def has_few_values(model: Any, X: Any, pairs: PairDistribution) -> bool:
+    """Whether all rounds fit one call: thresholds, the criterion r, graded rows, few values."""
     if (
         model.estimator != "threshold"
         or model.criterion != "r"
         or model.weighting is not None
         or model.callbacks
         or not pairs.levels.direct
-        or len(pairs.levels.member) == 0
+        or len(pairs.levels.row) == 0
         or len(pairs.pairs.lower)
     ):
         return False
@@ -91,50 +74,63 @@ def is_compact(model: Any, X: Any, pairs: PairDistribution) -> bool:
     return bool(X.size <= SMALL or X.size - np.count_nonzero(np.isnan(X)) <= SMALL)
 
 
-def boost_compactly(
+def boost_few_values(
     model: Any, columns: Columns, pairs: PairDistribution, smoothing: float
 ) -> tuple[list[WeakRanking], list[float]]:
     """The weak rankings of all rounds and their z; moves the scores of ``pairs``, nothing else."""
     from rankwright.rankers.boosting._kernels import sparse as _kernels
 
-    entries, levels = Entries.read(columns), pairs.levels
-    signed, upward = model.cumulative == "signed", model.cumulative is True
-    direction = np.full(columns.n_features, int(upward), np.int8)
-    chosen, weight = np.zeros((model.n_estimators, 3), np.int64), np.zeros(model.n_estimators)
-    state = np.array([pairs.total, pairs.unit + np.log(pairs.total), 0.0])
-    stretch = 1 + STRETCH // (1 + len(entries.bin))
+    bins, n_estimators = SparseBins.read(columns), model.n_estimators
+    allowed = Directions(model.cumulative, model.default, columns.n_features).allowed
+    rules = Rules(allowed, model.cumulative == "signed", smoothing, Scan.margin)
+    progress = np.array([pairs.total, pairs.unit + np.log(pairs.total), 0.0])
+    history = History(progress, np.zeros((n_estimators, 3), np.int64), np.zeros(n_estimators))
+    stretch = 1 + STRETCH // (1 + len(bins.bin))
     rounds: list[WeakRanking] = []
-    logs = [np.array([state[1]])]
-    with progress_bar(type(model).__name__, model.n_estimators, model.verbose) as show:
-        while len(rounds) < model.n_estimators:
-            n = min(stretch, model.n_estimators - len(rounds))
-            found, alpha, log_weight = np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n)
+    logs = [progress[1:2].copy()]
+    with progress_bar(type(model).__name__, n_estimators, model.verbose) as show:
+        while len(rounds) < n_estimators:
+            n = min(stretch, n_estimators - len(rounds))
+            new = Rounds(np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n))
             done = _kernels.boost(
-                entries.ptr, entries.bin, entries.bin_ptr, entries.abstains, pairs.scores,
-                pairs.potential, levels.arrays, levels.room, direction, signed, upward,
-                np.array(DEFAULTS[model.default]), smoothing, Scan.margin, state, chosen, weight,
-                found, alpha, log_weight,
-            )  # fmt: skip
-            rounds += _weak_rankings(entries, found[:done], alpha[:done])
-            logs.append(log_weight[:done])
-            show(len(rounds), f"bound {np.exp(state[1] - logs[0][0]):.4g}")
+                bins, pairs.levels, pairs.state, pairs.scores, pairs.potential, rules, history, new
+            )
+            rounds += _weak_rankings(bins, new.ranking[:done], new.alpha[:done])
+            logs.append(new.log_weight[:done])
+            show(len(rounds), f"bound {np.exp(progress[1] - logs[0][0]):.4g}")
             if done < n:
                 break
     z: list[float] = np.exp(np.diff(np.concatenate(logs))).tolist()
     return rounds, z
 
 
-def _weak_rankings(entries: Entries, found: Any, alpha: Any) -> list[WeakRanking]:
-    feature, cut, default = found.T
-    place = entries.bin_ptr[feature] + cut
-    threshold = np.append(entries.bin_value, 0.0)[place]
-    threshold[place == entries.bin_ptr[feature + 1]] = -np.inf
-    return [
-        WeakRanking(*each)
-        for each in zip(
-            feature.tolist(), threshold.tolist(), default.tolist(), alpha.tolist(), strict=True
-        )
-    ]
+def _weak_rankings(bins: SparseBins, ranking: Any, alpha: Any) -> list[WeakRanking]:
+    feature, cut, default = ranking.T
+    number = bins.bin_ptr[feature] + cut
+    threshold = np.append(bins.value, 0.0)[number]
+    threshold[number == bins.bin_ptr[feature + 1]] = -np.inf
+    columns = feature.tolist(), threshold.tolist(), default.tolist(), alpha.tolist()
+    return [WeakRanking(*values) for values in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a callback is told after each round.
+
+    Attributes
+    ----------
+    number : int, rounds so far
+    weak : what was added: a WeakRanking, or a tree
+    z : float, the factor by which the bound on the ranking loss fell
+    bound : float, the product of all z so far: at most this share of the pairs is misordered
+    validation : float or None, the measure on the held-out queries
+    """
+
+    number: int
+    weak: Any
+    z: float
+    bound: float
+    validation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -152,21 +148,19 @@ class Trained:
 
 def boost(model: Any, X: Any, feedback: Feedback, validation: Validation | None) -> Trained:
     """Train with the parameters of a RankBoost."""
-    with team_for(X) as team:
+    with pool_for(X) as pool:
         grows = isinstance(model.estimator, TreeRanking)
-        pairs = PairDistribution(
-            feedback, X.shape[0], team, want_mass=True, weighting=model.weighting
-        )
+        pairs = PairDistribution(feedback, X.shape[0], pool, weighting=model.weighting)
         rounds: list[Any] = []
         z: list[float] = []
-        if validation is None and is_compact(model, X, pairs):
-            rounds, z = boost_compactly(
+        if validation is None and has_few_values(model, X, pairs):
+            rounds, z = boost_few_values(
                 model, _columns(model, X, pairs), pairs, _smoothing(model, pairs)
             )
         elif len(pairs.rows):
-            learner = _learner(model, X, pairs, team)
+            learner = _learner(model, X, pairs, pool)
             if not grows:
-                pairs.mass = np.zeros(0)
+                pairs.mass = np.zeros(0)  # only binning and trees read it
             rounds, z = _loop(model, pairs, learner, validation)
     abstain = model.absent == "abstain"
     kept = validation.n_kept(len(rounds)) if validation else len(rounds)
@@ -192,16 +186,14 @@ def _smoothing(model: Any, pairs: PairDistribution) -> float:
     return float(1.0 / (2.0 * max(pairs.n_pairs, pairs.weight, 2.0)))
 
 
-def _learner(model: Any, X: Any, pairs: PairDistribution, team: Team) -> WeakLearner:
+def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLearner:
     columns = _columns(model, X, pairs)
     options = {"default": model.default, "smoothing": _smoothing(model, pairs)}
     if isinstance(model.estimator, TreeRanking):
         search = model.weighting is None
-        return TreeLearner(columns, team, model.estimator, line_search=search, **options)
+        return TreeLearner(columns, pool, model.estimator, line_search=search, **options)
     options |= {"criterion": model.criterion, "cumulative": model.cumulative}
-    if model.estimator == "value":
-        return ValueLearner(columns, team, **options)
-    return ThresholdLearner(columns, pairs, team, **options)
+    return FeatureLearner(columns, pairs, pool, values=model.estimator == "value", **options)
 
 
 def _loop(

@@ -1,4 +1,4 @@
-"""Weak learners: given the distribution over pairs, a weak ranking and its weight."""
+"""Weak learners: given the distribution over pairs, a weak ranking and its weight alpha."""
 
 from __future__ import annotations
 
@@ -6,31 +6,24 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import BoolArray, FloatArray
+from rankwright.feedback.pair_weights import Curve, PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import Column, Columns
-from rankwright.rankers.boosting.pair_weights import PairDistribution
-from rankwright.rankers.boosting.query_splitting import GroupedScan
-from rankwright.rankers.boosting.splitting import (
-    Asked,
-    BinnedScan,
-    Candidate,
-    Directions,
-    Scan,
-    SortedScan,
-)
+from rankwright.rankers.boosting.query_splitting import PerQueryScan
+from rankwright.rankers.boosting.splitting import BinnedScan, Cuts, Scan, SortedScan, Weighted
 
-Curve = Callable[[float], tuple[float, float, float]]
+DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
 
 
-def from_edge(r: float, smoothing: float) -> float:
+def edge_alpha(r: float, smoothing: float) -> float:
     """Method 3 (eq. 6), from r, the weight of right pairs minus that of wrong ones.
 
-    >>> round(from_edge(0.5, 1e-12), 6), from_edge(1.0, 0.05) == from_edge(0.9, 0.05)
+    >>> round(edge_alpha(0.5, 1e-12), 6), edge_alpha(1.0, 0.05) == edge_alpha(0.9, 0.05)
     (0.549306, True)
     """
     limit = 1.0 - 2.0 * smoothing
@@ -38,37 +31,34 @@ def from_edge(r: float, smoothing: float) -> float:
     return 0.5 * math.log((1.0 + r) / (1.0 - r))
 
 
-def from_split(right: float, wrong: float, smoothing: float) -> float:
+def split_alpha(right: float, wrong: float, smoothing: float) -> float:
     """Method 2 (eq. 2), for 0/1 rankings, from the weights of right and wrong pairs.
 
-    >>> round(from_split(0.75, 0.25, 1e-12), 6)
+    >>> round(split_alpha(0.75, 0.25, 1e-12), 6)
     0.549306
     """
     return 0.5 * math.log((right + smoothing) / (wrong + smoothing))
 
 
-def from_curve(curve: Curve, width: float, smoothing: float, tolerance: float = 1e-12) -> float:
+def newton_alpha(curve: Curve, width: float, smoothing: float, tolerance: float = 1e-12) -> float:
     """Method 1, for any real-valued ranking h: the minimum of Z, found by Newton in a bracket.
 
     Z(a) is a sum of exponentials, hence convex: its derivative crosses zero once. The crossing is
-    first enclosed by doubling (smoothing makes Z grow on either side, so that ends), then every
-    step is Newton's if that stays inside and halves the bracket's derivative, else the bracket is
-    halved. Each step shrinks the bracket or the derivative by two: convergence is certain.
+    first bracketed by doubling, which ends because smoothing makes Z grow on either side. Then each
+    step is Newton's, if that stays inside and halves the derivative; otherwise it is a bisection.
 
     Parameters
     ----------
-    curve : function of the weight a, giving Z and its first two derivatives
+    curve : function of the weight a that returns Z and its first two derivatives
     width : float > 0
         The range of h over the rows: smoothing adds ``s (exp(a width) + exp(-a width))``.
 
     Examples
     --------
-    >>> split = lambda a: (
-    ...     0.75 * math.exp(-a) + 0.25 * math.exp(a),
-    ...     -0.75 * math.exp(-a) + 0.25 * math.exp(a),
-    ...     0.75 * math.exp(-a) + 0.25 * math.exp(a),
-    ... )
-    >>> round(from_curve(split, 1.0, 1e-12), 6)
+    >>> def curve(a):
+    ...     right, wrong = 0.75 * math.exp(-a), 0.25 * math.exp(a)
+    ...     return right + wrong, wrong - right, right + wrong
+    >>> round(newton_alpha(curve, 1.0, 1e-12), 6)
     0.549306
     """
 
@@ -81,56 +71,40 @@ def from_curve(curve: Curve, width: float, smoothing: float, tolerance: float = 
     if first == 0.0 or second <= 0.0:
         return 0.0
     sign = -1.0 if first > 0 else 1.0
-    near, far, at_far = 0.0, 1.0 / width, -first
-    while True:
-        at_far = slopes(sign * far)[0] * sign
-        if at_far >= 0:
-            break
-        near, far = far, 2.0 * far
-    return sign * _enclosed(lambda a: _turned(slopes(sign * a), sign), near, far, tolerance)
-
-
-def _turned(slopes: tuple[float, float], sign: float) -> tuple[float, float]:
-    return sign * slopes[0], slopes[1]
-
-
-def _enclosed(
-    slopes: Callable[[float], tuple[float, float]], low: float, high: float, tolerance: float
-) -> float:
-    """The zero of an increasing derivative, negative at low and not negative at high."""
+    low, high = 0.0, 1.0 / width
+    while sign * slopes(sign * high)[0] < 0:
+        low, high = high, 2.0 * high
     a, last = low, math.inf
     while high - low > tolerance * max(1.0, high):
-        first, second = slopes(a)
+        first, second = slopes(sign * a)
+        first *= sign
         if first == 0.0:
-            return a
-        if first < 0:
-            low = a
-        else:
-            high = a
+            return sign * a
+        low, high = (a, high) if first < 0 else (low, a)
         step = a - first / second if second > 0 else math.inf
         if not low < step < high or abs(first) > 0.5 * last:
             step = 0.5 * (low + high)
         if abs(step - a) <= tolerance * max(1.0, abs(a)):
-            return step
+            return sign * step
         a, last = step, abs(first)
-    return 0.5 * (low + high)
+    return sign * 0.5 * (low + high)
 
 
 class ValueScan(Scan):
-    """The gain of every feature taken as it is; rows that lack it get the default, 0 or 1.
+    """Features as weak rankings, scaled to 0 .. 1; rows that lack one get the default, 0 or 1.
 
     With ``newton`` the gain is 1 - Z at the weight that minimizes Z (method 1 for each feature),
-    else it is r (method 3). A feature has one cut, number 0.
+    otherwise it is r (method 3). A feature has one cut, number 0.
     """
 
-    def __init__(self, columns: Columns, team: Team, newton: bool, smoothing: float) -> None:
-        super().__init__(columns, team)
+    def __init__(self, columns: Columns, pool: Team, newton: bool, smoothing: float) -> None:
+        super().__init__(columns, pool)
         self._newton, self._smoothing = newton, smoothing
-        self._low, self._scale = np.zeros(self.n_features), np.zeros(self.n_features)
+        self._low, self.scale = np.zeros(self.n_features), np.zeros(self.n_features)
         self._rows: list[Any] = [None] * self.n_features
         self._h: list[FloatArray] = [np.zeros(0)] * self.n_features
         self._absent: list[Any] = [None] * self.n_features
-        self._implied = np.zeros(self.n_features)
+        self._implied = np.zeros(self.n_features)  # h of rows without an entry; NaN: the default
         self.alpha = np.zeros((2, self.n_features))
         self._each_feature(lambda feature: self._read(feature, columns.read(feature)))
 
@@ -139,68 +113,153 @@ class ValueScan(Scan):
         low = float(values.min()) if len(values) else 0.0
         # Halves, because the range of two finite numbers may be infinite.
         half = float(values.max()) / 2 - low / 2 if len(values) else 0.0
-        self._low[feature] = low
-        self._scale[feature] = 0.5 / half if half > 0 else 0.0
+        scale = 0.5 / half if half > 0 else 0.0
+        self._low[feature], self.scale[feature] = low, scale
         self._rows[feature], self._absent[feature] = column.rows, column.absent
-        self._h[feature] = (column.values - low) * self._scale[feature]
-        self._implied[feature] = -low * self._scale[feature] if column.implied >= 0 else np.nan
+        self._h[feature] = (column.values - low) * scale
+        self._implied[feature] = -low * scale if column.implied >= 0 else np.nan
         self.abstains[feature] = column.abstains
 
-    def scan(self, pairs: PairDistribution, asked: Asked) -> FloatArray:
+    def scan(self, pairs: PairDistribution, earlier: Cuts) -> FloatArray:
         gains = self.gains
 
-        def one(feature: int) -> None:
+        def scan_feature(feature: int) -> None:
             for default in range(2 if self.abstains[feature] else 1):
                 both = [default] if self.abstains[feature] else [0, 1]
-                gain = self._gain(feature, default, pairs) if self._scale[feature] else 0.0
+                gain, alpha = self._gain(feature, default, pairs)
                 gains.top[both, feature] = gains.bottom[both, feature] = gain
                 gains.top_cut[both, feature] = gains.bottom_cut[both, feature] = 0
+                self.alpha[both, feature] = alpha
 
-        self._each_feature(one)
-        feature, _, default = asked
-        return np.asarray(gains.top[default, feature])
+        self._each_feature(scan_feature)
+        return np.asarray(gains.top[earlier.default, earlier.feature])
 
-    def _gain(self, feature: int, default: int, pairs: PairDistribution) -> float:
+    def _gain(self, feature: int, default: int, pairs: PairDistribution) -> tuple[float, float]:
+        """The gain of a feature, and its weight."""
+        if not self.scale[feature]:
+            return 0.0, 0.0
         if not self._newton:
-            return self._edge(feature, default, pairs.potential)
-        h = self.h(feature, default)
-        alpha = from_curve(lambda a: pairs.curve(h, a), 1.0, self._smoothing)
-        self.alpha[[default] if self.abstains[feature] else [0, 1], feature] = alpha
-        return float(np.sign(alpha) * (1.0 - pairs.curve(h, alpha)[0]) * pairs.total)
+            gain = self._edge(feature, default, pairs.potential)
+            return gain, edge_alpha(gain / pairs.total, self._smoothing)
+        curve = pairs.curve(self.h(feature, 0, default))
+        alpha = newton_alpha(curve, 1.0, self._smoothing)
+        return float(np.sign(alpha) * (1.0 - curve(alpha)[0]) * pairs.total), alpha
 
     def _edge(self, feature: int, default: int, potential: FloatArray) -> float:
-        """r: potentials add up to zero, so that rows of one common value need not be visited."""
-        from rankwright.rankers.boosting._kernels import cuts as _kernels
+        """r: potentials add up to zero, so rows of one common value need not be visited."""
+        from rankwright.rankers.boosting._kernels.cuts import weighted_sum
 
         implied, absent = self._implied[feature], self._absent[feature]
         base = float(default) if np.isnan(implied) else float(implied)
-        listed = _kernels.weighted_sum(self._rows[feature], self._h[feature], base, potential)
+        present = weighted_sum(self._rows[feature], self._h[feature], base, potential)
         defaults = np.full(len(absent), float(default))
-        return float(listed + _kernels.weighted_sum(absent, defaults, base, potential))
+        return float(present + weighted_sum(absent, defaults, base, potential))
 
-    def h(self, feature: int, default: int) -> FloatArray:
-        """The weak ranking over the rows."""
+    def h(self, feature: int, cut: int, default: int) -> FloatArray:
         implied = self._implied[feature]
         h = np.full(self.n_rows, float(default) if np.isnan(implied) else implied)
         h[self._rows[feature]] = self._h[feature]
         h[self._absent[feature]] = default
         return h
 
-    def hit(self, feature: int, cut: int, default: int) -> Any:
-        return self.h(feature, default)
-
     def threshold(self, feature: int, cut: int) -> float:
         return float(self._low[feature])
 
-    def scale(self, feature: int) -> float:
-        """What the distance from the lowest value is multiplied by."""
-        return float(self._scale[feature])
-
-    def listing_cut(self, feature: int) -> int:
-        return -1
-
     def empty_cut(self, feature: int) -> int:
         return -1
+
+
+class Candidate(NamedTuple):
+    """A weak ranking that a scan found; its gain has the sign of its weight."""
+
+    feature: int
+    cut: int
+    default: int
+    gain: float
+
+
+class Allowed(NamedTuple):
+    """Which cuts may be used."""
+
+    direction: Any  # (n_features,) int8: +1 / -1 where only this sign may be used, 0 where both may
+    defaults: BoolArray  # (2,) which defaults may be used
+    upward: bool  # whether "has the feature" may count upward only, too
+
+
+class Directions:
+    """The choice of the best cut under the paper's .cum constraint and its relatives.
+
+    ``True``: a weak ranking may be chosen only if its cumulative weight stays positive, so that
+    every feature counts upward. ``"signed"``: the first threshold of a feature that is chosen
+    fixes the direction in which the feature counts; its weak rankings keep cumulative weights of
+    that sign. What "has a value at all" adds is a contribution of its own and not bound by the
+    direction. ``False``: no constraint.
+
+    """
+
+    def __init__(self, cumulative: Any, default: Any, n_features: int) -> None:
+        self._kind, upward = cumulative, cumulative is True
+        direction = np.full(n_features, int(upward), np.int8)
+        self.allowed = Allowed(direction, np.array(DEFAULTS[default]), upward)
+        self._cuts, self._weight = np.zeros((3, 0), np.int64), np.zeros(0)
+        self._index: dict[tuple[int, int, int], int] = {}
+
+    @property
+    def earlier(self) -> Cuts:
+        """The cuts chosen so far, of which part of the weight may be taken back."""
+        return Cuts(*self._cuts)
+
+    def choose(
+        self,
+        scan: Scan,
+        pairs: Weighted,
+        earlier_gain: FloatArray,
+        alpha: Callable[[Candidate], float],
+    ) -> Candidate | None:
+        """The best candidate allowed, or None where no ranking has any edge."""
+        from rankwright.rankers.boosting._kernels.cuts import pick_cut
+
+        margin = scan.margin * pairs.total
+        gain, feature, kind, default = pick_cut(scan.gains, scan.abstains, self.allowed, margin)
+        best = None
+        if feature >= 0:
+            cut = (
+                scan.gains.top_cut[default, feature],
+                scan.gains.bottom_cut[default, feature],
+                scan.present_cut(feature),
+                scan.empty_cut(feature),
+            )[kind]
+            best = Candidate(int(feature), int(cut), int(default), float(gain))
+        return self._step_back(earlier_gain, abs(gain) + margin, alpha) or best
+
+    def _step_back(
+        self, gain: FloatArray, least: float, alpha: Callable[[Candidate], float]
+    ) -> Candidate | None:
+        """The best earlier ranking to take weight from without turning its sign, if any exceeds
+        ``least``."""
+        better = np.flatnonzero((np.abs(gain) > least) & (gain * self._weight < 0))
+        for i in better[np.argsort(-np.abs(gain[better]), kind="stable")].tolist():
+            feature, cut, default = self._cuts[:, i].tolist()
+            candidate = Candidate(feature, cut, default, float(gain[i]))
+            if abs(alpha(candidate)) < abs(self._weight[i]):
+                return candidate
+        return None
+
+    def record(self, scan: Scan, chosen: Candidate, alpha: float) -> None:
+        """Remember what was chosen."""
+        feature, cut = chosen[:2]
+        if self._kind is False:
+            return
+        if self._kind == "signed":
+            if cut in (scan.present_cut(feature), scan.empty_cut(feature)):
+                return
+            if self.allowed.direction[feature] == 0:
+                self.allowed.direction[feature] = 1 if alpha > 0 else -1
+        i = self._index.setdefault(chosen[:3], len(self._index))
+        if i == len(self._weight):
+            self._cuts = np.concatenate([self._cuts, np.array([chosen[:3]]).T], axis=1)
+            self._weight = np.concatenate([self._weight, [0.0]])
+        self._weight[i] += alpha
 
 
 @dataclass(frozen=True)
@@ -217,118 +276,62 @@ class WeakRanking:
     scale: float = 0.0
 
 
-@dataclass(frozen=True)
-class Round:
-    """What a callback is told after each round.
-
-    Attributes
-    ----------
-    number : int, rounds so far
-    weak : what was added: a WeakRanking, or a tree
-    z : float, the factor by which the bound on the ranking loss fell
-    bound : float, the product of all z so far: no more than this share of the pairs is misordered
-    validation : float or None, the measure on the held-out queries
-    """
-
-    number: int
-    weak: Any
-    z: float
-    bound: float
-    validation: float | None = None
-
-
 class WeakLearner(ABC):
-    """Finds a weak ranking, moves the scores of the distribution by it, and says what it was."""
+    """Finds a weak ranking and moves the scores of the distribution by it."""
 
     @abstractmethod
     def learn(self, pairs: PairDistribution) -> Any:
-        """One round; None where no weak ranking has any edge over guessing."""
+        """One round: the weak ranking, or None where none has any edge over guessing."""
 
 
-class ThresholdLearner(WeakLearner):
-    """WeakLearn.3 (criterion r), WeakLearn.2 (criterion z) and their .cum forms.
+class FeatureLearner(WeakLearner):
+    """One feature a round: WeakLearn.3 (criterion r), WeakLearn.2 (criterion z), their .cum forms.
 
-    For 0/1 rankings the minimum of Z is known in closed form, so ``newton`` is ``z`` here.
+    With ``values`` a feature is a weak ranking as it is (criterion r or newton), otherwise its
+    thresholds are. For those the minimum of Z is known in closed form, so ``newton`` is ``z``.
     """
 
     def __init__(
         self,
         columns: Columns,
         pairs: PairDistribution,
-        team: Team,
+        pool: Team,
         *,
+        values: bool,
         criterion: str,
         cumulative: Any,
         default: Any,
         smoothing: float,
     ) -> None:
         self._scan: Scan
-        if criterion != "r":
-            self._scan = GroupedScan(columns, team, pairs)
+        if values:
+            self._scan = ValueScan(columns, pool, criterion == "newton", smoothing)
+        elif criterion != "r":
+            self._scan = PerQueryScan(columns, pool, pairs)
         elif columns.max_bins is None or columns.is_sparse:
-            self._scan = SortedScan(columns, team)
+            self._scan = SortedScan(columns, pool)
         else:
-            self._scan = BinnedScan(columns, team, pairs.parts)
+            self._scan = BinnedScan(columns, pool, pairs.parts)
         self._directions = Directions(cumulative, default, columns.n_features)
-        self._by_edge = criterion == "r"
-        self._smoothing = smoothing
-
-    def learn(self, pairs: PairDistribution) -> WeakRanking | None:
-        scan, directions = self._scan, self._directions
-        asked_gain = scan.scan(pairs, directions.asked)
-
-        def weigh(candidate: Candidate) -> float:
-            if self._by_edge:
-                return from_edge(candidate.gain / pairs.total, self._smoothing)
-            return from_split(*pairs.split(scan.hit(*candidate[:3])), self._smoothing)
-
-        chosen = directions.choose(scan, pairs, asked_gain, weigh)
-        if chosen is None:
-            return None
-        alpha = weigh(chosen)
-        pairs.move(scan.hit(*chosen[:3]), alpha, scan.begin(pairs))
-        directions.record(scan, chosen, alpha)
-        threshold = scan.threshold(chosen.feature, chosen.cut)
-        return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
-
-
-class ValueLearner(WeakLearner):
-    """Each feature as it is, scaled to 0 .. 1: methods 3 (criterion r) and 1 (newton)."""
-
-    def __init__(
-        self,
-        columns: Columns,
-        team: Team,
-        *,
-        criterion: str,
-        cumulative: Any,
-        default: Any,
-        smoothing: float,
-    ) -> None:
-        self._scan = ValueScan(columns, team, criterion == "newton", smoothing)
-        self._directions = Directions(cumulative, default, columns.n_features)
-        self._by_edge = criterion == "r"
         self._smoothing = smoothing
 
     def learn(self, pairs: PairDistribution) -> WeakRanking | None:
         scan = self._scan
-        asked_gain = scan.scan(pairs, self._directions.asked)
 
-        def weigh(candidate: Candidate) -> float:
-            if self._by_edge:
-                return from_edge(candidate.gain / pairs.total, self._smoothing)
-            return float(scan.alpha[candidate.default, candidate.feature])
+        def alpha_of(candidate: Candidate) -> float:
+            if isinstance(scan, ValueScan):
+                return float(scan.alpha[candidate.default, candidate.feature])
+            if isinstance(scan, PerQueryScan):
+                return split_alpha(*pairs.split(scan.h(*candidate[:3])), self._smoothing)
+            return edge_alpha(candidate.gain / pairs.total, self._smoothing)
 
-        chosen = self._directions.choose(scan, pairs, asked_gain, weigh)
+        earlier_gain = scan.scan(pairs, self._directions.earlier)
+        chosen = self._directions.choose(scan, pairs, earlier_gain, alpha_of)
         if chosen is None:
             return None
-        alpha = weigh(chosen)
-        pairs.move_by(alpha * scan.h(chosen.feature, chosen.default))
+        feature, cut, default, _ = chosen
+        alpha = alpha_of(chosen)
+        pairs.move(scan.h(feature, cut, default), alpha, scan.part_callback(pairs))
         self._directions.record(scan, chosen, alpha)
-        return WeakRanking(
-            chosen.feature,
-            scan.threshold(chosen.feature, 0),
-            chosen.default,
-            alpha,
-            scan.scale(chosen.feature),
-        )
+        scale = float(scan.scale[feature]) if isinstance(scan, ValueScan) else 0.0
+        return WeakRanking(feature, scan.threshold(feature, cut), default, alpha, scale)

@@ -8,32 +8,53 @@ The weight of a pair is sum_k upper[k, i] * lower[k, j].
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
-from rankwright.feedback._kernels.levels import tree_add, tree_sum
+from rankwright.feedback._kernels.disorder import tree_add, tree_sum
+
+
+class ScoredQueries(NamedTuple):
+    """Rows grouped by query, with scores.
+
+    ptr     (n_queries + 1,) int64, where each query starts
+    level   (n,) int64, 1 .. the number of levels of the query
+    upper   (n_factors, n) float64, weight of a row as the upper of a pair
+    lower   (n_factors, n) float64, ... and as the lower
+    scores  (n,) float64, centered by query
+    order   (n,) int64, rows by descending score inside each query
+    """
+
+    ptr: Any
+    level: Any
+    upper: Any
+    lower: Any
+    scores: Any
+    order: Any
 
 
 @njit(cache=True, nogil=True)
-def sort_queries(ptr, first, last, scores, order):
+def sort_queries(queries, first, last):
     """Sort the rows of queries first .. last - 1 by score, highest first; center their scores.
 
-    ptr     (n_queries + 1,) int64, where each query starts
-    scores  (n,) float64     changed in place: the middle score of each query becomes 0
-    order   (n,) int64       written: row numbers, query by query
+    Of the ScoredQueries, ``order`` is written, and ``scores`` is changed in place: the middle score
+    of each query becomes 0.
     """
+    ptr, scores, order = queries.ptr, queries.scores, queries.order
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
-        if stop - start > 48:
+        if stop - start > 48:  # below that, insertion sort is faster
             order[start:stop] = start + np.argsort(-scores[start:stop], kind="mergesort")
         else:
             for t in range(start, stop):
                 value = scores[t]
-                place = t
-                while place > start and scores[order[place - 1]] < value:
-                    order[place] = order[place - 1]
-                    place -= 1
-                order[place] = t
+                p = t
+                while p > start and scores[order[p - 1]] < value:
+                    order[p] = order[p - 1]
+                    p -= 1
+                order[p] = t
         # Sums of squares of scores lose digits when all scores are large and alike.
         middle = scores[order[(start + stop) // 2]]
         for t in range(start, stop):
@@ -41,22 +62,16 @@ def sort_queries(ptr, first, last, scores, order):
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge_sums(
-    scores, order, ptr, level, upper, lower, first, last, margin, slope, curvature
-):
-    """Value, gradient and curvature of the squared hinge over all pairs of some queries.
+def squared_hinge_sums(queries, first, last, margin, slope, curvature):
+    """Value, gradient and curvature of the squared hinge over pairs of queries first .. last - 1.
 
-    scores     (n,) float64, centered by query
-    order      (n,) int64, rows by descending score inside each query
-    ptr        (n_queries + 1,) int64
-    level      (n,) int64, 1 .. the number of levels of the query
-    upper      (n_factors, n) float64, weight of a row as the upper of a pair
-    lower      (n_factors, n) float64, ... and as the lower
+    queries    ScoredQueries, sorted
     slope      (n,) float64   increased by d value / d score
     curvature  (n,) float64   increased by half of d^2 value / d score^2
 
     Returns the sums of hinge and of squared hinge.
     """
+    ptr, level, upper, lower, scores, order = queries
     hinge, squared = 0.0, 0.0
     for k in range(len(upper)):
         for q in range(first, last):
@@ -65,6 +80,7 @@ def squared_hinge_sums(
             for t in range(start, stop):
                 top = max(top, level[t])
             mass, moment, square = np.zeros(top + 1), np.zeros(top + 1), np.zeros(top + 1)
+            # Downwards: the lower rows within the margin of row i are a prefix, order[:p].
             p = start
             for t in range(start, stop):
                 i = order[t]
@@ -85,6 +101,7 @@ def squared_hinge_sums(
                     squared += upper[k, i] * (room * (linear + s) + tree_sum(square, below))
                     slope[i] -= 2.0 * upper[k, i] * linear
                     curvature[i] += upper[k, i] * n
+            # Upwards: the same for each lower row j; levels count from the top in the trees.
             mass[:] = 0.0
             moment[:] = 0.0
             p = stop - 1
@@ -105,15 +122,15 @@ def squared_hinge_sums(
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge_product(
-    scores, order, ptr, level, upper, lower, first, last, margin, curvature, vector, product
-):
-    """Half the Hessian of the squared hinge times a vector, for some queries.
+def squared_hinge_product(queries, first, last, margin, curvature, vector, product):
+    """Half the Hessian of the squared hinge times a vector, for queries first .. last - 1.
 
+    queries    ScoredQueries, sorted
     curvature  (n,) float64, as ``squared_hinge_sums`` left it: the diagonal
     vector     (n,) float64
     product    (n,) float64   written
     """
+    ptr, level, upper, lower, scores, order = queries
     for t in range(ptr[first], ptr[last]):
         product[t] = curvature[t] * vector[t]
     for k in range(len(upper)):

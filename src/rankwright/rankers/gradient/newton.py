@@ -19,8 +19,6 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.rankers.gradient.pair_sums import PairSums
 
-Terms = list[tuple[float, float]]  # (factor, margin) of the squared hinges that make up a loss
-
 SHRINK = 0.2  # of the smoothing width from one stage to the next
 POLISH = 10  # Newton steps after convergence, at most
 
@@ -67,9 +65,8 @@ class _State:
 
     coef: FloatArray
     scores: FloatArray
-    objective: float  # of the loss asked for
-    smooth: float  # of the smoothed loss
-    slope: FloatArray  # of the smoothed loss, by score
+    objective: float
+    smooth: float  # the objective with the smoothed loss
     gradient: FloatArray
     curvature: FloatArray  # diagonal of the second derivative, by score
     product: Callable[[FloatArray], FloatArray]
@@ -98,7 +95,6 @@ class _Problem:
             scores,
             norm + (value if width is None else hinge),
             norm + value,
-            slope,
             coef + self.X.T @ slope,
             curvature,
             product,
@@ -112,15 +108,16 @@ class _Problem:
 
     def _loss(self, scores: FloatArray, width: float | None) -> Any:
         """Value, hinge, slope, curvature and Hessian product of the loss at these scores."""
+        # Factors and margins of the squared hinges that make up the loss.
         terms = [(1.0, 1.0)] if width is None else [(0.5 / width, 1.0), (-0.5 / width, 1.0 - width)]
-        found = [(self.factor * f, *self.pairs.at(scores, margin)) for f, margin in terms]
-        hinge = self.factor * found[0][1].hinge
-        value = sum(f * point.squared for f, point, _ in found)
-        slope = sum(f * point.slope for f, point, _ in found)
-        curvature = sum(2.0 * f * point.curvature for f, point, _ in found)
+        points = [(self.factor * f, self.pairs.at(scores, margin)) for f, margin in terms]
+        hinge = self.factor * points[0][1].hinge
+        value = sum(f * point.squared for f, point in points)
+        slope = sum(f * point.slope for f, point in points)
+        curvature = sum(2.0 * f * point.curvature for f, point in points)
 
         def product(vector: FloatArray) -> FloatArray:
-            return np.asarray(sum(2.0 * f * half(vector) for f, _, half in found))
+            return np.asarray(sum(2.0 * f * point.product(vector) for f, point in points))
 
         return value, hinge, slope, curvature, product
 
@@ -129,20 +126,20 @@ class _Problem:
         scale = self._diagonal(now.curvature)
         residual = -now.gradient
         size = float(np.linalg.norm(residual))
-        # Superlinear: the residual wanted shrinks with the gradient itself.
-        wanted = min(0.1, np.sqrt(size / max(np.sqrt(2.0 * now.smooth), 1e-300))) * size
-        solution, ready = np.zeros_like(residual), residual / scale
-        direction, old = ready, float(residual @ ready)
+        # Superlinear: the tolerance shrinks with the gradient itself.
+        tolerance = min(0.1, np.sqrt(size / max(np.sqrt(2.0 * now.smooth), 1e-300))) * size
+        solution, scaled = np.zeros_like(residual), residual / scale
+        direction, old = scaled, float(residual @ scaled)
         for _ in range(max(20, 2 * len(residual))):
-            if np.linalg.norm(residual) <= wanted:
+            if np.linalg.norm(residual) <= tolerance:
                 break
-            bent = direction + self.X.T @ now.product(self.X @ direction)
-            t = old / float(direction @ bent)
+            curved = direction + self.X.T @ now.product(self.X @ direction)
+            t = old / float(direction @ curved)
             solution = solution + t * direction
-            residual = residual - t * bent
-            ready = residual / scale
-            new = float(residual @ ready)
-            direction, old = ready + (new / old) * direction, new
+            residual = residual - t * curved
+            scaled = residual / scale
+            new = float(residual @ scaled)
+            direction, old = scaled + (new / old) * direction, new
         return solution if solution.any() else -now.gradient
 
     def _diagonal(self, curvature: FloatArray) -> FloatArray:
@@ -169,15 +166,15 @@ class _Problem:
         low, high, low_slope = 0.0, np.inf, start
         t = 1.0
         for _ in range(20):
-            found = slope(t)
-            if abs(found) <= 0.1 * abs(start):
+            slope_at_t = slope(t)
+            if abs(slope_at_t) <= 0.1 * abs(start):
                 return t
-            if found < 0:
-                low, low_slope = t, found
+            if slope_at_t < 0:
+                low, low_slope = t, slope_at_t
                 t = 2.0 * t if high == np.inf else 0.5 * (low + high)
             else:
                 high = t
-                secant = low - low_slope * (high - low) / (found - low_slope)
+                secant = low - low_slope * (high - low) / (slope_at_t - low_slope)
                 t = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
         return low if low > 0 else t
 

@@ -2,14 +2,14 @@
 
 No pair of grades is ever written out. With margin M the loss of a pair is (M - d)^2 where its
 difference of scores d is below M; the plain hinge smoothed over a width is a difference of two of
-these (see ``hinge_newton.py``).
+these (see ``newton.py``).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from rankwright.rankers.losses import ndcg_gains
 
 Factors = list[tuple[FloatArray, FloatArray]]  # (as the upper of a pair, as the lower)
 
+N_BLOCKS = 16  # fixed: the order of additions must not depend on the number of threads
+
 
 @dataclass(frozen=True)
 class GradedPairs:
@@ -30,7 +32,7 @@ class GradedPairs:
 
     Attributes
     ----------
-    rows : (n,) rows of X; a row may stand in several groups
+    rows : (n,) rows of X; a row may be in several groups
     ptr : (n_groups + 1,) where each group starts
     level : (n,) 1 .. the number of levels of the group, the higher the better
     upper, lower : (n_factors, n)
@@ -81,13 +83,13 @@ def from_grades(grades: Grades, factor: float, weighting: str | None) -> GradedP
     return _assemble(rows, sizes, level[rows] - first_level[code] + 1, factors)
 
 
-def from_bipartite(pairs: Bipartite, factor: float, weighting: str | None) -> GradedPairs:
+def from_bipartite(sets: Bipartite, factor: float, weighting: str | None) -> GradedPairs:
     """Two sets as levels 1 and 2 of one group."""
-    rows = np.concatenate([pairs.lower, pairs.upper])
-    y = np.repeat([0.0, 1.0], [len(pairs.lower), len(pairs.upper)])
-    weights = np.concatenate([pairs.lower_weight, pairs.upper_weight])
-    own = from_grades(Grades(y, sample_weight=weights), factor, weighting)
-    return GradedPairs(rows[own.rows], own.ptr, own.level, own.upper, own.lower, own.weight)
+    rows = np.concatenate([sets.lower, sets.upper])
+    y = np.repeat([0.0, 1.0], [len(sets.lower), len(sets.upper)])
+    weights = np.concatenate([sets.lower_weight, sets.upper_weight])
+    pairs = from_grades(Grades(y, sample_weight=weights), factor, weighting)
+    return replace(pairs, rows=rows[pairs.rows])
 
 
 def level_discounts(mass: FloatArray, query: IntArray) -> FloatArray:
@@ -139,13 +141,10 @@ def _weight(upper: FloatArray, lower: FloatArray, level: IntArray, ptr: IntArray
         return 0.0
     n_levels = np.maximum.reduceat(level, ptr[:-1])
     first = np.cumsum(n_levels) - n_levels
-    place = np.repeat(first, np.diff(ptr)) + level - 1
-    above, below = np.bincount(place, upper), np.bincount(place, lower)
+    number = np.repeat(first, np.diff(ptr)) + level - 1  # levels of all groups, numbered on
+    above, below = np.bincount(number, upper), np.bincount(number, lower)
     running = np.cumsum(below) - below
     return float(above @ (running - np.repeat(running[first], n_levels)))
-
-
-N_BLOCKS = 16  # fixed: what is added up in which order must not depend on the number of threads
 
 
 @dataclass(frozen=True)
@@ -157,12 +156,14 @@ class Point:
     hinge, squared : sums of (M - d) and (M - d)^2 over the pairs with d < M
     slope : (n_items,) derivative of ``squared``
     curvature : (n_items,) half the diagonal of its second derivative
+    product : the function v -> (half the Hessian) @ v
     """
 
     hinge: float
     squared: float
     slope: FloatArray
     curvature: FloatArray
+    product: Callable[[FloatArray], FloatArray]
 
 
 class PairSums(ABC):
@@ -171,14 +172,8 @@ class PairSums(ABC):
     weight: float  # of all pairs together
 
     @abstractmethod
-    def at(self, scores: FloatArray, margin: float) -> tuple[Point, _Product]:
-        """The sums at these scores, and a function v -> (half the Hessian) @ v there."""
-
-
-class _Product(ABC):
-    @abstractmethod
-    def __call__(self, vector: FloatArray) -> FloatArray:
-        """Half the Hessian times the vector."""
+    def at(self, scores: FloatArray, margin: float) -> Point:
+        """The sums at these scores."""
 
 
 def pair_sums(feedback: Feedback, n_items: int, weighting: str | None = None) -> PairSums:
@@ -197,7 +192,7 @@ def pair_sums(feedback: Feedback, n_items: int, weighting: str | None = None) ->
                 f"weighting={weighting!r} needs grades: {type(term).__name__} says which of two "
                 "rows is better and not how good they are. Use weighting=None."
             )
-    # Bipartite feedbacks come by the thousand, one for each query: one sweep takes them all.
+    # There may be thousands of bipartite feedbacks, one for each query: one sweep takes them all.
     for n_factors in sorted({len(part.upper) for part in graded}):
         parts = [part for part in graded if len(part.upper) == n_factors]
         sums.append(_Graded(GradedPairs.concat(parts), n_items))
@@ -214,34 +209,43 @@ class _Graded(PairSums):
         cuts = np.searchsorted(pairs.ptr, np.linspace(0, len(pairs.rows), N_BLOCKS + 1))
         cuts[0], cuts[-1] = 0, len(pairs.ptr) - 1
         cuts = np.unique(np.minimum(cuts, len(pairs.ptr) - 1))
-        self.blocks = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+        self._blocks = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
-    def at(self, scores: FloatArray, margin: float) -> tuple[Point, _Product]:
+    def at(self, scores: FloatArray, margin: float) -> Point:
         from rankwright.rankers.gradient import _kernels
 
-        p = self._pairs
-        own = scores[p.rows]
-        order = np.empty(len(own), np.int64)
-        slope, curvature = np.zeros(len(own)), np.zeros(len(own))
+        p, n = self._pairs, len(self._pairs.rows)
+        queries = _kernels.ScoredQueries(
+            p.ptr, p.level, p.upper, p.lower, scores[p.rows], np.empty(n, np.int64)
+        )
+        slope, curvature = np.zeros(n), np.zeros(n)
 
-        def work(block: tuple[int, int]) -> tuple[float, float]:
-            first, last = block
-            _kernels.sort_queries(p.ptr, first, last, own, order)
+        def add_up(block: tuple[int, int]) -> tuple[float, float]:
+            _kernels.sort_queries(queries, *block)
             sums: tuple[float, float] = _kernels.squared_hinge_sums(
-                own, order, p.ptr, p.level, p.upper, p.lower, first, last, margin, slope, curvature
+                queries, *block, margin, slope, curvature
             )
             return sums
 
-        found = map_blocks(work, self.blocks)
-        point = Point(
-            sum(hinge for hinge, _ in found),
-            sum(squared for _, squared in found),
-            self.to_rows(slope),
-            self.to_rows(curvature),
-        )
-        return point, _GradedProduct(self, own, order, margin, curvature)
+        def product(vector: FloatArray) -> FloatArray:
+            values, result = vector[p.rows], np.empty(n)
 
-    def to_rows(self, values: FloatArray) -> FloatArray:
+            def multiply(block: tuple[int, int]) -> None:
+                _kernels.squared_hinge_product(queries, *block, margin, curvature, values, result)
+
+            map_blocks(multiply, self._blocks)
+            return self._to_rows(result)
+
+        sums = map_blocks(add_up, self._blocks)
+        return Point(
+            sum(hinge for hinge, _ in sums),
+            sum(squared for _, squared in sums),
+            self._to_rows(slope),
+            self._to_rows(curvature),
+            product,
+        )
+
+    def _to_rows(self, values: FloatArray) -> FloatArray:
         """Values per entry added up per row of X."""
         if not self._unique:
             return np.bincount(self._pairs.rows, values, self._n_items).astype(np.float64)
@@ -249,68 +253,35 @@ class _Graded(PairSums):
         rows[self._pairs.rows] = values
         return rows
 
-    @property
-    def pairs(self) -> GradedPairs:
-        return self._pairs
-
-
-@dataclass(frozen=True)
-class _GradedProduct(_Product):
-    sums: _Graded
-    scores: FloatArray
-    order: IntArray
-    margin: float
-    curvature: FloatArray
-
-    def __call__(self, vector: FloatArray) -> FloatArray:
-        from rankwright.rankers.gradient import _kernels
-
-        p = self.sums.pairs
-        own, product = vector[p.rows], np.empty(len(p.rows))
-
-        def work(block: tuple[int, int]) -> None:
-            state = (self.scores, self.order, p.ptr, p.level, p.upper, p.lower)
-            _kernels.squared_hinge_product(
-                *state, *block, self.margin, self.curvature, own, product
-            )
-
-        map_blocks(work, self.sums.blocks)
-        return self.sums.to_rows(product)
-
 
 class _Listed(PairSums):
     """Pairs one by one."""
 
     def __init__(self, pairs: Pairs, factor: float, n_items: int) -> None:
-        self.lower, self.upper, self.each = pairs.lower, pairs.upper, factor * pairs.weight
-        self.weight = float(self.each.sum())
+        self._lower, self._upper = pairs.lower, pairs.upper
+        self._pair_weight = factor * pairs.weight
+        self.weight = float(self._pair_weight.sum())
         self._n_items = n_items
 
-    def at(self, scores: FloatArray, margin: float) -> tuple[Point, _Product]:
-        room = np.maximum(margin - (scores[self.upper] - scores[self.lower]), 0.0)
-        pull = self.each * room
-        active = np.where(room > 0.0, self.each, 0.0)
-        point = Point(
+    def at(self, scores: FloatArray, margin: float) -> Point:
+        room = np.maximum(margin - (scores[self._upper] - scores[self._lower]), 0.0)
+        pull = self._pair_weight * room
+        active = np.where(room > 0.0, self._pair_weight, 0.0)
+
+        def product(vector: FloatArray) -> FloatArray:
+            gap = active * (vector[self._upper] - vector[self._lower])
+            return self._to_rows(self._upper, gap) - self._to_rows(self._lower, gap)
+
+        return Point(
             float(pull.sum()),
             float(pull @ room),
-            2.0 * (self.spread(self.lower, pull) - self.spread(self.upper, pull)),
-            self.spread(self.upper, active) + self.spread(self.lower, active),
+            2.0 * (self._to_rows(self._lower, pull) - self._to_rows(self._upper, pull)),
+            self._to_rows(self._upper, active) + self._to_rows(self._lower, active),
+            product,
         )
-        return point, _ListedProduct(self, active)
 
-    def spread(self, rows: IntArray, values: FloatArray) -> FloatArray:
+    def _to_rows(self, rows: IntArray, values: FloatArray) -> FloatArray:
         return np.bincount(rows, values, self._n_items).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class _ListedProduct(_Product):
-    sums: _Listed
-    active: FloatArray
-
-    def __call__(self, vector: FloatArray) -> FloatArray:
-        s = self.sums
-        gap = self.active * (vector[s.upper] - vector[s.lower])
-        return s.spread(s.upper, gap) - s.spread(s.lower, gap)
 
 
 class _Total(PairSums):
@@ -320,21 +291,12 @@ class _Total(PairSums):
         self._parts = parts
         self.weight = sum(part.weight for part in parts)
 
-    def at(self, scores: FloatArray, margin: float) -> tuple[Point, _Product]:
-        found = [part.at(scores, margin) for part in self._parts]
-        points = [point for point, _ in found]
-        total = Point(
+    def at(self, scores: FloatArray, margin: float) -> Point:
+        points = [part.at(scores, margin) for part in self._parts]
+        return Point(
             sum(point.hinge for point in points),
             sum(point.squared for point in points),
             np.sum([point.slope for point in points], axis=0),
             np.sum([point.curvature for point in points], axis=0),
+            lambda vector: np.asarray(np.sum([p.product(vector) for p in points], axis=0)),
         )
-        return total, _TotalProduct([product for _, product in found])
-
-
-@dataclass(frozen=True)
-class _TotalProduct(_Product):
-    parts: list[_Product]
-
-    def __call__(self, vector: FloatArray) -> FloatArray:
-        return np.asarray(np.sum([part(vector) for part in self.parts], axis=0))

@@ -17,7 +17,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, EvalSet, Validation
 from rankwright.rankers.kernels import dense
-from rankwright.rankers.losses import Batch, QueryBatch, all_batches
+from rankwright.rankers.losses import Batch, QueryPairs, all_batches
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.network import Network, n_weights, unpack_layers
@@ -83,7 +83,8 @@ class Adam:
 
 
 PATIENCE = 10  # epochs without improvement before "auto" stops
-ROWS = 1 << 16  # rows made dense and standardized at a time
+ROWS = 1 << 16  # rows made dense at a time
+_SIZE = schema.at_least(1)
 
 
 class RankNet(Ranker):
@@ -91,7 +92,7 @@ class RankNet(Ranker):
 
     With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
     ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
-    rule). The slopes of all pairs of a query are added up per row before one back-propagation
+    dominate). The slopes of all pairs of a query are added up per row before one back-propagation
     through the network, so a query of n rows costs n passes through the network and not one per
     pair. Any number of grades is taken. Features are standardized inside the model.
 
@@ -148,7 +149,8 @@ class RankNet(Ranker):
 
     _constraints: ClassVar = {
         "hidden_layer_sizes": schema.Constraint(
-            "a sequence of integers >= 1", lambda value: _are_sizes(value)
+            "a sequence of integers >= 1",
+            lambda value: isinstance(value, list | tuple) and all(map(_SIZE.test, value)),
         ),
         "loss": schema.one_of("cross_entropy", "fidelity"),
         "weighting": schema.optional(schema.one_of("ndcg")),
@@ -207,18 +209,18 @@ class RankNet(Ranker):
         return feedback, Validation(eval_set, EarlyStopping(n_iter_no_change=PATIENCE))
 
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
-        seed = check_random_state(self.random_state).randint(2**31)
-        rng = np.random.default_rng(seed)
-        batches = all_batches(feedback, self.weighting)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
         shift, scale = _mean_and_spread(X, weight)
         layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
-        training = _Training(self, X, shift, scale, Trainee(layers, rng))
-        training.run(batches, rng, validation)
+        net = Trainee(layers, rng)
+        training = _Training(self, X, shift, scale, net)
+        training.run(all_batches(feedback, self.weighting), rng, validation)
+        net.weights = training.best_weights
         self.layers_ = np.array(layers)
-        self.weights_ = training.best.folded(shift, scale)
+        self.weights_ = net.folded(shift, scale)
         self.train_losses_ = np.array(training.train_losses, dtype=np.float64)
-        curve = validation.curve if validation else training.valid_losses
+        curve = validation.curve if validation else training.held_out_losses
         self.validation_ = np.array(curve) if curve else None
         self.n_iter_ = len(training.train_losses)
         self.best_iteration_ = training.best_epoch
@@ -234,9 +236,9 @@ class _Training:
         self, model: RankNet, X: Any, shift: FloatArray, scale: FloatArray, net: Trainee
     ) -> None:
         self.model, self.X, self.shift, self.scale, self.net = model, X, shift, scale, net
-        self.best, self.best_epoch = net, 0
+        self.best_weights, self.best_epoch = net.weights, 0
         self.train_losses: list[float] = []
-        self.valid_losses: list[float] = []
+        self.held_out_losses: list[float] = []
 
     def run(
         self, batches: list[Batch], rng: np.random.Generator, validation: Validation | None
@@ -244,97 +246,86 @@ class _Training:
         """Train until early stopping or ``max_iter``; without pairs the first weights stay."""
         if not batches:
             return
-        train, valid = batches, list[Batch]()
+        held_out: list[Batch] = []
         if validation is None and self.model.early_stopping == "auto":
-            train, valid = self._split(batches, rng)
-        mass = sum(
-            batch.sums(np.zeros(len(batch.rows)), self.model.loss, None)[1] for batch in train
-        )
+            batches, held_out = _hold_out(batches, rng)
+        mass = sum(batch.sums(np.zeros(len(batch.rows)), self.model.loss)[1] for batch in batches)
         adam = Adam(len(self.net.weights), float(self.model.learning_rate))
         for epoch in range(1, self.model.max_iter + 1):
-            self.train_losses.append(self._epoch(train, mass, adam, rng))
-            stop = False
+            self.train_losses.append(self._epoch(batches, mass, adam, rng))
+            stop, improved = False, True
             if validation is not None:
-                stop = validation.update(self.net.forward(self._standardized(validation.X))[0])
+                stop = validation.update(self._scores(validation.X))
                 improved = validation.n_kept(epoch) == epoch
-            elif valid:
-                self.valid_losses.append(self._held_out_loss(valid))
-                improved = self.valid_losses[-1] <= min(self.valid_losses)
+            elif held_out:
+                self.held_out_losses.append(self._held_out_loss(held_out))
+                improved = self.held_out_losses[-1] <= min(self.held_out_losses)
                 stop = not improved and epoch - self.best_epoch >= PATIENCE
-            else:
-                improved = True
-            if improved:
-                self.best, self.best_epoch = self._copy(), epoch
+            if improved:  # each step makes new weights, so these stay as they are
+                self.best_weights, self.best_epoch = self.net.weights, epoch
             if stop:
                 break
 
-    def _split(
-        self, batches: list[Batch], rng: np.random.Generator
-    ) -> tuple[list[Batch], list[Batch]]:
-        """Hold out a tenth of the queries of each feedback."""
-        train, valid = [], []
-        for batch in batches:
-            n = batch.n_units
-            n_out = int(0.1 * n)
-            if n_out == 0:
-                train.append(batch)
-                continue
-            order = rng.permutation(n)
-            valid.append(batch.take(np.sort(order[:n_out])))
-            train.append(batch.take(np.sort(order[n_out:])))
-        return train, valid
-
     def _epoch(
-        self, train: list[Batch], mass: float, adam: Adam, rng: np.random.Generator
+        self, batches: list[Batch], mass: float, adam: Adam, rng: np.random.Generator
     ) -> float:
-        """One pass over all queries; returns the mean pair loss met on the way."""
+        """One pass over all queries; returns the mean pair loss on the way."""
         model = self.model
-        cuts = [
+        steps = [
             (batch, units)
-            for batch in train
+            for batch in batches
             for units in _cut(batch.n_units, model.batch_size, rng)
         ]
-        value = weight = 0.0
-        for batch, units in (cuts[i] for i in rng.permutation(len(cuts))):
+        total_loss = total_weight = 0.0
+        for batch, units in (steps[i] for i in rng.permutation(len(steps))):
             part = batch if len(units) == batch.n_units else batch.take(units)
-            scores, values = self.net.forward(self._rows(part))
-            found, own, slope = part.sums(scores, model.loss, model.weighting)
+            scores, values = self.net.forward(self._standardized(self.X[part.rows]))
+            loss, weight, slope = part.sums(scores, model.loss, model.weighting)
             # Weights by NDCG are shares already: the mean is over their own sum.
-            scale = len(cuts) / mass if model.weighting is None else 1.0 / max(own, 1e-300)
+            scale = len(steps) / mass if model.weighting is None else 1.0 / max(weight, 1e-300)
             gradient = scale * self.net.gradient(values, slope) + model.alpha * self.net.weights
             self.net.weights = self.net.weights + adam.step(gradient)
-            value, weight = value + found, weight + own
-        return value / max(weight, 1e-300)
+            total_loss, total_weight = total_loss + loss, total_weight + weight
+        return total_loss / max(total_weight, 1e-300)
 
-    def _held_out_loss(self, valid: list[Batch]) -> float:
+    def _held_out_loss(self, held_out: list[Batch]) -> float:
+        """The mean pair loss, or 1 - NDCG with ``weighting="ndcg"``."""
+        scores = [self._scores(self.X[batch.rows]) for batch in held_out]
         if self.model.weighting == "ndcg":
-            return float(np.mean([1.0 - self._ndcg(b) for b in valid if isinstance(b, QueryBatch)]))
-        found = [
-            batch.sums(self.net.forward(self._rows(batch))[0], self.model.loss, None)[:2]
-            for batch in valid
+            losses = [
+                1.0 - float(evaluate(own, batch.grade, batch.group, "NDCG")["NDCG"])
+                for own, batch in zip(scores, held_out, strict=True)
+                if isinstance(batch, QueryPairs)
+            ]
+            return float(np.mean(losses))
+        sums = [
+            batch.sums(own, self.model.loss) for own, batch in zip(scores, held_out, strict=True)
         ]
-        return sum(value for value, _ in found) / sum(weight for _, weight in found)
+        return sum(loss for loss, _, _ in sums) / sum(weight for _, weight, _ in sums)
 
-    def _ndcg(self, batch: QueryBatch) -> float:
-        pairs = batch.pairs
-        qid = np.repeat(np.arange(pairs.n_queries), np.diff(pairs.ptr))
-        scores = self.net.forward(self._rows(batch))[0]
-        return float(evaluate(scores, pairs.grade, qid, "NDCG")["NDCG"])
-
-    def _rows(self, batch: Batch) -> FloatArray:
-        return self._standardized(self.X[batch.rows])
+    def _scores(self, X: Any) -> FloatArray:
+        return self.net.forward(self._standardized(X))[0]
 
     def _standardized(self, X: Any) -> FloatArray:
         return (dense(X) - self.shift) / self.scale
 
-    def _copy(self) -> Trainee:
-        copy = Trainee.__new__(Trainee)
-        copy.layers, copy.weights = self.net.layers, self.net.weights.copy()
-        return copy
+
+def _hold_out(batches: list[Batch], rng: np.random.Generator) -> tuple[list[Batch], list[Batch]]:
+    """The batches without a tenth of their queries, and these queries."""
+    train, held_out = [], []
+    for batch in batches:
+        n_held_out = int(0.1 * batch.n_units)
+        if n_held_out == 0:
+            train.append(batch)
+            continue
+        order = rng.permutation(batch.n_units)
+        held_out.append(batch.take(np.sort(order[:n_held_out])))
+        train.append(batch.take(np.sort(order[n_held_out:])))
+    return train, held_out
 
 
 def _cut(n: int, size: int, rng: np.random.Generator) -> list[Any]:
-    """The numbers 0 .. n - 1 in random runs of ``size``; one run, in order, if they fit in it."""
+    """The numbers 0 .. n - 1 in random runs of ``size``; in order if one run holds them all."""
     if n <= size:
         return [np.arange(n)]
     order = rng.permutation(n)
@@ -352,7 +343,3 @@ def _mean_and_spread(X: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray
         square += share[rows] @ np.square(dense(X[rows]) - mean)
     spread = np.sqrt(square)
     return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
-
-
-def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(schema.at_least(1).test(size) for size in value)

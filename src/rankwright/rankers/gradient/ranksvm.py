@@ -1,4 +1,4 @@
-"""Large-margin ordinal regression: RankSVM's score, cut into grades."""
+"""RankSVM, and large-margin ordinal regression: its score cut into grades."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.gradient.newton import solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
-from rankwright.rankers.kernels import KERNEL_RULES, Gram, pick_landmarks, resolve_gamma
+from rankwright.rankers.kernels import (
+    KERNEL_CONSTRAINTS,
+    Gram,
+    dense,
+    pick_landmarks,
+    resolve_gamma,
+)
 from rankwright.rankers.schema import floats, integer, integers, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
@@ -80,9 +86,10 @@ class RankSVM(Ranker):
     True
     """
 
+    _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
     _constraints: ClassVar = {
         "C": schema.positive(),
-        **KERNEL_RULES,
+        **KERNEL_CONSTRAINTS,
         "n_components": schema.optional(schema.at_least(1)),
         "loss": schema.one_of("squared_hinge", "hinge"),
         "weighting": schema.optional(schema.one_of("ndcg")),
@@ -148,7 +155,10 @@ class RankSVM(Ranker):
             self.gamma_ = resolve_gamma(self.gamma, X, weight)
             landmarks = pick_landmarks(self._gram(), X, self.n_components)
             solution = solve(landmarks.features, pairs, **limits)
-            self._keep(X, landmarks.rows, landmarks.dual(solution.coef))
+            dual = landmarks.dual(solution.coef)
+            used = dual != 0.0
+            self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
+            self.support_ = dense(X[self.support_rows_])
         self.objective_, self.gap_ = solution.objective, solution.gap
         self.n_iter_ = solution.n_iter
         if not solution.converged:
@@ -159,12 +169,6 @@ class RankSVM(Ranker):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-    def _keep(self, X: Any, rows: Any, dual: FloatArray) -> None:
-        used = dual != 0.0
-        self.support_rows_, self.dual_coef_ = rows[used], dual[used]
-        support = X[self.support_rows_]
-        self.support_ = np.asarray(support.toarray() if hasattr(support, "toarray") else support)
 
     def _gram(self) -> Gram:
         return Gram.of(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
@@ -247,20 +251,20 @@ def rank_boundaries(scores: FloatArray, code: NDArray[np.int64], weight: FloatAr
     >>> rank_boundaries(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), np.ones(3))
     array([3.])
     """
-    distinct, place = np.unique(scores, return_inverse=True)
+    distinct, index = np.unique(scores, return_inverse=True)
     # Cut t lies below distinct[t]; half a margin beyond the ends everything is on one side.
     edges = np.concatenate([[distinct[0] - 0.5], distinct, [distinct[-1] + 0.5]])
     cuts, room = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
     cuts[0], cuts[-1] = edges[0], edges[-1]
     room[0] = room[-1] = 0.0
-    found = []
+    boundaries = []
     for r in range(int(code.max(initial=0))):
         high = code > r
-        above = np.bincount(place, weight * high, len(distinct))
-        below = np.bincount(place, weight * ~high, len(distinct))
+        above = np.bincount(index, weight * high, len(distinct))
+        below = np.bincount(index, weight * ~high, len(distinct))
         wrong_above = np.concatenate([[0.0], np.cumsum(above)])  # high rows under the cut
         wrong_below = np.concatenate([np.cumsum(below[::-1])[::-1], [0.0]])
         wrong = wrong_above + wrong_below
         least = wrong <= wrong.min() * (1 + 1e-12)
-        found.append(cuts[np.argmax(np.where(least, room, -1.0))])
-    return np.maximum.accumulate(np.array(found)) if found else np.zeros(0)
+        boundaries.append(cuts[np.argmax(np.where(least, room, -1.0))])
+    return np.maximum.accumulate(np.array(boundaries)) if boundaries else np.zeros(0)

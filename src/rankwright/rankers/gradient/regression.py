@@ -1,4 +1,4 @@
-"""Least squares on grades: the competitor that every paper names."""
+"""Least squares on grades: the baseline of most papers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.kernels import dense
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
@@ -105,13 +106,13 @@ class _LeastSquares:
         for start in range(0, len(weight), self.block):
             rows = slice(start, start + self.block)
             code = queries.codes[rows]
-            left = _dense(X[rows]) - _dense(mean_x[code])
+            left = dense(X[rows]) - dense(mean_x[code])
             self._add(left, grades.y[rows] - mean_y[code], weight[rows])
 
     def add_pairs(self, X: Any, pairs: Pairs, factor: float) -> None:
         for start in range(0, pairs.n_pairs, self.block):
             rows = slice(start, start + self.block)
-            left = _dense(X[pairs.upper[rows]]) - _dense(X[pairs.lower[rows]])
+            left = dense(X[pairs.upper[rows]]) - dense(X[pairs.lower[rows]])
             self._add(left, np.ones(len(left)), factor * pairs.weight[rows])
 
     def solve(self, alpha: float) -> tuple[FloatArray, int]:
@@ -127,8 +128,8 @@ class _LeastSquares:
         kept = spread > spread[0] * max(left.shape) * np.finfo(np.float64).eps
         rank = int(kept.sum())
         u, spread, vt = u[:, :rank], spread[:rank], vt[:rank]
-        found = vt.T @ ((u.T @ right) * spread / (spread**2 + alpha))
-        return (basis @ found if wide else found), rank
+        solution = vt.T @ ((u.T @ right) * spread / (spread**2 + alpha))
+        return (basis @ solution if wide else solution), rank
 
     def _add(self, left: FloatArray, right: FloatArray, weight: FloatArray) -> None:
         self._waiting.append(np.column_stack([left, right]) * np.sqrt(weight)[:, None])
@@ -161,7 +162,3 @@ def _query_means(
     where = (queries.codes, np.arange(len(y)))
     average = sparse.csr_array((share, where), shape=(queries.n_queries, len(y)))
     return average @ X, average @ y
-
-
-def _dense(rows: Any) -> FloatArray:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)

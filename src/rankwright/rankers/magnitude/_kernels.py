@@ -1,54 +1,64 @@
-"""Sums over all pairs of a query that never build the pairs."""
+"""Sums over all pairs of a query in O(m log m), and errors of pairs that are left out."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-# Up to so many neighbors are added one by one: differences of running sums would lose the digits
-# that a narrow zone needs.
-FEW = 32
+# Up to so many terms are added one by one: a difference of two prefix sums would lose the digits
+# that a short range needs.
+SHORT = 32
+
+
+class Copies(NamedTuple):
+    """Rows grouped by query. A row of weight k is k copies, of which one is left out."""
+
+    codes: NDArray[np.int64]  # (n_rows,) query of each row, ascending
+    ptr: NDArray[np.int64]  # (n_queries + 1,)
+    weight: NDArray[np.float64]  # (n_rows,) number of copies
+    copy: NDArray[np.float64]  # (n_rows,) root of the share that one copy has in its row
+    once: NDArray[np.float64]  # (n_queries,) share that one copy has in its query
+    root: NDArray[np.float64]  # (n_rows,) root of the mass of one copy
+    unit: NDArray[np.float64]  # (n_rows,) unit vector of each query, see Sample.unit
+
+
+class Zones(NamedTuple):
+    """Where the excess t = |r_i - r_j| - epsilon of sorted residuals is 0, small or large.
+
+    In the query of row i: t > mu before near[i] and from far[i] on; 0 < t <= mu from near[i] to
+    low[i] and from high[i] to far[i]; t <= 0 between low[i] and high[i].
+    """
+
+    near: NDArray[np.int64]  # (n_rows,) each
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    far: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def left_out_pairs(
-    block,
-    first_row,
-    first_column,
-    codes,
-    ptr,
-    weight,
-    copy,
-    once,
-    root,
-    unit,
-    diagonal,
-    error,
-    sums,
-):
+def left_out_pairs(block, first_row, first_column, rows, diagonal, error, sums):
     """Cost of each pair of a block of rows, had the model been trained without the pair.
 
     block     (n, .) float64: R + unit unit' at row first_row + a, column first_column + b; only
               columns before the row are read
-    codes     (n_rows,) int64, the query of each row, ascending
-    ptr       (n_queries + 1,) int64
-    weight    (n_rows,) float64, row weights: numbers of copies
-    copy      (n_rows,) float64, root of the part of the row that one copy of it is
-    once      (n_queries,) float64, the part of the query that one copy of it is
-    root      (n_rows,) float64, roots of the masses of one copy
-    unit      (n_rows,) float64, the centering vectors
+    rows      Copies
     diagonal  (n_rows,) float64, of R among single copies
     error     (n_rows,) float64, of single copies
-    sums      (n_queries,) float64, costs over pairs j < i, weighed by the numbers of copies
+    sums      (n_queries,) float64, costs over pairs j < i, weighted by the numbers of copies
               changed in place
     """
+    copy, root, unit = rows.copy, rows.root, rows.unit
     for a in range(block.shape[0]):
         i = first_row + a
-        q = codes[i]
-        two = ptr[q + 1] - ptr[q] == 2
+        q = rows.codes[i]
+        start = rows.ptr[q]
+        two = rows.ptr[q + 1] - start == 2
         total = 0.0
-        for j in range(ptr[q], i):
-            r = copy[i] * copy[j] * (once[q] * block[a, j - first_column] - unit[i] * unit[j])
+        for j in range(start, i):
+            r = copy[i] * copy[j] * (rows.once[q] * block[a, j - first_column] - unit[i] * unit[j])
             if two and copy[i] == 1.0 and copy[j] == 1.0:
                 # Nothing of the query is left and R is singular along the roots: its
                 # pseudo-inverse gives the difference.
@@ -65,39 +75,38 @@ def left_out_pairs(
                 left = (diagonal[j] * error[i] - r * error[j]) / root[i]
                 right = (diagonal[i] * error[j] - r * error[i]) / root[j]
                 gap = (left - right) / det
-            total += weight[i] * weight[j] * gap * gap
+            total += rows.weight[i] * rows.weight[j] * gap * gap
         sums[q] += total
 
 
 @njit(cache=True, nogil=True)
-def left_out_pairs_approximately(
-    block, first_row, first_column, codes, ptr, diagonal, shift, residual, offset, sums
-):
+def left_out_pairs_approximately(inverse, codes, ptr, diagonal, shift, residual, offset, sums):
     """The paper's approximation of the same costs (after eq 26), for rows of equal mass.
 
-    block      (n, .) float64: (I + Kbar)^-1 as in left_out_pairs
+    inverse    (n_rows, n_rows) float64: (I + Kbar)^-1; only columns before the row are read
+    codes      (n_rows,) int64, query of each row, ascending
+    ptr        (n_queries + 1,) int64
     diagonal   (n_rows,) float64, of (I + Kbar)^-1
     shift      (n_rows,) float64, the mean of each column of U over the rows of its query
     residual   (n_rows,) float64, h(x) - y
-    offset     (n_queries,) float64, mean of h less mean of y
+    offset     (n_queries,) float64, mean of h minus mean of y
     sums       (n_queries,) float64                                           changed in place
     """
-    for a in range(block.shape[0]):
-        i = first_row + a
+    for i in range(len(codes)):
         q = codes[i]
         m = ptr[q + 1] - ptr[q]
         total = 0.0
         for j in range(ptr[q], i):
-            inverse = block[a, j - first_column]
-            if m == 2:  # no row is left to take a mean over: the exact form
-                form = diagonal[i] - 2.0 * inverse + diagonal[j]
+            entry = inverse[i, j]
+            if m == 2:  # no row is left to average over: the exact form
+                form = diagonal[i] - 2.0 * entry + diagonal[j]
                 gap = 2.0 * (residual[i] - residual[j]) / form
                 total += gap * gap
                 continue
             uii = 1.0 - diagonal[i] + shift[i]
             ujj = 1.0 - diagonal[j] + shift[j]
-            uij = -inverse + shift[j]
-            uji = -inverse + shift[i]
+            uij = -entry + shift[j]
+            uji = -entry + shift[i]
             vii = ((m - 1) * uii + uij) / (m - 2)
             vjj = ((m - 1) * ujj + uji) / (m - 2)
             vij = ((m - 1) * uij + uii) / (m - 2)
@@ -120,7 +129,7 @@ def sweep_gram(K, target, ridge, alpha, product):
     alpha    (n_rows,) float64                changed in place
     product  (n_rows,) float64, K alpha       changed in place
 
-    Returns by how much the dual objective (eq 16) has grown.
+    Returns the growth of the dual objective (eq 16).
     """
     n = len(alpha)
     growth = 0.0
@@ -137,7 +146,13 @@ def sweep_gram(K, target, ridge, alpha, product):
 
 @njit(cache=True, nogil=True)
 def sweep_rows(rows, square, target, ridge, alpha, coef):
-    """The same round for the linear kernel: O(n_features) a step, coef = rows' alpha kept along."""
+    """The same round for the linear kernel, O(n_features) a step.
+
+    rows    (n_rows, n_features) float64, centered
+    square  (n_rows,) float64, squared lengths of the rows
+    target, ridge, alpha as in sweep_gram
+    coef    (n_features,) float64, rows' alpha    changed in place
+    """
     n, d = rows.shape
     growth = 0.0
     for i in range(n):
@@ -154,8 +169,8 @@ def sweep_rows(rows, square, target, ridge, alpha, coef):
 
 
 @njit(cache=True, nogil=True)
-def reach_of_rows(residual, ptr, theta, low, high):
-    """Up to where the sorted residuals lie more than theta below each one, and from where above.
+def rows_beyond(residual, ptr, theta, low, high):
+    """Which residuals of a query are more than theta below or above each one.
 
     residual   (n_rows,) float64, ascending inside each query
     low, high  (n_rows,) int64: rows ptr[q] .. low - 1 and high .. ptr[q + 1] - 1   changed in place
@@ -175,11 +190,12 @@ def reach_of_rows(residual, ptr, theta, low, high):
 
 
 @njit(cache=True, nogil=True)
-def squares_beyond(residual, weight, ptr, theta, low, high, slope):
+def squared_excess(residual, weight, ptr, theta, low, high, slope):
     """Sums over ordered pairs of w_i w_j (|r_i - r_j| - theta), and of its square, where positive.
 
-    residual  (n_rows,) float64, ascending inside each query, best near 0
+    residual  (n_rows,) float64, ascending inside each query; most accurate near 0
     weight    (n_rows,) float64
+    low, high (n_rows,) int64, from rows_beyond at theta
     slope     (n_rows,) float64, gradient of the sum of squares   changed in place
 
     Returns the sum of the first powers and the sum of the squares.
@@ -212,7 +228,7 @@ def squares_beyond(residual, weight, ptr, theta, low, high, slope):
 
 
 @njit(cache=True, nogil=True)
-def curvature_product(vector, weight, ptr, low, high, result):
+def squared_hessian_product(vector, weight, ptr, low, high, result):
     """The Hessian of the sum of squares times a vector, all in sorted order.
 
     result  (n_rows,) float64   changed in place
@@ -240,76 +256,70 @@ def curvature_product(vector, weight, ptr, low, high, result):
 
 
 @njit(cache=True, nogil=True)
-def running_sums(values, weight, count, first, second):
-    """Sums of w, w r and w r^2 before each row, of one query; one longer than the rows."""
-    for i in range(len(values)):
-        count[i + 1] = count[i] + weight[i]
-        first[i + 1] = first[i] + weight[i] * values[i]
-        second[i + 1] = second[i] + weight[i] * values[i] * values[i]
-
-
-@njit(cache=True, nogil=True)
-def smoothed_beyond(residual, weight, ptr, epsilon, mu, low, near, far, high, slope):
+def smoothed_excess(residual, weight, ptr, epsilon, mu, zones, slope):
     """Sums over ordered pairs of w_i w_j times the smoothed excess t = |r_i - r_j| - epsilon.
 
-    residual   (n_rows,) float64, ascending inside each query, best near 0
-    low, high  (n_rows,) int64, reach at epsilon: t > 0 before low and from high on
-    near, far  (n_rows,) int64, reach at epsilon + mu: t > mu before near and from far on
-    slope      (n_rows,) float64, gradient of the sum of t^2 / (2 mu) or t - mu / 2
-               changed in place
+    residual  (n_rows,) float64, ascending inside each query; most accurate near 0
+    weight    (n_rows,) float64
+    zones     Zones at epsilon and mu
+    slope     (n_rows,) float64, gradient of the sum of t^2 / (2 mu) or t - mu / 2
+              changed in place
 
-    Returns the sum of t, of the smoothed t, and of t (1 - t / mu) where 0 < t < mu.
+    Returns the sum of t, and the sum of t (1 - t / mu) where 0 < t < mu.
     """
     n = len(residual)
-    count = np.zeros(n + 1)
+    count = np.zeros(n + 1)  # prefix sums of w, w r and w r^2
     first = np.zeros(n + 1)
     second = np.zeros(n + 1)
+    for i in range(n):
+        count[i + 1] = count[i] + weight[i]
+        first[i + 1] = first[i] + weight[i] * residual[i]
+        second[i + 1] = second[i] + weight[i] * residual[i] * residual[i]
     plain = 0.0
-    missing = 0.0
     slack = 0.0
-    running_sums(residual, weight, count, first, second)
     for q in range(len(ptr) - 1):
-        start = ptr[q]
-        stop = ptr[q + 1]
+        start, stop = ptr[q], ptr[q + 1]
         for i in range(start, stop):
             # Rows below i: far ones pull with full weight, those in the zone with t / mu.
+            near, low = zones.near[i], zones.low[i]
             top = residual[i] - epsilon
             zone = 0.0
             squares = 0.0
-            if low[i] - near[i] <= FEW:
-                for j in range(near[i], low[i]):
+            if low - near <= SHORT:
+                for j in range(near, low):
                     t = residual[i] - residual[j] - epsilon
                     zone += weight[j] * t
                     squares += weight[j] * t * t
             else:
-                c = count[low[i]] - count[near[i]]
-                f = first[low[i]] - first[near[i]]
+                c = count[low] - count[near]
+                f = first[low] - first[near]
                 zone = top * c - f
-                squares = top * top * c - 2.0 * top * f + second[low[i]] - second[near[i]]
-            c = count[near[i]] - count[start]
-            plain += weight[i] * (top * c - (first[near[i]] - first[start]) + zone)
-            missing += weight[i] * (0.5 * mu * c + zone - 0.5 * squares / mu)
+                squares = top * top * c - 2.0 * top * f + second[low] - second[near]
+            c = count[near] - count[start]
+            plain += weight[i] * (top * c - (first[near] - first[start]) + zone)
             slack += weight[i] * max(zone - squares / mu, 0.0)
             pull = c + zone / mu
             # Rows above i, the same.
+            high, far = zones.high[i], zones.far[i]
             zone = 0.0
-            if far[i] - high[i] <= FEW:
-                for j in range(high[i], far[i]):
+            if far - high <= SHORT:
+                for j in range(high, far):
                     zone += weight[j] * (residual[j] - residual[i] - epsilon)
             else:
-                zone = first[far[i]] - first[high[i]]
-                zone -= (count[far[i]] - count[high[i]]) * (residual[i] + epsilon)
-            pull -= count[stop] - count[far[i]] + zone / mu
+                zone = first[far] - first[high]
+                zone -= (count[far] - count[high]) * (residual[i] + epsilon)
+            pull -= count[stop] - count[far] + zone / mu
             slope[i] = 2.0 * weight[i] * pull
-    return 2.0 * plain, 2.0 * (plain - missing), 2.0 * slack
+    return 2.0 * plain, 2.0 * slack
 
 
 @njit(cache=True, nogil=True)
-def zone_curvature(vector, weight, mu, low, near, far, high, result):
+def smoothed_hessian_product(vector, weight, mu, zones, result):
     """The Hessian of the smoothed sum times a vector, all in sorted order.
 
     result  (n_rows,) float64   changed in place
     """
+    near, low, high, far = zones.near, zones.low, zones.high, zones.far
     n = len(vector)
     count = np.zeros(n + 1)
     moment = np.zeros(n + 1)

@@ -1,4 +1,4 @@
-"""What MPRank and SVRank share: kernels, the fitted model, predicted gaps, stability."""
+"""The base of MPRank and SVRank: kernels, the fitted model, predicted gaps, stability bounds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from rankwright.feedback.base import Feedback
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import (
-    KERNEL_RULES,
+    KERNEL_CONSTRAINTS,
     DrawnLandmarks,
     Gram,
     dense,
     draw_landmarks,
     resolve_gamma,
 )
-from rankwright.rankers.magnitude.scatter import Sample, too_large
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import too_large
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.kernel import Kernel
@@ -42,23 +43,22 @@ def cut_at_gap(
     at_most: int | None = None,
     min_gap: float = 0.0,
 ) -> int | IntArray:
-    """How many places of the ordered list to keep: up to the largest gap between neighbors.
+    """How many items of a ranked list to keep: those before the largest gap between neighbors.
 
-    Magnitude-preserving rankers predict how much one row is preferred to another, so a large
-    gap between neighbors in the list means that what follows is clearly worse.
+    Magnitude-preserving rankers predict how much one row is preferred to another, so the items
+    after a large gap are clearly worse.
 
     Parameters
     ----------
     scores : (n_items,) numbers, in any order
     qid : (n_items,) query ids; None is one list
-    at_least, at_most : the fewest and the most places to keep (never more than there are)
-    min_gap : a gap must be larger than this to cut; without one the list is kept whole (up to
-        ``at_most``)
+    at_least, at_most : the smallest and the largest number of items to keep
+    min_gap : a gap must be larger than this; without one the list is kept (up to ``at_most``)
 
     Returns
     -------
-    int, or one int64 per query in order of first appearance if ``qid`` is given. Of equal gaps the
-    first counts.
+    int, or one int64 per query in order of first appearance if ``qid`` is given. The first of
+    equal gaps counts.
 
     Examples
     --------
@@ -74,27 +74,19 @@ def cut_at_gap(
         )
     values = as_column(scores, "scores", np.shape(scores)[0] if np.ndim(scores) else 0)
     queries = Queries.from_ids(qid, len(values))
-    kept = np.array(
-        [
-            _keep(np.sort(values[rows])[::-1], at_least, at_most, min_gap)
-            for rows in np.split(queries.order, queries.ptr[1:-1])
-        ],
-        dtype=np.int64,
-    )
-    return int(kept[0]) if qid is None else kept
-
-
-def _keep(ordered: FloatArray, at_least: int, at_most: int | None, min_gap: float) -> int:
-    most = len(ordered) if at_most is None else min(at_most, len(ordered))
-    window = (ordered[:-1] - ordered[1:])[at_least - 1 : most]
-    if len(window) == 0 or window.max() <= min_gap:
-        return most
-    return at_least + int(np.argmax(window))
+    kept = []
+    for rows in np.split(queries.order, queries.ptr[1:-1]):
+        ordered = np.sort(values[rows])[::-1]
+        most = len(ordered) if at_most is None else min(at_most, len(ordered))
+        gaps = (ordered[:-1] - ordered[1:])[at_least - 1 : most]
+        cut = len(gaps) > 0 and gaps.max() > min_gap
+        kept.append(at_least + int(np.argmax(gaps)) if cut else most)
+    return kept[0] if qid is None else np.array(kept, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class StabilityBound:
-    """Uniform stability of MPRank and SVRank, and what it says about new pairs.
+    """Uniform stability of MPRank and SVRank, and its bound on the error of new pairs.
 
     Holds for m rows drawn independently, a kernel with K(x, x) <= kappa^2 and hypotheses with
     |h(x) - y| <= M. The paper's h has no intercept: M must allow for grades that are not centered.
@@ -124,7 +116,7 @@ class StabilityBound:
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
             raise ParameterError(
-                f"stability_bound(delta={self.delta!r}): delta must lie in 0 .. 1."
+                f"stability_bound(delta={self.delta!r}): delta must be between 0 and 1."
             )
         for name in ("M", "kappa"):
             value = getattr(self, name)
@@ -140,7 +132,7 @@ class StabilityBound:
 
     @property
     def beta(self) -> float:
-        """Proposition 3: leaving out a row changes no pair's cost by more than this."""
+        """Proposition 3: leaving out a row changes the cost of no pair by more than this."""
         return 4.0 * self.C * self.admissibility**2 * self.kappa**2 / self.n_items
 
     @property
@@ -170,7 +162,7 @@ LARGEST_GRAM = 20_000  # rows up to which "auto" builds a Gram matrix: 3.2 GB
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A kernel, the rows of X that count, and their grades and weights."""
+    """A kernel, the rows of X with weight, and their grades."""
 
     gram: Gram
     X: Any
@@ -185,7 +177,7 @@ class Problem:
         return self.sample.select(self.X)
 
     def matrix(self) -> FloatArray:
-        """The kernel of the rows with each other, in an array of its own."""
+        """The kernel matrix of the rows, as a new array."""
         if not self.gram.is_precomputed:
             return np.ascontiguousarray(self.gram.square(self.rows))
         return dense(self.rows[:, self.sample.rows]).copy()
@@ -197,23 +189,11 @@ class Problem:
         return float(np.sqrt(max(diagonal.max(), 0.0)))
 
 
-def problem_of(
-    X: Any, sample: Sample, kernel: Any, gamma: float | str, degree: int, coef0: float
-) -> Problem:
-    """Put the kernel together and check that the rows suit it."""
-    if gamma == "scale" and kernel in ("rbf", "poly"):
-        gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
-    gram = Gram.of(kernel, X, gamma=gamma, degree=degree, coef0=coef0)
-    if gram.is_precomputed:
-        gram.square(X)
-    return Problem(gram, X, sample)
-
-
 class MagnitudeRanker(Ranker):
     """A ranker whose score differences predict differences of grades."""
 
     _constraints: ClassVar = {
-        **KERNEL_RULES,
+        **KERNEL_CONSTRAINTS,
         "C": schema.positive(),
         "n_components": schema.at_least(1),
         "tol": schema.positive(),
@@ -253,7 +233,7 @@ class MagnitudeRanker(Ranker):
     random_state: Any
 
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
-        with np.errstate(over="ignore", invalid="ignore"):  # said in words below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported as an error below
             super()._learn(X, feedback)
         coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_
         if not np.isfinite([*coef, self.intercept_, self.cost_]).all():
@@ -261,39 +241,39 @@ class MagnitudeRanker(Ranker):
         return self
 
     def predict_gap(self, X1: Any, X0: Any) -> FloatArray:
-        """By how much the rows of X1 are preferred to those of X0, in the units of y."""
+        """How much each row of X1 is preferred to the same row of X0, in the units of y."""
         better, worse = self.decision_function(X1), self.decision_function(X0)
         if better.shape != worse.shape:
             raise DataError(
-                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}: give pairs of "
-                "rows, as many in the one as in the other."
+                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}; give both "
+                "the same number of rows."
             )
         return better - worse
 
     def stability_bound(self, delta: float, M: float, kappa: float | None = None) -> StabilityBound:
-        """What stability promises for new pairs (Proposition 3, eq 49, Corollary 1).
+        """The bound of uniform stability on the error of new pairs (Proposition 3, Corollary 1).
 
         Parameters
         ----------
-        delta : the promise may fail with this probability
+        delta : the probability that the bound does not hold
         M : a bound on \\|h(x) - y\\| for all hypotheses
-        kappa : a bound on the root of K(x, x); the training rows' largest if None
+        kappa : a bound on the root of K(x, x); None is the largest of the training rows
         """
         check_is_fitted(self)
         if self.n_queries_in_ > 1:
             raise ParameterError(
-                f"{type(self).__name__}.stability_bound: the theorem is about one list of rows "
-                f"drawn independently, and this model learned from {self.n_queries_in_} queries."
+                f"{type(self).__name__}.stability_bound: this model was fitted to "
+                f"{self.n_queries_in_} queries; the theorem is about one list of rows."
             )
         if round(self.mass_) < 1:
             raise ParameterError(
-                f"{type(self).__name__}.stability_bound: the theorem is about m graded rows, and "
-                f"the weights of those that this model learned from add up to {self.mass_:g} "
-                "(Pairs are no graded rows). Fit grades, with weights of 1 on average."
+                f"{type(self).__name__}.stability_bound: the weights of the graded rows add up to "
+                f"{self.mass_:g} (Pairs have none); the theorem is about m graded rows. Fit "
+                "grades, with weights of 1 on average."
             )
         return StabilityBound(
             n_items=round(self.mass_),
-            C=self._penalty(),
+            C=self._chosen_C(),
             power=self._power_of_cost(),
             M=M,
             kappa=self.kappa_ if kappa is None else kappa,
@@ -301,21 +281,26 @@ class MagnitudeRanker(Ranker):
             training_error=self.cost_,
         )
 
-    def _penalty(self) -> float:
+    def _chosen_C(self) -> float:
         return self.C
 
     def _power_of_cost(self) -> int:
         raise NotImplementedError
 
-    def _problem(self, X: Any, sample: Sample) -> Problem:
-        return problem_of(X, sample, self.kernel, self.gamma, self.degree, self.coef0)
+    def _problem(self, X: Any, sample: Sample, gamma: float | str) -> Problem:
+        if gamma == "scale" and self.kernel in ("rbf", "poly"):
+            gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
+        gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        if gram.is_precomputed:
+            gram.square(X)  # raises an error unless X is square
+        return Problem(gram, X, sample)
 
     def _choose_solver(self, problem: Problem) -> str:
         m, d = problem.sample.n_rows, problem.X.shape[1]
         if self.solver == "primal" and self.kernel != "linear":
             raise ParameterError(
-                f"{type(self).__name__}(solver='primal', kernel={self.kernel!r}): the primal is "
-                "solved for the linear kernel only. Use solver='dual', 'nystroem' or 'auto'."
+                f"{type(self).__name__}(solver='primal', kernel={self.kernel!r}): the primal "
+                "solver is for the linear kernel only. Use solver='dual', 'nystroem' or 'auto'."
             )
         if self.solver != "auto":
             return self.solver
@@ -333,7 +318,7 @@ class MagnitudeRanker(Ranker):
         self.coef_, self.support_, self.dual_coef_, self.gamma_ = coef, None, None, None
 
     def _keep_dual(self, problem: Problem, alpha: FloatArray) -> None:
-        """Keep the coefficients of the sample's rows, in the leanest form for this kernel."""
+        """Keep the coefficients of the sample's rows: of features, if the kernel is linear."""
         if self.kernel == "linear":
             self._keep_linear(np.asarray(problem.rows.T @ alpha))
         else:

@@ -1,10 +1,8 @@
-"""The leave-out errors of a fitted MPRank, as methods."""
+"""Errors of MPRank on pairs and queries that are left out, without retraining."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import linalg
@@ -16,33 +14,38 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
-from rankwright.rankers.magnitude.scatter import (
-    Sample,
-    center_gram,
-    factorized,
-    inverse,
-    scale_gram,
-)
+from rankwright.rankers.magnitude.dual import center_gram, factorized, inverse, scale_gram
+from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.smoothers import (
     GramSource,
+    PrimalSmoother,
     Smoother,
     Source,
     Spectrum,
-    StreamSource,
 )
+
+FEW = 8  # rows per query below which whole queries are drawn instead of rows
 
 
 def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> FloatArray:
     """Eq 17 for each C': the mean cost of a pair under the model trained without it, exactly.
 
-    Of rows and queries with a weight k one copy is left out and k - 1 stay, as they would if the
-    copies stood there.
+    Of rows and queries with a weight k one copy is left out and k - 1 stay.
     """
-    from rankwright.rankers.magnitude._kernels import left_out_pairs
+    from rankwright.rankers.magnitude._kernels import Copies, left_out_pairs
 
     sample = source.sample
     copy, once = np.sqrt(sample.copy), sample.once
     alone = copy * np.sqrt(once)[sample.codes]
+    rows = Copies(
+        sample.codes,
+        sample.ptr,
+        sample.row_weight,
+        copy,
+        once,
+        alone * sample.roots,
+        sample.unit,
+    )
     costs: list[float] = []
     for smoothers in source.smoothers(factors):
         errors = alone * smoothers.errors
@@ -51,10 +54,7 @@ def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> Fl
         sums = np.zeros((len(errors), sample.n_queries))
         for start, first, values in smoothers.blocks():
             for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
-                left_out_pairs(
-                    block, start, first, sample.codes, sample.ptr, sample.row_weight, copy, once,
-                    alone * sample.roots, sample.unit, diagonal, error, total,
-                )  # fmt: skip
+                left_out_pairs(block, start, first, rows, diagonal, error, total)
         costs.extend(average_cost(one, sample, average) for one in sums)
     return np.array(costs)
 
@@ -69,21 +69,26 @@ def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average:
             "without weights. Use exact=True."
         )
     rows_of = np.add.reduceat(K, sample.ptr[:-1], axis=0) / sample.sums[:, None]
-    whole = inverse(factorized(center_gram(K, sample), factor))
+    inverted = inverse(factorized(center_gram(K, sample), factor))
     y = sample.centered(sample.y)
-    alpha = factor * linalg.blas.dsymv(1.0, whole.T, y, lower=0)
+    alpha = factor * linalg.blas.dsymv(1.0, inverted.T, y, lower=0)
     centered = (
         rows_of - (np.add.reduceat(rows_of, sample.ptr[:-1], axis=1) / sample.sums)[:, sample.codes]
     )
-    shift = factor * linalg.blas.dsymm(1.0, whole.T, centered.T, lower=0)
-    # Inside a query h is known from the dual: h - y centered is -alpha / C'; its mean is k.alpha.
+    shift = factor * linalg.blas.dsymm(1.0, inverted.T, centered.T, lower=0)
+    # Inside a query h - y centered is -alpha / C'; the mean of h is k.alpha.
     offset = rows_of @ alpha - sample.means(sample.y)
-    residual = offset[sample.codes] - alpha / factor
     sums = np.zeros(sample.n_queries)
     left_out_pairs_approximately(
-        whole, 0, 0, sample.codes, sample.ptr, whole.diagonal().copy(),
-        shift[np.arange(sample.n_rows), sample.codes], residual, offset, sums,
-    )  # fmt: skip
+        inverted,
+        sample.codes,
+        sample.ptr,
+        inverted.diagonal().copy(),
+        shift[np.arange(sample.n_rows), sample.codes],
+        offset[sample.codes] - alpha / factor,
+        offset,
+        sums,
+    )
     return average_cost(sums, sample, average)
 
 
@@ -93,31 +98,27 @@ def queries_out(smoother: Smoother, average: str = "pairs") -> float:
     sums = np.zeros(sample.n_queries)
     for q in range(sample.n_queries):
         rows = np.arange(sample.ptr[q], sample.ptr[q + 1])
-        sums[q] = _cost_without(smoother, rows)
+        unit, weight = sample.unit[rows], sample.row_weight[rows]
+        identity = np.eye(len(rows))
+        # R is singular along the unit vector of a whole query: adding a multiple of it changes
+        # nothing.
+        fitted = identity - np.outer(unit, unit) - smoother.among(rows)
+        R = identity - sample.once[q] * fitted
+        left = linalg.solve(R, smoother.error[rows], assume_a="pos", check_finite=False)
+        gaps = left / sample.roots[rows]
+        gaps = gaps - (weight @ gaps) / weight.sum()
+        sums[q] = weight.sum() * (weight @ gaps**2)
     return average_cost(sums, sample, average)
 
 
-def _cost_without(smoother: Smoother, rows: IntArray) -> float:
-    sample = smoother.sample
-    unit, weight = sample.unit[rows], sample.row_weight[rows]
-    one = np.eye(len(rows))
-    # R is singular along the unit vector of a whole query: any multiple of it may be added.
-    fitted = one - np.outer(unit, unit) - smoother.among(rows)
-    R = one - sample.once[sample.codes[rows[0]]] * fitted
-    left = linalg.solve(R, smoother.error[rows], assume_a="pos", check_finite=False)
-    gaps = left / sample.roots[rows]
-    gaps = gaps - (weight @ gaps) / weight.sum()
-    return float(weight.sum() * (weight @ gaps**2))
-
-
 def average_cost(sums: FloatArray, sample: Sample, average: str) -> float:
-    """From sums of u_i u_j c over the pairs j < i of each query to one mean."""
+    """The mean cost, from sums of u_i u_j c over the pairs j < i of each query."""
     counts = pair_mass(sample)
-    if not (counts > 0).any():
+    kept = counts > 0
+    if not kept.any():
         raise DataError(
             "leave-pair-out needs a query with two rows of positive weight: there is none."
         )
-    kept = counts > 0
     weight = sample.query_weight[kept]
     if average == "queries":
         return float(weight @ (sums[kept] / counts[kept]) / weight.sum())
@@ -125,16 +126,13 @@ def average_cost(sums: FloatArray, sample: Sample, average: str) -> float:
 
 
 def pair_mass(sample: Sample) -> FloatArray:
-    """The number of pairs in each query, copies of one row among themselves included."""
+    """The number of pairs in each query, including pairs of copies of one row."""
     weight, starts = sample.row_weight, sample.ptr[:-1]
     counts = np.add.reduceat(weight, starts) ** 2
     counts -= np.add.reduceat(weight**2 * sample.copy, starts)
-    # Of one row, of weight 1 or less, there is no pair but a rounding error.
+    # One row of weight 1 or less has no pair, only a rounding error.
     several = (np.diff(sample.ptr) > 1) | (np.maximum.reduceat(weight, starts) > 1)
     return np.where(several, 0.5 * counts, 0.0)
-
-
-FEW = 8  # rows per query below which drawing whole queries says more than drawing rows
 
 
 class Estimate(NamedTuple):
@@ -149,8 +147,8 @@ def sampled_pairs_out(
 ) -> Estimate:
     """The mean cost over all pairs among some rows (few queries) or in some queries (many).
 
-    The standard error comes from leaving out one row, or one query, at a time (jackknife), times
-    the share of rows or queries that were not drawn: with all of them drawn the value is exact.
+    The standard error is a jackknife over rows or queries, times the root of the share that was
+    not drawn: the value is exact if all are drawn.
     """
     sizes = np.diff(smoother.sample.ptr)
     if (sizes > 1).sum() * FEW > n_rows:
@@ -160,19 +158,19 @@ def sampled_pairs_out(
 
 def _from_rows(smoother: Smoother, n_rows: int, rng: np.random.Generator, average: str) -> Estimate:
     sample = smoother.sample
-    sizes, whole = np.diff(sample.ptr), pair_mass(sample)
+    sizes, mass = np.diff(sample.ptr), pair_mass(sample)
     sums, variance = np.zeros(sample.n_queries), np.zeros(sample.n_queries)
-    for q in np.flatnonzero(whole > 0):
-        wanted = max(FEW, round(n_rows * sizes[q] / sizes[whole > 0].sum()))
-        drawn = np.sort(rng.permutation(sizes[q])[:wanted]) + sample.ptr[q]
-        costs, weights = _among(smoother, drawn)
-        # Dropping a row drops its pairs from both sums, each pair standing there twice.
+    for q in np.flatnonzero(mass > 0):
+        n_drawn = max(FEW, round(n_rows * sizes[q] / sizes[mass > 0].sum()))
+        drawn = np.sort(rng.permutation(sizes[q])[:n_drawn]) + sample.ptr[q]
+        costs, weights = _pairs_among(smoother, drawn)
+        # Dropping a row drops its pairs from both sums, each of them twice.
         tops = costs.sum() - 2.0 * costs.sum(axis=1)
         bottoms = weights.sum() - 2.0 * weights.sum(axis=1) + weights.diagonal()
-        sums[q] = whole[q] * costs.sum() / weights.sum()
+        sums[q] = mass[q] * costs.sum() / weights.sum()
         unseen = 1.0 - len(drawn) / sizes[q]
         variance[q] = unseen * _jackknife(tops, bottoms) if unseen > 0 else 0.0
-    share = sample.query_weight * (whole if average == "pairs" else whole > 0)
+    share = sample.query_weight * (mass if average == "pairs" else mass > 0)
     share = share / max(share.sum(), np.finfo(float).tiny)
     error = float(np.sqrt(share**2 @ variance))
     return Estimate(average_cost(sums, sample, average), error)
@@ -186,9 +184,9 @@ def _from_queries(
     filled = np.cumsum(np.diff(sample.ptr)[usable])
     drawn = usable[: max(FEW, int(np.searchsorted(filled, n_rows)) + 1)]
     costs, counts = np.zeros(len(drawn)), np.zeros(len(drawn))
-    for place, q in enumerate(drawn):
-        among = _among(smoother, np.arange(sample.ptr[q], sample.ptr[q + 1]))
-        costs[place], counts[place] = among[0].sum(), among[1].sum()
+    for index, q in enumerate(drawn):
+        pairs = _pairs_among(smoother, np.arange(sample.ptr[q], sample.ptr[q + 1]))
+        costs[index], counts[index] = pairs[0].sum(), pairs[1].sum()
     weight = sample.query_weight[drawn]
     if average == "queries":
         costs, counts = weight * costs / counts, weight
@@ -206,29 +204,29 @@ def _jackknife(tops: FloatArray, bottoms: FloatArray) -> float:
     return float((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum())
 
 
-def _among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """u_i u_j c and u_i u_j for every pair of these rows of one query, had it been left out.
+def _pairs_among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """u_i u_j c and u_i u_j for every pair of some rows of one query, had it been left out.
 
-    As in pairs_out and its kernel, from R as a whole.
+    The same formulas as in the kernel ``left_out_pairs``, for a dense R.
     """
     sample = smoother.sample
     query = sample.codes[rows[0]]
     copy, once = np.sqrt(sample.copy[rows]), sample.once[query]
     unit, weight = sample.unit[rows], sample.row_weight[rows]
-    one, along = np.eye(len(rows)), np.outer(unit, unit)
-    fitted = one - along - smoother.among(rows)
-    R = one - np.outer(copy, copy) * (along + once * fitted)
+    identity, along = np.eye(len(rows)), np.outer(unit, unit)
+    fitted = identity - along - smoother.among(rows)
+    R = identity - np.outer(copy, copy) * (along + once * fitted)
     alone = copy * np.sqrt(once)
     error, root = alone * smoother.error[rows], alone * sample.roots[rows]
-    own = R.diagonal()
+    diagonal = R.diagonal()
     if sample.ptr[query + 1] - sample.ptr[query] == 2 and (copy == 1.0).all():
         across = np.subtract.outer(error / root, error / root)
-        form = own[0] / root[0] ** 2 - 2.0 * R[0, 1] / root.prod() + own[1] / root[1] ** 2
+        form = diagonal[0] / root[0] ** 2 - 2.0 * R[0, 1] / root.prod() + diagonal[1] / root[1] ** 2
         gaps = across * (1.0 / root**2).sum() / form
     else:
-        det = np.outer(own, own) - R * R
+        det = np.outer(diagonal, diagonal) - R * R
         np.fill_diagonal(det, 1.0)
-        left = (np.outer(error, own) - R * error) / root[:, None]
+        left = (np.outer(error, diagonal) - R * error) / root[:, None]
         gaps = (left - left.T) / det
     weights = np.outer(weight, weight)
     costs = weights * gaps**2
@@ -236,8 +234,7 @@ def _among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     return costs, weights
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
+class Training(NamedTuple):
     """What the last fit of a model has seen."""
 
     problem: Problem
@@ -245,18 +242,15 @@ class Training:
     landmarks: DrawnLandmarks | None = None
 
 
-# Beside the models, not in them: copies, pickles and model files do not carry the training rows.
-TRAINED_ON: WeakKeyDictionary[Any, Training] = WeakKeyDictionary()
-
-
 class LeaveOut:
-    """What the squared loss gives for free: errors on rows left out, without retraining.
+    """Errors on rows left out, which the squared loss gives without retraining.
 
-    The rows of the last ``fit`` are remembered for this, by reference, as long as the model lives.
-    A row of weight k is k copies of which one is left out; a query of weight k likewise.
+    The model refers to the rows of the last ``fit`` for this; copies, pickles and model files do
+    not keep them. A row or query of weight k is k copies, of which one is left out.
     """
 
     C: float
+    _training: Training | None = None
 
     def leave_pair_out(
         self, *, exact: bool = True, refit: bool = False, average: str = "pairs"
@@ -271,20 +265,18 @@ class LeaveOut:
         refit : bool, default False
             Whether C is held instead of C' = 2C/m: training on m - 2 rows with the same C.
         average : "pairs" or "queries", default "pairs"
-            Whether each pair counts alike, or each query.
+            Whether every pair has the same weight, or every query.
 
         Notes
         -----
         Time O(m^3) and memory 8 m^2 bytes with a kernel; with d <= m features of a linear kernel
         (or as many landmarks) O(m^2 d), and 8 m d bytes.
         """
-        sample = self._trained_on("leave_pair_out").problem.sample
-        _check_average(average)
-        factor = self._held("leave_pair_out", sample, refit)
+        problem = self._trained("leave_pair_out", average).problem
+        factor = self._held_factor("leave_pair_out", problem.sample, refit)
         if exact:
             return float(pairs_out(self._source(), np.array([factor]), average)[0])
-        matrix = self._trained_on("leave_pair_out").problem.matrix()
-        return approximate_pairs_out(matrix, sample, factor, average)
+        return approximate_pairs_out(problem.matrix(), problem.sample, factor, average)
 
     def estimate_leave_pair_out(
         self,
@@ -294,20 +286,23 @@ class LeaveOut:
         average: str = "pairs",
         random_state: Any = None,
     ) -> Estimate:
-        """The same from some rows (or whole queries, where they are many), with a standard error.
+        """An estimate of it from a sample of rows (or whole queries), with a standard error.
 
-        Costs a solution per row drawn instead of an inverse; for the linear kernel one more pass
-        over the rows.
+        Costs one linear system per sampled row instead of an inverse; for the linear kernel one
+        more pass over the rows.
         """
-        sample = self._trained_on("estimate_leave_pair_out").problem.sample
-        _check_average(average)
+        training = self._trained("estimate_leave_pair_out", average)
+        sample = training.problem.sample
         if n_rows < 16:
             raise ParameterError(
                 f"estimate_leave_pair_out(n_rows={n_rows!r}): n_rows must be an integer >= 16."
             )
-        factor = self._held("estimate_leave_pair_out", sample, refit)
+        factor = self._held_factor("estimate_leave_pair_out", sample, refit)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        smoother = self._source(some=True).smoother(factor, some=True)
+        X = _few_features(training)
+        smoother = (
+            self._source().smoother(factor) if X is None else PrimalSmoother(sample, X, factor)
+        )
         return sampled_pairs_out(smoother, n_rows, np.random.default_rng(seed), average)
 
     def leave_query_out(self, *, refit: bool = False, average: str = "queries") -> float:
@@ -316,60 +311,67 @@ class LeaveOut:
         Parameters
         ----------
         refit : whether C is held instead of C'; queries must have equal mass then
-        average : "queries" (default) or "pairs": which of them count alike
+        average : "queries" (default) or "pairs": which of them have the same weight
         """
-        sample = self._trained_on("leave_query_out").problem.sample
-        _check_average(average)
+        sample = self._trained("leave_query_out", average).problem.sample
         if sample.n_queries < 2:
-            raise ParameterError("leave_query_out needs two queries; this model saw one.")
+            raise ParameterError("leave_query_out needs two queries; this model was fitted to one.")
         total = sample.total
         if refit:
             one = sample.sums * sample.once
             if not np.allclose(one, one[0], rtol=1e-12):
                 raise ParameterError(
-                    "leave_query_out(refit=True): queries differ in size or weight, so that each "
-                    "would need its own C'. Use refit=False, which holds C'."
+                    "leave_query_out(refit=True): queries differ in size or weight, so each would "
+                    "need its own C'. Use refit=False, which holds C'."
                 )
             total -= float(one[0])
-        return queries_out(self._source().smoother(2.0 * self.C / total), average)
+        smoother = self._source().smoother(2.0 * self.C / total, whole=True)
+        return queries_out(smoother, average)
 
-    def _trained_on(self, name: str) -> Training:
+    def _trained(self, method: str, average: str) -> Training:
         check_is_fitted(self)
-        training = TRAINED_ON.get(self)
-        if training is None:
+        if self._training is None:
             raise ParameterError(
-                f"{type(self).__name__}.{name}: it needs the graded rows of a fit with "
-                "loss='squared' in this session; partial_fit, Pairs, copies and model files do not "
-                "keep them. Call fit(X, y) again."
+                f"{type(self).__name__}.{method} needs the graded rows of a fit with "
+                "loss='squared'; partial_fit, Pairs, copies and model files do not keep them. "
+                "Call fit(X, y) again."
             )
-        return training
+        if average not in ("pairs", "queries"):
+            raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
+        return self._training
 
-    def _held(self, name: str, sample: Sample, refit: bool) -> float:
+    def _held_factor(self, method: str, sample: Sample, refit: bool) -> float:
         """C' of the models without a pair."""
         total = sample.total
         if refit:
             one = sample.mass * sample.copy * sample.once[sample.codes]
             if not np.allclose(one, one[0], rtol=1e-12) or total <= 2.0 * one[0]:
                 raise ParameterError(
-                    f"{name}(refit=True) needs three rows or more, of equal weights (or of whole "
-                    "numbers): each pair would have its own C' otherwise. Use refit=False, which "
-                    "holds C'."
+                    f"{method}(refit=True) needs at least three rows, of equal or integer weights: "
+                    "otherwise each pair would have its own C'. Use refit=False, which holds C'."
                 )
             total -= 2.0 * float(one[0])
         return 2.0 * self.C / total
 
-    def _source(self, *, some: bool = False) -> Source:
-        """R of the training rows: from features where there are few, else from the Gram matrix."""
-        training = TRAINED_ON[self]
-        problem, sample = training.problem, training.problem.sample
-        rows = problem.rows if training.landmarks is None else training.landmarks
-        few = problem.is_linear and rows.shape[1] <= rows.shape[0]
-        if few or training.landmarks is not None:
-            return StreamSource(sample, rows) if some else Spectrum.of_rows(rows, sample)
+    def _source(self) -> Source:
+        """R of the training rows: from features if they are few, else from the Gram matrix."""
+        assert self._training is not None
+        problem, sample = self._training.problem, self._training.problem.sample
+        X = _few_features(self._training)
+        if X is not None:
+            return Spectrum.of_rows(X, sample)
         K = center_gram(scale_gram(problem.matrix(), sample), sample)
         return GramSource(sample, K, keep=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training"}
 
-def _check_average(average: str) -> None:
-    if average not in ("pairs", "queries"):
-        raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
+
+def _few_features(training: Training) -> Any:
+    """Features whose products are the kernel, no more than there are rows; else None."""
+    problem, landmarks = training.problem, training.landmarks
+    if landmarks is not None:
+        return landmarks
+    few = problem.is_linear and problem.rows.shape[1] <= problem.rows.shape[0]
+    return problem.rows if few else None

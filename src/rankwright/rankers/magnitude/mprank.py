@@ -15,82 +15,32 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import DrawnLandmarks, dense
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
-from rankwright.rankers.magnitude.leave_out import TRAINED_ON, LeaveOut, Training
-from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
-from rankwright.rankers.magnitude.scatter import (
-    Sample,
-    Scatter,
+from rankwright.rankers.magnitude.dual import (
     center_gram,
     scale_gram,
     solve_dual,
+    sweep_dual,
+    sweep_linear,
 )
+from rankwright.rankers.magnitude.leave_out import LeaveOut, Training
+from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter, Stream
 from rankwright.rankers.magnitude.solvers import fit_insensitive
-from rankwright.rankers.magnitude.streaming import Stream, query_keys, sweep_dual, sweep_linear
 from rankwright.rankers.schema import floats, integers
 
-
-def fit_pairs(ranker: Any, X: Any, pairs: Pairs) -> None:
-    """Minimize |w|^2 + C / (sum of weights) * sum_p weight_p (gap_p - 1)^2."""
-    if ranker.loss != "squared" or ranker.solver == "online":
-        raise FeedbackError(
-            f"{type(ranker).__name__} learns from Pairs with loss='squared' and the solvers auto, "
-            "primal, dual and nystroem."
-        )
-    m = X.shape[0]
-    everything = Sample(
-        np.arange(m), np.zeros(m), np.ones(m), np.array([0, m], dtype=np.int64), np.ones(1)
-    )
-    problem = ranker._problem(X, everything)
-    solver = ranker._choose_solver(problem)
-    ranker.n_iter_, ranker.intercept_ = 1, 0.0
-    ranker.mass_, ranker.kappa_ = 0.0, problem.kappa
-    factor = ranker.C / (pairs.total_weight or 1.0)
-    if solver == "dual":
-        alpha, left = _solve_laplacian(problem.matrix(), pairs, factor)
-        ranker._keep_dual(problem, alpha)
-        ranker.cost_ = float(pairs.weight @ left**2) / (pairs.total_weight or 1.0)
-        return
-    landmarks = None
-    if solver == "nystroem":
-        landmarks = ranker._landmarks(problem)
-    rows = X if landmarks is None else landmarks
-    scatter = Scatter(rows.shape[1])
-    scatter.add_pairs(rows, pairs)
-    coef = scatter.solve(factor)
-    ranker.cost_ = scatter.loss(coef) / (pairs.total_weight or 1.0)
-    if landmarks is None:
-        ranker._keep_linear(coef)
-    else:
-        ranker._keep_landmarks(problem, landmarks, coef)
-
-
-def _solve_laplacian(K: FloatArray, pairs: Pairs, factor: float) -> tuple[FloatArray, FloatArray]:
-    """alpha = c (I + c L K)^-1 D' w for the differences D and the graph's Laplacian L = D' W D."""
-    n, p = len(K), np.arange(pairs.n_pairs)
-    D = sparse.csr_array(
-        (
-            np.concatenate([np.ones(len(p)), -np.ones(len(p))]),
-            (np.concatenate([p, p]), np.concatenate([pairs.upper, pairs.lower])),
-        ),
-        shape=(len(p), n),
-    )
-    weighted = D.T @ sparse.diags_array(pairs.weight)
-    system = factor * np.asarray((weighted @ D) @ K)
-    system.flat[:: n + 1] += 1.0
-    alpha = linalg.solve(system, factor * (D.T @ pairs.weight), overwrite_a=True)
-    return alpha, 1.0 - D @ (K @ alpha)
+LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
 
 
 def _streams(model: Any) -> bool:
-    return model.kernel == "linear" and model.loss == "squared" and model.solver in STREAMING
-
-
-STREAMING = ("auto", "primal")
-LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
+    return (
+        model.kernel == "linear" and model.loss == "squared" and model.solver in ("auto", "primal")
+    )
 
 
 class MPRank(LeaveOut, MagnitudeRanker):
@@ -98,10 +48,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
 
     Minimizes :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} |(h(x_j) - h(x_i)) -
     (y_j - y_i)|^n`, n = 2 for the squared and n = 1 for the absolute loss. For n = 2 that is
-    exactly ridge regression, of weight :math:`m/(2C)`, with an intercept for each query: rows and
-    grades are centered inside their query and nothing grows with the number of pairs. Predicted
-    differences are in the units of y, which may be any real numbers: a list may be cut where they
-    drop (:func:`rankwright.cut_at_gap`).
+    exactly ridge regression with the penalty :math:`m/(2C)` and an intercept for each query: rows
+    and grades are centered inside their query, and nothing grows with the number of pairs.
+    Predicted differences are in the units of y, which may be any real numbers: a list may be cut at
+    a large difference (:func:`rankwright.cut_at_gap`).
 
     From single preferences (``Pairs``) it fits each difference of scores to 1:
     :math:`\|w\|^2 + \frac C{\sum_p v_p} \sum_p v_p (h(x_{upper}) - h(x_{lower}) - 1)^2`.
@@ -116,18 +66,18 @@ class MPRank(LeaveOut, MagnitudeRanker):
     loss : "squared" or "absolute", default "squared"
         The absolute loss is SVRank's with epsilon = 0.
     solver : "auto", "primal", "dual", "online" or "nystroem", default "auto"
-        ``primal`` (linear kernel) costs O(m d^2 + d^3) in one pass; beyond 10,000 features it
-        takes conjugate gradients, to a relative duality gap of 1e-10. ``dual`` takes a Cholesky
-        factor of the Gram matrix (8 m^2 bytes). ``online`` is the paper's sweep over dual
-        coefficients until a round changes the cost by less than ``tol``. ``nystroem`` works in the
-        span of ``n_components`` rows drawn at random. ``auto``: for the linear kernel the primal,
-        unless there are more features than rows; else the dual up to 20,000 rows, then nystroem.
+        ``primal`` (linear kernel) costs O(m d^2 + d^3) in one pass; with more than 10,000 features
+        it uses conjugate gradients, to a relative duality gap of 1e-10. ``dual`` uses a Cholesky
+        factor of the Gram matrix (8 m^2 bytes). ``online`` is the paper's coordinate ascent in the
+        dual, until a round changes the cost by less than ``tol``. ``nystroem`` works in the span of
+        ``n_components`` random rows. ``auto``: for the linear kernel the primal, unless there are
+        more features than rows; else the dual up to 20,000 rows, then nystroem.
     n_components : int, default 1000
     tol : float > 0, default 1e-4
-        Of the online solver (relative change of the cost in a round) and of the absolute loss
-        (relative duality gap).
+        Tolerance of the online solver (relative change of the cost in a round) and of the
+        absolute loss (relative duality gap).
     max_iter : int, default 1000
-        Rounds of the online solver or Newton steps of the absolute loss, at most.
+        Maximum number of rounds of the online solver or Newton steps of the absolute loss.
     random_state : None, int or RandomState
 
     Attributes
@@ -135,10 +85,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
     coef_ : (n_features,) array, or None if the model is a kernel expansion
     support_, dual_coef_ : rows (n_support, n_features) and coefficients of the expansion, or None
     intercept_ : float
-        Makes predictions and grades agree in the mean over the training rows.
+        Makes the means of predictions and grades equal on the training rows.
     cost_ : float
         Mean cost of the training pairs.
-    mass_, kappa_, n_iter_ : weight of all graded rows, root of the largest K(x, x), rounds or steps
+    mass_, kappa_, n_iter_ : weight of all graded rows, root of the largest K(x, x), iterations
     objective_, gap_ : float or None
         With the absolute loss, the objective and a bound on how far it is above its minimum.
 
@@ -203,23 +153,28 @@ class MPRank(LeaveOut, MagnitudeRanker):
     def _fit(self, X: Any, feedback: Feedback) -> None:
         self._keep_stream(None)
         self.objective_, self.gap_ = None, None
-        TRAINED_ON.pop(self, None)
+        self._training = None
         if isinstance(feedback, Pairs):
-            fit_pairs(self, X, feedback)
+            self._fit_pairs(X, feedback)
             return
         assert isinstance(feedback, Grades)
-        problem = self._problem(X, Sample.of(feedback))
+        problem = self._problem(X, Sample.of(feedback), self.gamma)
         solver = self._choose_solver(problem)
         if self.loss == "absolute":
+            if solver == "online":
+                raise ParameterError(
+                    f"{type(self).__name__}(solver='online', loss='absolute'): the online solver "
+                    "is for the squared loss. Use solver='auto'."
+                )
             cost = InsensitiveCost(problem.sample, self.C, 0.0, 1)
-            fit_insensitive(self, problem, self._without_sweeps(solver), cost)
+            fit_insensitive(self, problem, solver, cost)
             return
         self.n_iter_ = 1
         self.mass_ = problem.sample.total
         if solver != "primal":
             self.kappa_ = problem.kappa
         landmarks = getattr(self, f"_fit_{solver}")(problem)
-        TRAINED_ON[self] = Training(problem, feedback, landmarks)
+        self._training = Training(problem, feedback, landmarks)
 
     def _fit_primal(self, problem: Problem) -> None:
         if problem.X.shape[1] > LARGEST_SCATTER:
@@ -239,21 +194,21 @@ class MPRank(LeaveOut, MagnitudeRanker):
         sample = problem.sample
         if self.kernel == "linear":
             rows = dense(problem.rows)
-            rows = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]
-            coef, swept = sweep_linear(rows, sample, self.C, self.tol, self.max_iter)
+            centered = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]
+            coef, costs, converged = sweep_linear(centered, sample, self.C, self.tol, self.max_iter)
             self._keep_linear(coef)
-            left = sample.y - dense(problem.rows) @ coef
+            left = sample.y - rows @ coef
             self.cost_, self.intercept_ = sample.mean_square(left), sample.overall(left)
         else:
             K = problem.matrix()
             mean_row = sample.mass @ K / sample.total
             K = center_gram(scale_gram(K, sample), sample)
-            swept = sweep_dual(K, sample, self.C, self.tol, self.max_iter)
-            self._keep_alpha(problem, swept.alpha, float(mean_row @ swept.alpha))
-        self.n_iter_ = len(swept.costs) - 1
-        if not swept.settled:
+            alpha, costs, converged = sweep_dual(K, sample, self.C, self.tol, self.max_iter)
+            self._keep_alpha(problem, alpha, float(mean_row @ alpha))
+        self.n_iter_ = len(costs) - 1
+        if not converged:
             warnings.warn(
-                f"{type(self).__name__}: the cost still moves by more than tol = {self.tol:g} of "
+                f"{type(self).__name__}: the cost still changes by more than tol = {self.tol:g} of "
                 f"itself after {self.n_iter_} rounds. Raise max_iter, raise tol or lower C.",
                 ConvergenceWarning,
                 stacklevel=5,
@@ -280,13 +235,34 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.cost_ = sample.mean_square(left)
         self.intercept_ = sample.overall(sample.y) - mean
 
-    def _without_sweeps(self, solver: str) -> str:
-        if solver == "online":
-            raise ParameterError(
-                f"{type(self).__name__}(solver='online', loss='absolute'): the sweep of section "
-                "2.5 is for the squared loss. Use solver='auto'."
+    def _fit_pairs(self, X: Any, pairs: Pairs) -> None:
+        """Minimize |w|^2 + C / (sum of weights) * sum_p weight_p (gap_p - 1)^2."""
+        if self.loss != "squared" or self.solver == "online":
+            raise FeedbackError(
+                f"{type(self).__name__}(loss={self.loss!r}, solver={self.solver!r}) got Pairs: it "
+                "learns from them with loss='squared' and the solvers auto, primal, dual and "
+                "nystroem."
             )
-        return solver
+        problem = self._problem(X, Sample.of(Grades(np.zeros(X.shape[0]))), self.gamma)
+        solver = self._choose_solver(problem)
+        self.n_iter_, self.intercept_ = 1, 0.0
+        self.mass_, self.kappa_ = 0.0, problem.kappa
+        total = pairs.total_weight or 1.0
+        if solver == "dual":
+            alpha, left = _solve_laplacian(problem.matrix(), pairs, self.C / total)
+            self._keep_dual(problem, alpha)
+            self.cost_ = float(pairs.weight @ left**2) / total
+            return
+        landmarks = self._landmarks(problem) if solver == "nystroem" else None
+        rows = X if landmarks is None else landmarks
+        scatter = Scatter(rows.shape[1])
+        scatter.add_pairs(rows, pairs)
+        coef = scatter.solve(self.C / total)
+        self.cost_ = scatter.loss(coef) / total
+        if landmarks is None:
+            self._keep_linear(coef)
+        else:
+            self._keep_landmarks(problem, landmarks, coef)
 
     def _power_of_cost(self) -> int:
         return 2 if self.loss == "squared" else 1
@@ -301,26 +277,27 @@ class MPRank(LeaveOut, MagnitudeRanker):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
     ) -> Self:
-        """Learn from more rows, exactly: the model is that of all rows so far in one ``fit``.
+        """Learn from more rows; the model is exactly that of one ``fit`` to all rows so far.
 
-        Memory does not grow with the rows, only with the queries (a row of means each). A query may
-        come in pieces; its id says which it is. Without ``qid`` all rows are one list.
+        Memory grows with the number of queries (a row of means each), not of rows. A query may
+        come in pieces with the same id. Without ``qid`` all rows are one list.
         """
         self._check_parameters()
         stream = self._stream()
-        X, y = self._checked_more(X, y, first=stream is None)
-        weights = None
+        X, y = self._validated(X, y, reset=stream is None)
         if sample_weight is not None:
-            weights = _check_sample_weight(
+            sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-        grades = Grades(y, qid, sample_weight=weights, query_weight=query_weight)
+        grades = Grades(
+            as_grades(y, "y"), qid, sample_weight=sample_weight, query_weight=query_weight
+        )
         stream = stream or Stream.empty(X.shape[1])
-        with np.errstate(over="ignore", invalid="ignore"):  # refused in words
-            stream.add(X, grades, query_keys(grades.queries))
+        with np.errstate(over="ignore", invalid="ignore"):  # raised as an error
+            stream.add(X, grades)
         self._keep_stream(stream)
         self.n_queries_in_ = max(len(stream.keys), 1)
-        TRAINED_ON.pop(self, None)
+        self._training = None
         self.n_iter_, self.objective_, self.gap_ = 1, None, None
         scatter = stream.scatter()
         self.mass_ = scatter.mass
@@ -333,24 +310,23 @@ class MPRank(LeaveOut, MagnitudeRanker):
         """The sums so far; None before the first rows."""
         if not hasattr(self, "intercept_"):
             return None
-        if self.products_ is None:
-            return self._stream_of_fit()
-        kept = (self.products_, self.query_masses_, self.query_means_)
-        products, masses, means = (np.array(array) for array in kept)
-        longest = self.kappa_**2
-        return Stream(products, self.query_keys_, self.query_weights_, masses, means, longest)
-
-    def _stream_of_fit(self) -> Stream:
-        """The sums of the rows that fit has seen, should it be followed by partial_fit."""
-        training = TRAINED_ON.get(self)
-        if training is None:
+        if self.products_ is not None:
+            return Stream(
+                self.products_.copy(),
+                self.query_keys_,
+                self.query_weights_,
+                self.query_masses_.copy(),
+                self.query_means_.copy(),
+                self.kappa_**2,
+            )
+        if self._training is None:
             raise ParameterError(
-                f"{type(self).__name__}.partial_fit: this model was made by fit and then copied or "
-                "saved, which does not keep the sums that more rows could be added to. Start "
-                "with partial_fit."
+                f"{type(self).__name__}.partial_fit: this model was fitted by fit and then copied "
+                "or saved, which does not keep the sums that more rows are added to. Start with "
+                "partial_fit."
             )
         stream = Stream.empty(self.n_features_in_)
-        stream.add(training.problem.X, training.grades, query_keys(training.grades.queries))
+        stream.add(self._training.problem.X, self._training.grades)
         return stream
 
     def _keep_stream(self, stream: Stream | None) -> None:
@@ -360,10 +336,19 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.query_masses_: Any = stream and stream.masses
         self.query_means_: Any = stream and stream.means
 
-    def _checked_more(self, X: Any, y: Any, *, first: bool) -> tuple[Any, Any]:
-        if first:
-            return self._checked_training(X, y)
-        from sklearn.utils.validation import validate_data
 
-        X, y = validate_data(self, X, y, reset=False, y_numeric=True, **self._wanted())
-        return X, np.asarray(y, dtype=np.float64)
+def _solve_laplacian(K: FloatArray, pairs: Pairs, factor: float) -> tuple[FloatArray, FloatArray]:
+    """alpha = c (I + c L K)^-1 D' w for the differences D and the graph's Laplacian L = D' W D."""
+    n, p = len(K), np.arange(pairs.n_pairs)
+    D = sparse.csr_array(
+        (
+            np.concatenate([np.ones(len(p)), -np.ones(len(p))]),
+            (np.concatenate([p, p]), np.concatenate([pairs.upper, pairs.lower])),
+        ),
+        shape=(len(p), n),
+    )
+    weighted = D.T @ sparse.diags_array(pairs.weight)
+    system = factor * np.asarray((weighted @ D) @ K)
+    system.flat[:: n + 1] += 1.0
+    alpha = linalg.solve(system, factor * (D.T @ pairs.weight), overwrite_a=True)
+    return alpha, 1.0 - D @ (K @ alpha)

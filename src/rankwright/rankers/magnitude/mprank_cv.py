@@ -13,10 +13,11 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
-from rankwright.rankers.kernels import KERNEL_RULES
-from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem, problem_of
+from rankwright.rankers.kernels import KERNEL_CONSTRAINTS
+from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.leave_out import pair_mass, pairs_out
-from rankwright.rankers.magnitude.scatter import Sample, Scatter
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter
 from rankwright.rankers.magnitude.smoothers import Source, Spectrum, gram_source
 from rankwright.rankers.schema import floats, real
 
@@ -38,29 +39,29 @@ def _positive_list() -> schema.Constraint:
 class MPRankCV(MagnitudeRanker):
     """MPRank (squared loss) with its parameters chosen by the exact leave-pair-out error.
 
-    Every pair of ``Cs`` and ``gammas`` is judged by what a model trained without a pair of rows
-    would say about that pair, averaged over all pairs: no data are set aside. Each width costs one
-    eigendecomposition, of the size of the kernel's numerical rank where that is at most half of m;
-    all values of C then share a dozen or so products of matrices. Up to twelve values of C cost a
-    Cholesky inverse each instead, unless the rank is small.
+    Every combination of ``Cs`` and ``gammas`` is judged by the error of models trained without a
+    pair of rows on that pair, averaged over all pairs: no data are held out. Each value of gamma
+    costs one eigendecomposition, of the size of the kernel's numerical rank if that is at most half
+    of m, and all values of C share a dozen or so matrix products. For up to twelve values of C and
+    a larger rank, each costs a Cholesky inverse instead.
 
     Parameters
     ----------
     Cs : list of numbers > 0, default 0.1, 0.316, 1, ..., 1e5
     gammas : list of numbers > 0 or None, default None
-        Widths of the rbf and poly kernels; None is ``1 / (n_features * variance of X)``.
+        Of the rbf and poly kernels; None is ``1 / (n_features * variance of X)``.
     kernel : "rbf", "linear", "poly", "precomputed" or a function, default "rbf"
     degree, coef0 : of the polynomial kernel
     average : "pairs" or "queries", default "pairs"
-        Whether each pair counts alike in the error, or each query.
+        Whether every pair has the same weight in the error, or every query.
 
     Attributes
     ----------
-    C_, gamma_ : the values chosen (the smallest C of equally good ones)
+    C_, gamma_ : the chosen values (the smallest C of equally good ones)
     path_ : (n_gammas, n_Cs) array
-        The leave-pair-out error of each.
+        The leave-pair-out error of each combination.
     leave_pair_out_ : float
-        The error of the values chosen.
+        The error of the chosen values.
     coef_, support_, dual_coef_, intercept_, cost_, mass_, kappa_ : as in MPRank
 
     Examples
@@ -73,7 +74,7 @@ class MPRankCV(MagnitudeRanker):
     """
 
     _constraints: ClassVar = {
-        **{name: KERNEL_RULES[name] for name in ("kernel", "degree", "coef0")},
+        **{name: KERNEL_CONSTRAINTS[name] for name in ("kernel", "degree", "coef0")},
         "Cs": _positive_list(),
         "gammas": schema.optional(_positive_list()),
         "average": schema.one_of("pairs", "queries"),
@@ -105,36 +106,41 @@ class MPRankCV(MagnitudeRanker):
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         sample = Sample.of(feedback)
-        problems = [self._with_width(X, sample, gamma) for gamma in self._widths()]
+        gammas: list[Any] = ["scale"]
+        if self.kernel in ("rbf", "poly") and self.gammas is not None:
+            gammas = [float(gamma) for gamma in self.gammas]
+        problems = [self._problem(X, sample, gamma) for gamma in gammas]
         factors = 2.0 * np.array([float(C) for C in self.Cs]) / sample.total
         self.path_ = np.zeros((len(problems), len(factors)))
+        has_pairs = bool(pair_mass(sample).any())
+        if not has_pairs:
+            warnings.warn(
+                f"{type(self).__name__}: no query has two rows, so the values of C cannot be "
+                "compared: the first is chosen.",
+                DegenerateDataWarning,
+                stacklevel=4,
+            )
         best: tuple[float, Problem, int, FloatArray] | None = None
         for row, problem in enumerate(problems):
-            source = _source(problem, len(factors))
-            self.path_[row] = self._errors(source, factors)
-            place = int(np.argmin(self.path_[row]))
-            error = float(self.path_[row, place])
+            source: Source
+            if _is_narrow(problem):
+                source = Spectrum.of_rows(problem.rows, sample)
+            else:
+                source = gram_source(problem.matrix(), sample, len(factors))
+            if has_pairs:
+                self.path_[row] = pairs_out(source, factors, self.average)
+            column = int(np.argmin(self.path_[row]))
+            error = float(self.path_[row, column])
             if best is None or error < best[0]:
-                best = error, problem, place, source.solve(factors[place])
+                best = error, problem, column, source.solve(factors[column])
         assert best is not None
         self._keep_best(*best)
 
-    def _errors(self, source: Source, factors: FloatArray) -> FloatArray:
-        if not pair_mass(source.sample).any():
-            warnings.warn(
-                f"{type(self).__name__}: no query has two rows, so nothing tells the values of C "
-                "apart: the first is taken.",
-                DegenerateDataWarning,
-                stacklevel=5,
-            )
-            return np.zeros(len(factors))
-        return pairs_out(source, factors, self.average)
-
-    def _keep_best(self, error: float, problem: Problem, place: int, alpha: FloatArray) -> None:
+    def _keep_best(self, error: float, problem: Problem, column: int, alpha: FloatArray) -> None:
         sample = problem.sample
-        self.C_, self.leave_pair_out_ = float(self.Cs[place]), error
+        self.C_, self.leave_pair_out_ = float(self.Cs[column]), error
         self.n_iter_, self.mass_, self.kappa_ = 1, sample.total, problem.kappa
-        if problem.is_linear and problem.rows.shape[1] <= sample.n_rows:  # keeps more digits
+        if _is_narrow(problem):  # more accurate than the dual
             scatter = Scatter(problem.X.shape[1])
             scatter.add(problem.rows, sample)
             self._keep_linear(scatter.solve(2.0 * self.C_ / sample.total))
@@ -145,21 +151,13 @@ class MPRankCV(MagnitudeRanker):
         scores = self._scorer().decision_function(problem.rows)
         self.intercept_ = sample.overall(sample.y - scores)
 
-    def _widths(self) -> list[Any]:
-        wide = self.kernel in ("rbf", "poly") and self.gammas is not None
-        return [float(gamma) for gamma in self.gammas] if wide else ["scale"]
-
-    def _with_width(self, X: Any, sample: Sample, gamma: Any) -> Problem:
-        return problem_of(X, sample, self.kernel, gamma, self.degree, self.coef0)
-
-    def _penalty(self) -> float:
+    def _chosen_C(self) -> float:
         return self.C_
 
     def _power_of_cost(self) -> int:
         return 2
 
 
-def _source(problem: Problem, n_factors: int) -> Source:
-    if problem.is_linear and problem.rows.shape[1] <= problem.sample.n_rows:
-        return Spectrum.of_rows(problem.rows, problem.sample)
-    return gram_source(problem.matrix(), problem.sample, n_factors)
+def _is_narrow(problem: Problem) -> bool:
+    """Whether the kernel is linear, with no more features than rows."""
+    return problem.is_linear and problem.rows.shape[1] <= problem.sample.n_rows

@@ -1,24 +1,23 @@
-"""The insensitive cost of all pairs in O(m log m): sort, two pointers, running sums."""
+"""The epsilon-insensitive cost of all pairs in O(m log m), by sorting and running sums."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.sample import Sample
 
 
 @dataclass(frozen=True, eq=False)
 class InsensitiveCost:
     r"""SVRank's loss :math:`C/M \sum_q 1/S_q \sum_{ij} s_i s_j \max(0, |r_j - r_i| - \epsilon)^n`.
 
-    It depends on the residuals r = h - y only. For n = 1 a pair's cost t = max(0, |r_j - r_i| -
-    epsilon) may be smoothed: t^2 / (2 mu) up to t = mu, then t - mu / 2.
+    It depends on the residuals r = h - y only. For n = 1 the excess t of a pair, t = max(0,
+    |r_j - r_i| - epsilon), may be smoothed: t^2 / (2 mu) up to t = mu, then t - mu / 2.
 
     Examples
     --------
@@ -40,7 +39,7 @@ class InsensitiveCost:
         return self.sample.mass * scale[self.sample.codes]
 
     def at(self, residual: FloatArray, mu: float = 0.0) -> Point:
-        """Everything about the loss at these residuals; n = 1 has a slope only with mu > 0."""
+        """The loss at these residuals; for n = 1 it has a slope only if mu > 0."""
         centered = self.sample.centered(residual)
         if self.power == 1 and mu > 0:
             return _Smoothed(self, centered, mu)
@@ -54,8 +53,8 @@ class Point(ABC):
     ----------
     exact : the loss
     slope : (n_rows,) its gradient, smoothed if n = 1
-    slack : the loss less the part of it that ``slope``, read as multipliers of the dual problem,
-        accounts for: 0 for n = 2, between 0 and mu / 4 times the weight of the pairs for n = 1
+    slack : the part of the loss that ``slope``, read as multipliers of the dual problem, does not
+        account for: 0 for n = 2, between 0 and mu / 4 times the weight of the pairs for n = 1
     """
 
     exact: float
@@ -63,7 +62,11 @@ class Point(ABC):
     slack: float
 
     def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
-        self._ptr, self._order = cost.sample.ptr, residual_order(residual, cost.sample)
+        sample = cost.sample
+        self._ptr = sample.ptr
+        # Rows sorted by residual inside each query.
+        one = sample.n_queries == 1
+        self._order = np.argsort(residual) if one else np.lexsort((residual, sample.codes))
         self._weight, self._residual = cost.weight[self._order], residual[self._order]
 
     @abstractmethod
@@ -74,47 +77,46 @@ class Point(ABC):
     def trace(self) -> float:
         """The trace of that Hessian."""
 
-    def _reach(self, theta: float) -> tuple[IntArray, IntArray]:
-        from rankwright.rankers.magnitude._kernels import reach_of_rows
+    def _beyond(self, theta: float) -> tuple[IntArray, IntArray]:
+        from rankwright.rankers.magnitude._kernels import rows_beyond
 
         low, high = (np.empty(len(self._residual), np.int64) for _ in range(2))
-        reach_of_rows(self._residual, self._ptr, theta, low, high)
+        rows_beyond(self._residual, self._ptr, theta, low, high)
         return low, high
 
-    def _as_given(self, values: FloatArray) -> FloatArray:
-        """From sorted order to the order of the rows."""
+    def _unsorted(self, values: FloatArray) -> FloatArray:
         result = np.empty_like(values)
         result[self._order] = values
         return result
 
-    def _count(self) -> FloatArray:
+    def _prefix_weight(self) -> FloatArray:
         return np.concatenate([np.zeros(1), np.cumsum(self._weight)])
 
 
 class _Plain(Point):
     def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
-        from rankwright.rankers.magnitude._kernels import squares_beyond
+        from rankwright.rankers.magnitude._kernels import squared_excess
 
         super().__init__(cost, residual)
-        self._low, self._high = self._reach(cost.epsilon)
+        self._low, self._high = self._beyond(cost.epsilon)
         slope = np.empty(len(residual))
-        first, second = squares_beyond(
+        first, second = squared_excess(
             self._residual, self._weight, self._ptr, cost.epsilon, self._low, self._high, slope
         )
         self.exact, self.slack = (second if cost.power == 2 else first), 0.0
-        self.slope = self._as_given(slope)
+        self.slope = self._unsorted(slope)
 
     def curvature(self, vector: FloatArray) -> FloatArray:
-        from rankwright.rankers.magnitude._kernels import curvature_product
+        from rankwright.rankers.magnitude._kernels import squared_hessian_product
 
         result = np.empty(len(vector))
-        curvature_product(
+        squared_hessian_product(
             vector[self._order], self._weight, self._ptr, self._low, self._high, result
         )
-        return self._as_given(result)
+        return self._unsorted(result)
 
     def trace(self) -> float:
-        count, sizes = self._count(), np.diff(self._ptr)
+        count, sizes = self._prefix_weight(), np.diff(self._ptr)
         starts, stops = np.repeat(self._ptr[:-1], sizes), np.repeat(self._ptr[1:], sizes)
         partners = count[self._low] - count[starts] + count[stops] - count[self._high]
         return 4.0 * float(self._weight @ partners)
@@ -122,34 +124,26 @@ class _Plain(Point):
 
 class _Smoothed(Point):
     def __init__(self, cost: InsensitiveCost, residual: FloatArray, mu: float) -> None:
-        from rankwright.rankers.magnitude._kernels import smoothed_beyond
+        from rankwright.rankers.magnitude._kernels import Zones, smoothed_excess
 
         super().__init__(cost, residual)
-        low, high = self._reach(cost.epsilon)
-        near, far = self._reach(cost.epsilon + mu)
-        self._mu, self._zone = mu, (low, near, far, high)
+        low, high = self._beyond(cost.epsilon)
+        near, far = self._beyond(cost.epsilon + mu)
+        self._mu, self._zones = mu, Zones(near, low, high, far)
         slope = np.empty(len(residual))
-        self.exact, _, self.slack = smoothed_beyond(
-            self._residual, self._weight, self._ptr, cost.epsilon, mu, low, near, far, high, slope
+        self.exact, self.slack = smoothed_excess(
+            self._residual, self._weight, self._ptr, cost.epsilon, mu, self._zones, slope
         )
-        self.slope = self._as_given(slope)
+        self.slope = self._unsorted(slope)
 
     def curvature(self, vector: FloatArray) -> FloatArray:
-        from rankwright.rankers.magnitude._kernels import zone_curvature
+        from rankwright.rankers.magnitude._kernels import smoothed_hessian_product
 
         result = np.empty(len(vector))
-        zone_curvature(vector[self._order], self._weight, self._mu, *self._zone, result)
-        return self._as_given(result)
+        smoothed_hessian_product(vector[self._order], self._weight, self._mu, self._zones, result)
+        return self._unsorted(result)
 
     def trace(self) -> float:
-        low, near, far, high = self._zone
-        count = self._count()
-        partners = count[low] - count[near] + count[far] - count[high]
+        count, zones = self._prefix_weight(), self._zones
+        partners = count[zones.low] - count[zones.near] + count[zones.far] - count[zones.high]
         return 2.0 * float(self._weight @ partners) / self._mu
-
-
-def residual_order(residual: FloatArray, sample: Sample) -> Any:
-    """Rows sorted by residual inside each query."""
-    if sample.n_queries == 1:
-        return np.argsort(residual)
-    return np.lexsort((residual, sample.codes))

@@ -1,9 +1,13 @@
-"""Smoothers from one eigendecomposition: a path of C at little more than the price of one.
+"""The residual matrix R of MPRank for one or many values of C.
 
-Each C' needs every entry of R, which is m^3 multiplications. But it enters through the functions
-C' v / (1 + C' v) of the eigenvalues v alone, one for each C', and on a band of neighboring
-eigenvalues all of them are, to the last digits, combinations of a few. The singular values say of
-how many. So matrices are multiplied for these few, and each C' takes its mixture.
+The residuals of the squared loss are linear in the grades: R y, with R = (I + C' P K P)^-1 - B B'.
+Here K is the kernel matrix scaled by the roots of the masses, C' = 2C/M, and P = I - B B' centers
+each query (see Sample.unit). Errors of rows that are left out follow from the entries of R.
+
+For many values of C, R needs m^3 multiplications each. But C' enters through C' v / (1 + C' v) of
+the eigenvalues v only. On a band of similar eigenvalues these functions, one for each C', are
+combinations of a few (by singular value decomposition), up to rounding. So matrices are multiplied
+for these few, and each C' takes its combination.
 """
 
 from __future__ import annotations
@@ -18,15 +22,17 @@ import numpy as np
 from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.rankers.magnitude.scatter import (
-    Sample,
-    Scatter,
-    center_gram,
-    factorized,
-    inverse,
-    scale_gram,
-    too_large,
-)
+from rankwright.rankers.magnitude.dual import center_gram, factorized, inverse, scale_gram
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter, too_large
+
+BLOCK = 512  # rows
+NEGLIGIBLE = 1e-16  # C' v below which an eigenvalue changes R by less than its rounding
+PRECISION = 1e-14  # of R from combinations
+WIDTHS = (2.0, 4.0, 16.0, 256.0, np.inf)  # of a band: the largest eigenvalue over the smallest
+BUFFER = 2**23  # numbers in a block, for all C' together: 64 MB
+SHORT = 64  # rows in a block of short queries
+FEW = 12  # values of C that cost less by Cholesky factors than one full eigendecomposition
 
 
 class Smoother(ABC):
@@ -42,13 +48,18 @@ class Smoother(ABC):
 
     @abstractmethod
     def among(self, rows: IntArray) -> FloatArray:
-        """R among some rows, whole."""
+        """The submatrix of R for some rows."""
+
+    def _centering(self, rows: IntArray) -> FloatArray:
+        """The submatrix of B B' for some rows."""
+        codes, unit = self.sample.codes[rows], self.sample.unit[rows]
+        return np.asarray((codes[:, None] == codes) * np.outer(unit, unit))
 
 
 class Block(NamedTuple):
-    """R + B B' for several C' in some rows, and in the columns first .. of their queries.
+    """R + B B' for several C' in rows ``start`` .. and columns ``first`` ..
 
-    Only what lies below the diagonal is meant: columns before the row, of the row's query.
+    Only entries below the diagonal inside a query are meaningful.
     """
 
     start: int
@@ -57,7 +68,7 @@ class Block(NamedTuple):
 
 
 class Smoothers(ABC):
-    """R for several values of C', as a leave-pair-out error asks for it: whole, block by block.
+    """R for several values of C', block by block.
 
     Attributes
     ----------
@@ -70,42 +81,37 @@ class Smoothers(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
-        """All rows; a block's memory serves the next one."""
+        """All rows; a block's memory is reused for the next one."""
 
 
 class Source(ABC):
-    """A kernel matrix, ready to be smoothed with any C'."""
+    """A kernel matrix, prepared so that R is cheap for any C'."""
 
     sample: Sample
 
     @abstractmethod
-    def smoother(self, factor: float, *, some: bool = False) -> Smoother:
-        """R for this C'; ``some`` when only a few rows of it will be asked for."""
+    def smoother(self, factor: float, *, whole: bool = False) -> Smoother:
+        """R for this C'; ``whole`` if most of its entries are needed."""
 
     @abstractmethod
     def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
-        """R for all these C', in their order; each lives until the next is asked for."""
+        """R for all these C', in their order; each is valid until the next one."""
 
     def solve(self, factor: float) -> FloatArray:
         """The dual coefficients of the sample's rows."""
-        error = self.smoother(factor, some=True).error
-        return np.asarray(factor * self.sample.roots * error)
+        return np.asarray(factor * self.sample.roots * self.smoother(factor).error)
 
-
-def unit_products(sample: Sample, rows: IntArray) -> FloatArray:
-    """B B' among some rows."""
-    same = sample.codes[rows][:, None] == sample.codes[rows]
-    return np.asarray(same * np.outer(sample.unit[rows], sample.unit[rows]))
-
-
-BLOCK = 512
+    @cached_property
+    def target(self) -> FloatArray:
+        """The centered grades, scaled as the rows are."""
+        return self.sample.roots * self.sample.centered(self.sample.y)
 
 
 @dataclass(frozen=True, eq=False)
 class GramSource(Source):
-    """P K P itself: each C' costs one Cholesky factor, and one inverse of it.
+    """P K P itself: each C' costs one Cholesky factor, and its inverse where all of R is needed.
 
-    A smoother lives until the next one takes its memory, or with ``keep=False`` the matrix itself.
+    A smoother is valid until the next one takes its memory; with ``keep=False`` that of K.
     """
 
     sample: Sample
@@ -116,95 +122,77 @@ class GramSource(Source):
     def _work(self) -> FloatArray:
         return np.empty_like(self.K) if self.keep else self.K
 
-    def smoother(self, factor: float, *, some: bool = False) -> Smoother:
-        whole = factorized(self.K, factor, into=self._work)
-        y = self.sample.roots * self.sample.centered(self.sample.y)
-        error = linalg.lapack.dpotrs(whole, y, lower=0)[0]
-        return _Factor(self.sample, whole, error) if some else _Inverse(self.sample, whole, error)
+    def _factor(self, factor: float) -> tuple[Sample, FloatArray, FloatArray]:
+        cholesky = factorized(self.K, factor, into=self._work)
+        error = linalg.lapack.dpotrs(cholesky, self.target, lower=0)[0]
+        return self.sample, cholesky, error
 
-    def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
+    def smoother(self, factor: float, *, whole: bool = False) -> Smoother:
+        kind = _Inverse if whole else _Cholesky
+        return kind(*self._factor(factor))
+
+    def smoothers(self, factors: FloatArray) -> Iterator[_Inverse]:
         for factor in factors:
-            smoother = self.smoother(float(factor))
-            assert isinstance(smoother, _Inverse)
-            yield smoother
+            yield _Inverse(*self._factor(float(factor)))
 
 
-class _Inverse(Smoother, Smoothers):
-    def __init__(self, sample: Sample, whole: FloatArray, error: FloatArray) -> None:
-        self.sample, self.error = sample, error
-        self._inverse = inverse(whole)
-        self.errors = error[None]
-        self.diagonals = (self._inverse.diagonal() - sample.unit**2)[None]
+class _Cholesky(Smoother):
+    """R from the Cholesky factor of its inverse: for some rows only."""
 
-    def blocks(self) -> Iterator[Block]:
-        sample = self.sample
-        for start in range(0, sample.n_rows, BLOCK):
-            stop, first = start + BLOCK, int(sample.ptr[sample.codes[start]])
-            yield Block(start, first, self._inverse[None, start:stop, first:stop])
-
-    def among(self, rows: IntArray) -> FloatArray:
-        below, above = np.maximum.outer(rows, rows), np.minimum.outer(rows, rows)
-        return self._inverse[below, above] - unit_products(self.sample, rows)
-
-
-class _Factor(Smoother):
-    def __init__(self, sample: Sample, whole: FloatArray, error: FloatArray) -> None:
-        self.sample, self.error, self._whole = sample, error, whole
+    def __init__(self, sample: Sample, cholesky: FloatArray, error: FloatArray) -> None:
+        self.sample, self.error, self._cholesky = sample, error, cholesky
 
     def among(self, rows: IntArray) -> FloatArray:
         right = np.zeros((self.sample.n_rows, len(rows)), order="F")
         right[rows, np.arange(len(rows))] = 1.0
-        solved = linalg.lapack.dpotrs(self._whole, right, lower=0, overwrite_b=1)[0]
-        return np.asarray(solved[rows]) - unit_products(self.sample, rows)
+        solved = linalg.lapack.dpotrs(self._cholesky, right, lower=0, overwrite_b=1)[0]
+        return np.asarray(solved[rows]) - self._centering(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class StreamSource(Source):
-    """Rows with few features, of which only some are asked for: nothing is copied."""
+class _Inverse(Smoother, Smoothers):
+    """R as a whole: the Cholesky factor is replaced by the inverse."""
 
-    sample: Sample
-    rows: Any
+    def __init__(self, sample: Sample, cholesky: FloatArray, error: FloatArray) -> None:
+        self.sample, self.error, self.errors = sample, error, error[None]
+        self._inverse = inverse(cholesky)
+        self.diagonals = (self._inverse.diagonal() - sample.unit**2)[None]
 
-    def smoother(self, factor: float, *, some: bool = False) -> Smoother:
-        return _Streamed(self.sample, self.rows, factor)
-
-    def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
-        raise NotImplementedError("only some rows of a stream are asked for")
-
-
-class _Streamed(Smoother):
-    def __init__(self, sample: Sample, rows: Any, factor: float) -> None:
-        self.sample, self._rows = sample, rows
-        scatter = Scatter(rows.shape[1])
-        scatter.add(rows, sample)
-        self.error = sample.roots * sample.centered(sample.y - rows @ scatter.solve(factor))
-        self._means = sample.means(rows)
-        system = scatter.products[:-1, :-1]
-        system.flat[:: len(system) + 1] += 1.0 / factor
-        self._whole = linalg.cho_factor(system, check_finite=False)
+    def blocks(self) -> Iterator[Block]:
+        for start in range(0, self.sample.n_rows, BLOCK):
+            stop, first = start + BLOCK, int(self.sample.ptr[self.sample.codes[start]])
+            yield Block(start, first, self._inverse[None, start:stop, first:stop])
 
     def among(self, rows: IntArray) -> FloatArray:
-        some = self._rows[rows]
+        below, above = np.maximum.outer(rows, rows), np.minimum.outer(rows, rows)
+        return self._inverse[below, above] - self._centering(rows)
+
+
+class PrimalSmoother(Smoother):
+    """R of rows with few features, from the Cholesky factor of the primal; X is not copied."""
+
+    def __init__(self, sample: Sample, X: Any, factor: float) -> None:
+        self.sample, self._X = sample, X
+        scatter = Scatter(X.shape[1])
+        scatter.add(X, sample)
+        self.error = sample.roots * sample.centered(sample.y - X @ scatter.solve(factor))
+        self._means = sample.means(X)
+        system = scatter.products[:-1, :-1]
+        system.flat[:: len(system) + 1] += 1.0 / factor
+        self._cholesky = linalg.cho_factor(system, check_finite=False)
+
+    def among(self, rows: IntArray) -> FloatArray:
+        some = self._X[rows]
         left = some.toarray() if sparse.issparse(some) else some
         left = (left - self._means[self.sample.codes[rows]]) * self.sample.roots[rows, None]
-        R = np.eye(len(rows)) - unit_products(self.sample, rows)
-        return np.asarray(R - left @ linalg.cho_solve(self._whole, left.T))
-
-
-NEGLIGIBLE = 1e-16  # C' v below which an eigenvalue changes R by less than its rounding
-PRECISION = 1e-14  # to which the mixtures give R
-WIDTHS = (2.0, 4.0, 16.0, 256.0, np.inf)  # of a band: the largest eigenvalue over the smallest
-BUFFER = 2**23  # numbers in a block, for all C' together: 64 MB
-SHORT = 64  # rows in a block of short queries
-FEW = 12  # values of C that cost less by Cholesky factors than one full eigendecomposition
+        R = np.eye(len(rows)) - self._centering(rows)
+        return np.asarray(R - left @ linalg.cho_solve(self._cholesky, left.T))
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum(Source):
-    """P K P = T T' with orthogonal columns T: of squared length ``values``, largest first.
+    """P K P = T T' with orthogonal columns T of squared lengths ``values``, largest first.
 
-    R = P - T diag(C' / (1 + C' values)) T': no division by small values, so it keeps its digits at
-    any rank.
+    R = P - T diag(C' / (1 + C' values)) T' without division by small values: accurate at any rank.
     """
 
     sample: Sample
@@ -212,9 +200,9 @@ class Spectrum(Source):
     values: FloatArray
 
     @classmethod
-    def of_rows(cls, rows: Any, sample: Sample) -> Spectrum:
-        """From features (n_rows, rank): K = rows rows'."""
-        dense = rows.toarray() if sparse.issparse(rows) else rows[:]
+    def of_rows(cls, X: Any, sample: Sample) -> Spectrum:
+        """From features (n_rows, rank): K = X X'."""
+        dense = X.toarray() if sparse.issparse(X) else X[:]
         left = (dense - sample.means(dense)[sample.codes]) * sample.roots[:, None]
         return cls.of_factor(left, sample)
 
@@ -224,24 +212,19 @@ class Spectrum(Source):
         products = left.T @ left
         if not np.isfinite(products).all():
             raise too_large()
-        values, turn = linalg.eigh(products, driver="evd", overwrite_a=True)
-        return cls(sample, left @ turn[:, ::-1], np.maximum(values[::-1], 0.0))
+        values, axes = linalg.eigh(products, driver="evd", overwrite_a=True)
+        return cls(sample, left @ axes[:, ::-1], np.maximum(values[::-1], 0.0))
 
-    def smoother(self, factor: float, *, some: bool = False) -> Smoother:
+    def smoother(self, factor: float, *, whole: bool = False) -> Smoother:
         return _Spectral(self, factor)
 
     def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
-        yield _Mixtures(self, factors)
+        yield _Combinations(self, factors)
 
     def up_to(self, factor: float) -> tuple[FloatArray, FloatArray]:
-        """The columns and values that matter to this C'."""
+        """The columns and values that are not negligible at this C'."""
         rank = int(np.searchsorted(-self.values, -NEGLIGIBLE / factor))
         return self.columns[:, :rank], self.values[:rank]
-
-    @cached_property
-    def target(self) -> FloatArray:
-        """The centered grades, scaled as the rows are."""
-        return self.sample.roots * self.sample.centered(self.sample.y)
 
 
 class _Spectral(Smoother):
@@ -249,26 +232,18 @@ class _Spectral(Smoother):
         self.sample = spectrum.sample
         self._columns, values = spectrum.up_to(factor)
         self._left = self._columns * (factor / (1.0 + factor * values))
-        y = spectrum.target
-        self.error = y - self._left @ (self._columns.T @ y)
+        self.error = spectrum.target - self._left @ (self._columns.T @ spectrum.target)
 
     def among(self, rows: IntArray) -> FloatArray:
-        R = np.eye(len(rows)) - unit_products(self.sample, rows)
+        R = np.eye(len(rows)) - self._centering(rows)
         return np.asarray(R - self._left[rows] @ self._columns[rows].T)
 
 
-@dataclass(frozen=True, eq=False)
-class _Bands:
-    """C' / (1 + C' v) for every C' and v, as mixtures of a few functions of v in each band.
+class _Bands(NamedTuple):
+    """C' / (1 + C' v) for every C' and v, as combinations of a few functions of v in each band."""
 
-    Attributes
-    ----------
-    parts : of each band, its columns and (n_functions, n_columns) its functions of v
-    mixture : (n_factors, n_functions of all bands)
-    """
-
-    parts: list[tuple[slice, FloatArray]]
-    mixture: FloatArray
+    parts: list[tuple[slice, FloatArray]]  # columns of a band, (n_functions, n_columns) functions
+    combination: FloatArray  # (n_factors, n_functions of all bands)
 
     @classmethod
     def of(cls, values: FloatArray, factors: FloatArray, width: float) -> _Bands:
@@ -276,21 +251,21 @@ class _Bands:
         shares = scaled / (1.0 + scaled)
         band = np.floor(np.log(values) / np.log(width))
         edges = [0, *(np.flatnonzero(np.diff(band)) + 1).tolist(), len(values)] if len(band) else []
-        parts, mixtures = [], [np.zeros((len(factors), 0))]
+        parts, combinations = [], [np.zeros((len(factors), 0))]
         for columns in map(slice, edges[:-1], edges[1:]):
-            mix, size, functions = linalg.svd(shares[:, columns], full_matrices=False)
-            kept = size > PRECISION
+            left, singular, functions = linalg.svd(shares[:, columns], full_matrices=False)
+            kept = singular > PRECISION
             parts.append((columns, functions[kept] / values[columns]))
-            mixtures.append(mix[:, kept] * size[kept])
-        return cls(parts, np.hstack(mixtures))
+            combinations.append(left[:, kept] * singular[kept])
+        return cls(parts, np.hstack(combinations))
 
     @property
     def cost(self) -> int:
         """Multiplications for each entry of R."""
-        return sum(functions.size for _, functions in self.parts) + self.mixture.size
+        return sum(functions.size for _, functions in self.parts) + self.combination.size
 
 
-class _Mixtures(Smoothers):
+class _Combinations(Smoothers):
     def __init__(self, spectrum: Spectrum, factors: FloatArray) -> None:
         self._sample = sample = spectrum.sample
         self._columns, values = spectrum.up_to(float(factors.max()))
@@ -304,12 +279,12 @@ class _Mixtures(Smoothers):
 
     def blocks(self) -> Iterator[Block]:
         ptr, codes, bands = self._sample.ptr, self._sample.codes, self._bands
-        n_factors, n_functions = bands.mixture.shape
+        n_factors, n_functions = bands.combination.shape
         longest = int(np.diff(ptr).max())
         height = BUFFER // (max(n_functions, n_factors) * longest)
         height = max(1, min(height, max(longest, SHORT)))
         size = height * (longest + height)
-        products, mixed = np.empty(n_functions * size), np.empty(n_factors * size)
+        products, combined = np.empty(n_functions * size), np.empty(n_factors * size)
         for start in range(0, self._sample.n_rows, height):
             stop, first = min(start + height, len(codes)), int(ptr[codes[start]])
             rows, columns = self._columns[start:stop], self._columns[first:stop]
@@ -319,27 +294,30 @@ class _Mixtures(Smoothers):
                 out = products[done : done + len(stack) * len(columns)]
                 np.matmul(stack, columns[:, part].T, out=out.reshape(-1, len(columns)))
                 done += len(out)
-            values = mixed[: n_factors * size].reshape(n_factors, size)
-            np.matmul(-bands.mixture, products[:done].reshape(n_functions, size), out=values)
+            values = combined[: n_factors * size].reshape(n_factors, size)
+            np.matmul(-bands.combination, products[:done].reshape(n_functions, size), out=values)
             yield Block(start, first, values.reshape(n_factors, len(rows), len(columns)))
 
 
 def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:
     """The cheapest exact form of a kernel matrix for so many values of C; K is overwritten.
 
-    Pivoted Cholesky finds the numerical rank. Where it is small, an eigendecomposition of that size
-    will do.
+    If the numerical rank is small, by pivoted Cholesky, an eigendecomposition of that size is
+    enough.
     """
     if not np.isfinite(scale_gram(K, sample)).all():
         raise too_large()
-    rows = _few_features(K)
-    if rows is not None:
-        left = rows - sample.unit[:, None] * _unit_sums(rows, sample)[sample.codes]
+    features = _few_features(K)
+    if features is not None:
+        weighted = sample.unit[:, None] * features
+        sums = np.add.reduceat(weighted, sample.ptr[:-1], axis=0)
+        left = features - sample.unit[:, None] * sums[sample.codes]
         return Spectrum.of_factor(left, sample)
     center_gram(K, sample)
     if n_factors > FEW:
         values, columns = linalg.eigh(K, driver="evd", check_finite=False)
-        if values[0] > -1e-12 * values[-1]:  # else no kernel: Cholesky factors tell from which C on
+        # Otherwise K is not positive semidefinite: Cholesky factors fail from the C where it shows.
+        if values[0] > -1e-12 * values[-1]:
             values = np.maximum(values[::-1], 0.0)
             return Spectrum(sample, columns[:, ::-1] * np.sqrt(values), values)
     return GramSource(sample, K)
@@ -349,29 +327,17 @@ def _few_features(K: FloatArray) -> FloatArray | None:
     """Features whose products are K, or None if that takes more than half as many as rows."""
     diagonal = K.diagonal()
     least = 1e-14 * float(diagonal.max())
-    if _half_is_regular(K, least):
+    # If half of the rows (and one more) are independent, the rank is not small. That costs an
+    # eighth of the rank itself.
+    some = np.unique(np.linspace(0, len(K) - 1, len(K) // 2 + 1).astype(np.int64))
+    part = np.asfortranarray(K[np.ix_(some, some)])
+    cholesky, failed = linalg.lapack.dpotrf(part, lower=1, overwrite_a=1, clean=0)
+    if not failed and bool((cholesky.diagonal() ** 2 > least).all()):
         return None
     factor, pivots, rank, failed = linalg.lapack.dpstrf(K.T, lower=0, tol=least)
     if failed < 0 or rank > len(K) // 2:
         return None
-    rows = np.empty((len(K), rank))
-    rows[pivots - 1] = np.triu(factor[:rank]).T
-    left = diagonal - np.einsum("ij,ij->i", rows, rows)
-    return rows if (left > -1e4 * least).all() else None  # an indefinite matrix stops early as well
-
-
-def _half_is_regular(K: FloatArray, least: float) -> bool:
-    """Whether half of the rows (and one) are independent: then the rank is not small.
-
-    An eighth of the cost of finding the rank itself.
-    """
-    some = np.unique(np.linspace(0, len(K) - 1, len(K) // 2 + 1).astype(np.int64))
-    part = np.asfortranarray(K[np.ix_(some, some)])
-    whole, failed = linalg.lapack.dpotrf(part, lower=1, overwrite_a=1, clean=0)
-    return not failed and bool((whole.diagonal() ** 2 > least).all())
-
-
-def _unit_sums(rows: FloatArray, sample: Sample) -> FloatArray:
-    """b_q' rows for every query."""
-    weighted = sample.unit[:, None] * rows
-    return np.add.reduceat(weighted, sample.ptr[:-1], axis=0)
+    features = np.empty((len(K), rank))
+    features[pivots - 1] = np.triu(factor[:rank]).T
+    rest = diagonal - np.einsum("ij,ij->i", features, features)
+    return features if (rest > -1e4 * least).all() else None  # an indefinite matrix stops early too

@@ -1,4 +1,4 @@
-"""Training with the insensitive cost, in whichever space suits the kernel: SVRank's solver."""
+"""Newton's method for the epsilon-insensitive cost: the solver of SVRank."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost, Point
-from rankwright.rankers.magnitude.scatter import Sample, Scatter, too_large
+from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.scatter import Scatter, too_large
 
 PRECISION = 1e-3  # of a Newton step: its residual, relative to the gradient
-MOST_PRODUCTS = 300  # with the Hessian, for one Newton step
-PATIENCE = 30  # steps without a smaller gap: rounding has the upper hand
-NEAR = 0.1  # how flat the objective must be at the end of a step, relative to its start
+MAX_PRODUCTS = 300  # with the Hessian, for one Newton step
+PATIENCE = 30  # steps without a smaller gap: rounding errors dominate
+FLAT = 0.1  # slope of the objective at the end of a line search, relative to its start
 
 
 class Space(ABC):
-    """Where the model lives: coefficients, the values they give on the rows, inner products."""
+    """Coefficients of a model, its scores of the training rows, and its inner product."""
 
     n_coefficients: int
 
@@ -40,22 +41,22 @@ class Space(ABC):
         """The inner product of two models."""
 
     def precondition(self, coef: FloatArray, trace: float) -> FloatArray:
-        """About the inverse of the Hessian, given the trace of the loss's Hessian."""
+        """An approximate inverse of the Hessian, given the trace of the Hessian of the loss."""
         return 0.5 * coef
 
     @abstractmethod
-    def square(self, coef: FloatArray, seen: FloatArray) -> float:
-        """The squared norm; ``seen`` are the values of the preconditioned coefficients."""
+    def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
+        """The squared norm; also given are the values of the preconditioned coefficients."""
 
     def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
-        """The Newton step from the whole Hessian; None where that is too large a matrix."""
+        """The Newton step from a dense Hessian; None if that matrix would be too large."""
         return None
 
 
 class RowSpace(Space):
-    """score = X w. Preconditioned by the squared loss, whose Hessian is known in closed form."""
+    """score = X w, preconditioned by the squared loss, whose Hessian has a closed form."""
 
-    largest = 2000  # features up to which the preconditioner pays
+    largest = 2000  # features up to which the preconditioner saves time
 
     def __init__(self, X: Any, sample: Sample) -> None:
         self.X, self.n_coefficients = X, X.shape[1]
@@ -82,14 +83,14 @@ class RowSpace(Space):
         strength = trace / self._mass if self._mass > 0 else 0.0
         return np.asarray(self._axes @ ((self._axes.T @ coef) / (2.0 + strength * self._spread)))
 
-    def square(self, coef: FloatArray, seen: FloatArray) -> float:
+    def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
         return float(coef @ coef)
 
 
 class GramSpace(Space):
-    """score = K alpha, with the kernel's own inner product: one product with K a step."""
+    """score = K alpha, with the inner product of the kernel: one product with K a step."""
 
-    largest = 2000  # rows up to which a factor costs less than conjugate gradients that fail
+    largest = 2000  # rows up to which a dense solution costs less than slow conjugate gradients
 
     def __init__(self, K: FloatArray) -> None:
         self.K, self.n_coefficients = K, len(K)
@@ -103,8 +104,8 @@ class GramSpace(Space):
     def inner(self, a: FloatArray, b: FloatArray, values_of_b: FloatArray) -> float:
         return float(a @ values_of_b)
 
-    def square(self, coef: FloatArray, seen: FloatArray) -> float:
-        return 2.0 * float(coef @ seen)
+    def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
+        return 2.0 * float(coef @ preconditioned)
 
     def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
         if self.n_coefficients > self.largest:
@@ -117,15 +118,15 @@ class GramSpace(Space):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The model found, and how near it is to the best.
+    """A model, and a bound on its distance from the optimum.
 
     Attributes
     ----------
     coef, values : coefficients and training scores
     objective : F
-    gap : F less the value of a feasible dual solution: F is at most this far from the minimum
+    gap : F minus the value of a feasible dual solution: F is at most this far from the minimum
     n_iter : Newton steps
-    settled : whether the gap is below tol times F
+    converged : whether the gap is below tol times F
     """
 
     coef: FloatArray
@@ -133,7 +134,7 @@ class Solution:
     objective: float
     gap: float
     n_iter: int
-    settled: bool
+    converged: bool
 
 
 def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> Solution:
@@ -141,11 +142,14 @@ def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
 
     The slope of the loss gives feasible multipliers of the dual problem. At the model w with
     gradient G the gap is |G|^2 / 4 + slack: the first term is what Newton's method has left to do,
-    the second what the smoothing costs, so mu shrinks when the second is the larger.
+    the second comes from the smoothing, so mu shrinks when the second is the larger.
     """
     y = cost.sample.y
     coef, values = np.zeros(space.n_coefficients), np.zeros(len(y))
-    mu = _first_width(cost) if cost.power == 1 else 0.0
+    mu = 0.0
+    if cost.power == 1:
+        centered = cost.sample.centered(y)
+        mu = float(np.sqrt(cost.sample.overall(centered * centered))) or 1.0
     narrowest = 1e-14 * mu
     floor = np.finfo(np.float64).eps * cost.at(-y).exact
     best: Solution | None = None
@@ -153,114 +157,116 @@ def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
     while True:
         point = cost.at(values - y, mu)
         gradient = 2.0 * coef + space.gradient(point.slope)
-        moved = space.values(gradient)
-        rest = 0.25 * space.inner(gradient, gradient, moved)
+        gradient_values = space.values(gradient)
+        rest = 0.25 * space.inner(gradient, gradient, gradient_values)
         norm = space.inner(coef, coef, values)
         objective, gap = norm + point.exact, rest + point.slack
-        settled = bool(gap <= tol * objective + floor)
-        found = Solution(coef, values, objective, gap, steps, settled)
-        if settled:
-            return found
+        converged = bool(gap <= tol * objective + floor)
+        solution = Solution(coef, values, objective, gap, steps, converged)
+        if converged:
+            return solution
         if best is None or gap < best.gap:
-            best = found
+            best = solution
         if steps >= max_iter or steps > best.n_iter + PATIENCE:
-            return replace(best, n_iter=steps)
+            break
         if cost.power == 1 and rest <= 0.2 * point.slack:
             mu *= 0.25
             if mu < narrowest:
-                return replace(best, n_iter=steps)
+                break
             continue
         step = space.exact_step(point, gradient) if stiff else None
         if step is None:
-            step, step_values, stiff = _direction(space, point, gradient, moved)
+            step, step_values, stiff = _newton_step(space, point, gradient, gradient_values)
         else:
             step_values = space.values(step)
-        ray = _Ray(
-            cost, mu, values - y, step_values,
-            space.inner(coef, step, step_values), space.inner(step, step, step_values),
-        )  # fmt: skip
-        length = _length(ray)
-        if length == 0.0:  # rounding: nothing below this width can be told apart
-            return replace(best, n_iter=steps)
+        line = _Line(
+            cost,
+            mu,
+            values - y,
+            step_values,
+            space.inner(coef, step, step_values),
+            space.inner(step, step, step_values),
+        )
+        length = line.search()
+        if length == 0.0:  # no progress beyond rounding errors
+            break
         coef, values = coef + length * step, values + length * step_values
         steps += 1
+    assert best is not None
+    return replace(best, n_iter=steps)
 
 
-def _first_width(cost: InsensitiveCost) -> float:
-    y = cost.sample.centered(cost.sample.y)
-    return float(np.sqrt(cost.sample.overall(y * y))) or 1.0
-
-
-def _direction(
-    space: Space, point: Point, gradient: FloatArray, moved: FloatArray
+def _newton_step(
+    space: Space, point: Point, gradient: FloatArray, gradient_values: FloatArray
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Conjugate gradients for (Hessian) step = -gradient, in the space's inner product.
+    """Solve (Hessian) step = -gradient by preconditioned conjugate gradients.
 
-    Returns the step, its values, and whether it took more products than there may be.
+    Returns the step, its values, and whether MAX_PRODUCTS were not enough.
     """
     trace = point.trace()
     step, step_values = np.zeros_like(gradient), np.zeros(len(point.slope))
-    rest, wanted = -gradient, PRECISION**2 * space.inner(gradient, gradient, moved)
-    turned = space.precondition(rest, trace)
-    seen = space.values(turned)
-    way, way_values = turned, seen
-    size = space.inner(rest, turned, seen)
-    for _ in range(MOST_PRODUCTS):
-        bent = 2.0 * way + space.gradient(point.curvature(way_values))
-        along = space.inner(bent, way, way_values)
-        if not along > 0:
+    residual = -gradient
+    small = PRECISION**2 * space.inner(gradient, gradient, gradient_values)
+    z = space.precondition(residual, trace)
+    z_values = space.values(z)
+    direction, direction_values = z, z_values
+    size = space.inner(residual, z, z_values)
+    for _ in range(MAX_PRODUCTS):
+        product = 2.0 * direction + space.gradient(point.curvature(direction_values))
+        curvature = space.inner(product, direction, direction_values)
+        if not curvature > 0:
             break
-        step, step_values = step + (size / along) * way, step_values + (size / along) * way_values
-        rest = rest - (size / along) * bent
-        turned = space.precondition(rest, trace)
-        seen = space.values(turned)
-        old, size = size, space.inner(rest, turned, seen)
-        if space.square(rest, seen) <= wanted:
+        length = size / curvature
+        step, step_values = step + length * direction, step_values + length * direction_values
+        residual = residual - length * product
+        z = space.precondition(residual, trace)
+        z_values = space.values(z)
+        old, size = size, space.inner(residual, z, z_values)
+        if space.square(residual, z_values) <= small:
             break
-        way, way_values = turned + (size / old) * way, seen + (size / old) * way_values
+        direction = z + (size / old) * direction
+        direction_values = z_values + (size / old) * direction_values
     else:
         return step, step_values, True
     return step, step_values, False
 
 
 @dataclass(frozen=True, eq=False)
-class _Ray:
-    """The smoothed objective along a direction: what a line search asks for."""
+class _Line:
+    """The smoothed objective along a step."""
 
     cost: InsensitiveCost
     mu: float
     residual: FloatArray
-    ahead: FloatArray
-    cross: float
-    square: float
+    step: FloatArray  # values of the step
+    cross: float  # inner product of model and step
+    square: float  # squared norm of the step
 
     def slope(self, length: float) -> float:
-        point = self.cost.at(self.residual + length * self.ahead, self.mu)
-        return 2.0 * (self.cross + length * self.square) + float(point.slope @ self.ahead)
+        point = self.cost.at(self.residual + length * self.step, self.mu)
+        return 2.0 * (self.cross + length * self.square) + float(point.slope @ self.step)
 
+    def search(self) -> float:
+        """A length near the minimum, by the slope (values lose these digits long before).
 
-def _length(ray: _Ray) -> float:
-    """Near the minimum along the ray, by its slope (values have lost these digits long before).
-
-    1 if that is near enough; else between the longest step known to be too short and the shortest
-    known to be too long, by false position (Illinois).
-    """
-    short, slope = 0.0, ray.slope(0.0)
-    first = abs(slope)
-    length, end = 1.0, ray.slope(1.0)
-    if end <= NEAR * first:
-        return length if slope < 0 else 0.0
-    long = length
-    for _ in range(30):
-        length = short + (long - short) * slope / (slope - end)
-        here = ray.slope(length)
-        if abs(here) <= NEAR * first:
-            return length
-        if here < 0:
-            short, slope, end = length, here, 0.5 * end
-        else:
-            long, end, slope = length, here, 0.5 * slope
-    return short
+        1 if that is near enough; else by false position (Illinois) between the longest length
+        known to be too short and the shortest known to be too long.
+        """
+        short, slope = 0.0, self.slope(0.0)
+        first = abs(slope)
+        long, end = 1.0, self.slope(1.0)
+        if end <= FLAT * first:
+            return long if slope < 0 else 0.0
+        for _ in range(30):
+            length = short + (long - short) * slope / (slope - end)
+            here = self.slope(length)
+            if abs(here) <= FLAT * first:
+                return length
+            if here < 0:
+                short, slope, end = length, here, 0.5 * end
+            else:
+                long, end, slope = length, here, 0.5 * slope
+        return short
 
 
 def fit_insensitive(
@@ -269,63 +275,42 @@ def fit_insensitive(
     solver: str,
     cost: InsensitiveCost,
     tol: float | None = None,
-) -> Solution:
-    """Minimize |w|^2 + loss and leave the model in the ranker; ``tol`` in place of its own."""
-    wanted = ranker.tol if tol is None else tol
-    solution: Solution = SOLVERS[solver](ranker, problem, cost, wanted)
+) -> None:
+    """Minimize |w|^2 + loss and store the model in the ranker; ``tol`` replaces the ranker's."""
+    sample, tol = problem.sample, ranker.tol if tol is None else tol
+    space: Space
+    if solver == "primal":
+        rows, middle = problem.rows, np.zeros(problem.rows.shape[1])
+        if not sparse.issparse(rows):  # a shift changes no difference, and saves digits
+            middle = sample.mass @ rows / sample.total
+            rows = rows - middle
+        space = RowSpace(rows, sample)
+    elif solver == "dual":
+        space = GramSpace(problem.matrix())
+    else:
+        landmarks = ranker._landmarks(problem)
+        space = RowSpace(landmarks[:], sample)
+    solution = minimize(space, cost, tol, ranker.max_iter)
+    mean = sample.overall(solution.values)
+    if solver == "primal":
+        ranker._keep_linear(solution.coef)
+        mean += float(middle @ solution.coef)
+    elif solver == "dual":
+        ranker._keep_dual(problem, solution.coef)
+    else:
+        ranker._keep_landmarks(problem, landmarks, solution.coef)
     if not np.isfinite(solution.objective) or not np.isfinite(solution.gap):
         raise too_large()
-    if not solution.settled:
+    if not solution.converged:
         warnings.warn(
             f"{type(ranker).__name__} stopped after {solution.n_iter} Newton steps with a duality "
-            f"gap of {solution.gap:.3g} at the objective {solution.objective:.6g}; wanted: tol = "
-            f"{wanted:g} of the objective. Raise max_iter, raise tol, or scale the features.",
+            f"gap of {solution.gap:.3g} at the objective {solution.objective:.6g}, more than tol = "
+            f"{tol:g} of the objective. Raise max_iter, raise tol, or scale the features.",
             ConvergenceWarning,
             stacklevel=6,
         )
-    sample = problem.sample
+    ranker.intercept_ = sample.overall(sample.y) - mean
     ranker.n_iter_ = solution.n_iter
     ranker.cost_ = cost.at(solution.values - sample.y).exact / cost.C
     ranker.mass_, ranker.kappa_ = sample.total, problem.kappa
     ranker.objective_, ranker.gap_ = solution.objective, solution.gap
-    return solution
-
-
-def _primal(
-    ranker: MagnitudeRanker, problem: Problem, cost: InsensitiveCost, tol: float
-) -> Solution:
-    rows, sample = problem.rows, problem.sample
-    middle = np.zeros(rows.shape[1])
-    if not sparse.issparse(rows):  # a shift that costs nothing and saves digits
-        middle = sample.mass @ rows / sample.total
-        rows = rows - middle
-    solution = minimize(RowSpace(rows, sample), cost, tol, ranker.max_iter)
-    ranker._keep_linear(solution.coef)
-    mean = sample.overall(solution.values) + float(middle @ solution.coef)
-    ranker.intercept_ = sample.overall(sample.y) - mean
-    return solution
-
-
-def _dual(ranker: MagnitudeRanker, problem: Problem, cost: InsensitiveCost, tol: float) -> Solution:
-    solution = minimize(GramSpace(problem.matrix()), cost, tol, ranker.max_iter)
-    ranker._keep_dual(problem, solution.coef)
-    return _with_intercept(ranker, problem, solution)
-
-
-def _nystroem(
-    ranker: MagnitudeRanker, problem: Problem, cost: InsensitiveCost, tol: float
-) -> Solution:
-    landmarks = ranker._landmarks(problem)
-    space = RowSpace(landmarks[:], problem.sample)
-    solution = minimize(space, cost, tol, ranker.max_iter)
-    ranker._keep_landmarks(problem, landmarks, solution.coef)
-    return _with_intercept(ranker, problem, solution)
-
-
-def _with_intercept(ranker: MagnitudeRanker, problem: Problem, solution: Solution) -> Solution:
-    sample = problem.sample
-    ranker.intercept_ = sample.overall(sample.y) - sample.overall(solution.values)
-    return solution
-
-
-SOLVERS: dict[str, Any] = {"primal": _primal, "dual": _dual, "nystroem": _nystroem}

@@ -1,4 +1,4 @@
-"""SVRank: differences of grades to within epsilon."""
+"""SVRank: fit differences of grades within epsilon."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.magnitude.base import MagnitudeRanker
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
-from rankwright.rankers.magnitude.scatter import Sample
+from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.solvers import fit_insensitive
 from rankwright.rankers.schema import real
 
 
 class SVRank(MagnitudeRanker):
-    r"""Fit every difference of grades inside a query to within a tolerance.
+    r"""Fit every difference of grades inside a query, up to a tolerance.
 
     Minimizes :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} \max(0, |(h(x_j) -
-    h(x_i)) - (y_j - y_i)| - \epsilon)^n`: differences that are right to within epsilon cost
-    nothing. Predicted differences are in the units of y, which may be any real numbers. The paper
-    solves a quadratic program over all pairs; here loss, gradient and curvature cost O(m log m),
-    and Newton's method does the rest. For n = 1 the loss is smoothed, ever less, until the duality
-    gap of the problem itself (not of the smoothed one) is below ``tol``.
+    h(x_i)) - (y_j - y_i)| - \epsilon)^n`: errors up to epsilon cost nothing. Predicted differences
+    are in the units of y, which may be any real numbers. The paper solves a quadratic program over
+    all pairs; here Newton's method needs O(m log m) for loss, gradient and curvature. For n = 1
+    the loss is smoothed, less and less, until the duality gap of the problem itself (not of the
+    smoothed one) is below ``tol``.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ class SVRank(MagnitudeRanker):
     epsilon : float >= 0, default 0.1
         Tolerance, in the units of y.
     power : 1 or 2, default 1
-        n, the power of what exceeds the tolerance.
+        n, the exponent of what exceeds the tolerance.
     kernel, gamma, degree, coef0, n_components, random_state : as in :class:`rankwright.MPRank`
     solver : "auto", "primal", "dual" or "nystroem", default "auto"
-        ``primal`` solves for the weights of the features (linear kernel), ``dual`` keeps the Gram
-        matrix (8 m^2 bytes) and takes one product with it a step, ``nystroem`` keeps its features
-        (8 m n_components bytes). ``auto`` chooses as in MPRank.
+        ``primal`` solves for the weights of the features (linear kernel), ``dual`` holds the Gram
+        matrix (8 m^2 bytes), ``nystroem`` its features (8 m n_components bytes). ``auto`` chooses
+        as in MPRank.
     tol : float > 0, default 1e-4
-        Stop when the duality gap is below this part of the objective.
+        Stop when the duality gap is below this fraction of the objective.
     max_iter : int, default 500
-        Newton steps at most.
+        Maximum number of Newton steps.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class SVRank(MagnitudeRanker):
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        problem = self._problem(X, Sample.of(feedback))
+        problem = self._problem(X, Sample.of(feedback), self.gamma)
         cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
         fit_insensitive(self, problem, self._choose_solver(problem), cost)
 

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
 
+class GradedRows(NamedTuple):
+    """Graded rows and their weights.
+
+    level        (n_items,) int64, the (query, grade) level of each row, neighbors within a query
+    first, last  (n_items,) int64, the lowest level of the row's query, and one past its highest
+    weight       (n_items,) float64, the weight of each row
+    share        (n_items,) float64, the weight of a pair of the row's query, over all weight
+    """
+
+    level: Any
+    first: Any
+    last: Any
+    weight: Any
+    share: Any
+
+
 @njit(cache=True, nogil=True)
-def column_losses(columns, level, first, last, weight, share, mean, candidates, loss, default):
+def column_losses(columns, graded, mean, candidates, loss, default):
     """The ranking loss of each column, with the best value for the rows that lack it.
 
-    columns     (n_items, n_columns) float64, NaN where the column says nothing
-    level       (n_items,) int64, the (query, grade) level of each row, neighbors within a query
-    first, last (n_items,) int64, the lowest level of the row's query, and one past its highest
-    weight      (n_items,) float64, the weight of each row
-    share       (n_items,) float64, the weight of a pair of the row's query, over all weight
+    columns     (n_items, n_columns) float64, NaN where the column has no value
+    graded      GradedRows
     mean        (n_columns,) float64, each column's own average
     candidates  (n_candidates,) float64, ascending: values tried where a column has none
     loss        (n_columns,) float64              written
     default     (n_columns,) float64              written
     """
+    level, first, last, weight, share = graded
     n_items, n_columns = columns.shape
     n_levels = level.max() + 1
     seen, group, absent = np.zeros(n_levels), np.zeros(n_levels), np.zeros(n_levels)
@@ -33,6 +49,7 @@ def column_losses(columns, level, first, last, weight, share, mean, candidates, 
         rows = np.concatenate((known[np.argsort(column[known])], np.flatnonzero(unknown)))
         seen[:], absent[:] = 0.0, 0.0
         total = 0.0
+        # Pairs of known values, upwards; rows of equal value form a group and count 1/2.
         start = 0
         while start < n_known:
             stop = start
@@ -51,6 +68,7 @@ def column_losses(columns, level, first, last, weight, share, mean, candidates, 
                 seen[level[rows[k]]] += weight[rows[k]]
                 group[level[rows[k]]] = 0.0
             start = stop
+        # Pairs of two missing values are ties whatever the default.
         for k in range(n_known, n_items):
             row = rows[k]
             for other in range(first[row], last[row]):
@@ -58,6 +76,7 @@ def column_losses(columns, level, first, last, weight, share, mean, candidates, 
                     total += 0.5 * absent[other] * weight[row] * share[row]
             absent[level[row]] += weight[row]
         default[c] = mean[c]
+        # Pairs of a known and a missing value: what each default costs.
         if n_known < n_items and n_known > 0:
             for k in range(n_known):
                 row = rows[k]

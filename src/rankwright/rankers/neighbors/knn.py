@@ -1,4 +1,4 @@
-"""Nearest neighbors: the features that order the graded rows best, taken as they are."""
+"""Nearest neighbors: the features that order the graded rows best, averaged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.neighbors.vsim import a_row_of_numbers, averages, column_blocks, per_feature
+from rankwright.rankers.neighbors.vsim import NUMBERS, averages, column_blocks, per_feature
 from rankwright.rankers.schema import floats, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import FilledAverage
@@ -23,19 +23,19 @@ class NearestNeighbor(Ranker):
     """The one feature that orders the graded rows best, as the ranking of all rows.
 
     Made for collaborative filtering: rows are items, each feature is what another user thinks of
-    them (NaN: nothing). The neighbor is the user with the lowest ranking loss, ties counted 1/2.
-    A row that the neighbor does not know gets a default value; every value that occurs in X is
-    tried (at most 64, evenly chosen), and the one of least loss is kept, of equal ones that next to
-    the neighbor's average. A neighbor that knows all training rows has its average as default.
+    them (NaN: unknown). The neighbor is the user with the lowest ranking loss, ties counted 1/2.
+    A row that the neighbor does not know gets a default value: of the values in X (at most 64 of
+    them, evenly chosen) the one of least loss, and of equally good ones the one closest to the
+    neighbor's average. A neighbor that knows all training rows has its average as default.
 
-    A feature is never turned round: less is never better here. The search costs O(grades in a
-    query) for each entry of X and each default tried.
+    A feature is never reversed: higher values always count as better. The search costs O(grades in
+    a query) for each entry of X and each default tried.
 
     Parameters
     ----------
     feature_mean : (n_features,) array or None
-        The average of each feature, where more is known than the training rows say. None: of the
-        training rows.
+        The average of each feature, if it is known from more than the training rows. None: the
+        average over the training rows.
     absent : "zero" or "abstain", default "zero"
         What it means when a CSR matrix does not store an entry.
 
@@ -65,7 +65,7 @@ class NearestNeighbor(Ranker):
     """
 
     _constraints: ClassVar = {
-        "feature_mean": a_row_of_numbers(),
+        "feature_mean": NUMBERS,
         "absent": schema.one_of("zero", "abstain"),
     }
     _learned: ClassVar = {
@@ -76,46 +76,42 @@ class NearestNeighbor(Ranker):
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
 
+    n_neighbors = 1  # a parameter of KNN
+
     def __init__(self, *, feature_mean: Any = None, absent: str = "zero") -> None:
         self.feature_mean = feature_mean
         self.absent = absent
 
-    @property
-    def _n_neighbors(self) -> int:
-        return 1
-
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        self.rloss_, default = self._search(X, feedback)
+        self.rloss_, default = self._losses(X, feedback)
         # Rounding must not decide between features that are equally good.
-        order = np.argsort(self.rloss_.round(12), kind="stable")[: self._n_neighbors]
+        order = np.argsort(self.rloss_.round(12), kind="stable")[: self.n_neighbors]
         self.feature_, self.default_ = order.astype(np.int64), default[order]
 
-    def _search(self, X: Any, grades: Grades) -> tuple[FloatArray, FloatArray]:
+    def _losses(self, X: Any, grades: Grades) -> tuple[FloatArray, FloatArray]:
         """The loss of each feature and its best default."""
-        from rankwright.rankers.neighbors import _kernels
+        from rankwright.rankers.neighbors._kernels import GradedRows, column_losses
 
         level, query, _ = grades.levels
-        n_features, total = X.shape[1], grades.total_weight
+        codes, n_features, total = grades.queries.codes, X.shape[1], grades.total_weight
         loss, default = np.full(n_features, 0.5), np.zeros(n_features)
-        first = np.searchsorted(query, grades.queries.codes, side="left")
-        last = np.searchsorted(query, grades.queries.codes, side="right")
-        pair_weight = grades.query_weight[grades.queries.codes]
-        weight = grades.sample_weight
-        values = self._values(X)
+        first = np.searchsorted(query, codes, side="left")
+        last = np.searchsorted(query, codes, side="right")
+        share = grades.query_weight[codes] / (total if total > 0 else 1.0)
+        graded = GradedRows(level, first, last, grades.sample_weight, share)
+        candidates = self._candidates(X)
         for columns, block in column_blocks(X, self.absent == "abstain"):
-            mean = averages(block, weight * pair_weight)
+            mean = averages(block, grades.row_weight)
             if self.feature_mean is not None:
                 mean = per_feature(self, "feature_mean", n_features, mean)[columns]
             default[columns] = mean
             if total > 0:
-                share = pair_weight / total
-                out = (loss[columns], default[columns])
-                _kernels.column_losses(block, level, first, last, weight, share, mean, values, *out)
+                column_losses(block, graded, mean, candidates, loss[columns], default[columns])
         return loss.clip(0.0, 1.0), default
 
-    def _values(self, X: Any) -> FloatArray:
-        """The distinct values of X, or as many of them as are tried, evenly chosen."""
+    def _candidates(self, X: Any) -> FloatArray:
+        """The default values to try: the distinct values of X, or some of them, evenly chosen."""
         known = X.data if hasattr(X, "tocsc") else X.ravel()
         values = np.unique(known[~np.isnan(known)])
         if hasattr(X, "tocsc") and self.absent == "zero" and X.nnz < X.shape[0] * X.shape[1]:
@@ -133,15 +129,19 @@ class NearestNeighbor(Ranker):
 class KNN(NearestNeighbor):
     """The average of the features that order the graded rows best.
 
-    As :class:`NearestNeighbor`, with the k features of lowest ranking loss instead of one; each
-    fills its gaps with its own default. Averaging depends on the values as they are, not only on
-    their order. (With fewer features than k, all of them.)
+    Like :class:`NearestNeighbor`, with the k features of lowest ranking loss instead of one (all,
+    if there are fewer); each fills its gaps with its own default. Averaging depends on the values
+    of the features, not only on their order.
 
     Parameters
     ----------
     n_neighbors : int >= 1, default 20
-    feature_mean : (n_features,) array or None
-    absent : "zero" or "abstain", default "zero"
+    feature_mean, absent
+        As in :class:`NearestNeighbor`.
+
+    Attributes
+    ----------
+    feature_, default_, rloss_ : as in :class:`NearestNeighbor`
 
     Examples
     --------
@@ -157,7 +157,3 @@ class KNN(NearestNeighbor):
     ) -> None:
         super().__init__(feature_mean=feature_mean, absent=absent)
         self.n_neighbors = n_neighbors
-
-    @property
-    def _n_neighbors(self) -> int:
-        return int(self.n_neighbors)

@@ -1,4 +1,4 @@
-"""VSIM as one more feature, so that boosting can choose it as a weak ranking."""
+"""VSIM: features weighted by their similarity with the grades; as a ranker, or as a feature."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
 
 
-def a_row_of_numbers() -> Constraint:
-    def test(value: Any) -> bool:
-        if value is None:
-            return True
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            return False
-        return array.ndim == 1 and bool(np.isfinite(array).all())
+def _is_row_of_numbers(value: Any) -> bool:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return array.ndim == 1 and bool(np.isfinite(array).all())
 
-    return Constraint("None or one finite number per feature", test)
+
+NUMBERS = schema.optional(Constraint("one finite number per feature", _is_row_of_numbers))
 
 
 def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -> FloatArray:
-    """A parameter with one number per feature, or what to take where it is None."""
+    """A parameter with one number per feature, or ``otherwise`` if it is None."""
     value = getattr(owner, name)
     if value is None:
         return otherwise
@@ -52,7 +50,7 @@ def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -
 def column_blocks(
     X: Any, absent_abstains: bool, width: int = 256
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """A matrix in dense blocks of columns: (which columns, their values)."""
+    """A matrix in dense blocks of columns: (columns, their values)."""
     sparse = X.tocsc() if hasattr(X, "tocsc") else None
     for start in range(0, X.shape[1], width):
         columns = slice(start, min(start + width, X.shape[1]))
@@ -74,13 +72,13 @@ def averages(block: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 class VSIM(Ranker):
-    r"""Vector similarity: features that point the way of the grades count most.
+    r"""Vector similarity: features that agree with the grades count most.
 
     Made for collaborative filtering: rows are items, each feature is what another user thinks of
-    them (NaN: nothing), the grades are what the target user thinks. A feature's weight w is the
+    them (NaN: unknown), the grades are what the target user thinks. A feature's weight w is the
     cosine between it and the grades, and the score adds up how far each feature lies above its own
-    average, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`, a feature without a value adding
-    nothing. It learns from the rows it is given only: queries count by their weight, not as lists.
+    average, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`; a feature without a value adds
+    nothing. Queries count by their weight, not as lists.
 
     Parameters
     ----------
@@ -88,8 +86,8 @@ class VSIM(Ranker):
         ``all``: :math:`\sum |w| = 1`, as printed, so a row that many features know gets further
         from the average. ``rated``: that sum runs over the features that have a value in the row.
     feature_mean, feature_norm : (n_features,) arrays or None
-        Average and length of each feature, where more is known than the training rows say (all the
-        films a user rated). None: of the training rows.
+        Average and length of each feature, if they are known from more than the training rows (all
+        the films a user rated). None: those of the training rows.
     absent : "zero" or "abstain", default "zero"
         What it means when a CSR matrix does not store an entry.
 
@@ -117,8 +115,8 @@ class VSIM(Ranker):
 
     _constraints: ClassVar = {
         "over": schema.one_of("all", "rated"),
-        "feature_mean": a_row_of_numbers(),
-        "feature_norm": a_row_of_numbers(),
+        "feature_mean": NUMBERS,
+        "feature_norm": NUMBERS,
         "absent": schema.one_of("zero", "abstain"),
     }
     _learned: ClassVar = {
@@ -150,10 +148,8 @@ class VSIM(Ranker):
         norm = per_feature(self, "feature_norm", X.shape[1], norm)
         # The length of y is common to all weights and goes with the sum of |w|.
         cosine = np.divide(product, norm, out=np.zeros(len(norm)), where=norm > 0)
-        largest = float(np.abs(cosine).max(initial=0.0))
-        cosine = cosine / (largest if largest > 0 else 1.0)
-        total = float(np.abs(cosine).sum())
-        self.coef_ = cosine / (total if total > 0 else 1.0)
+        cosine = cosine / (float(np.abs(cosine).max(initial=0.0)) or 1.0)  # sums cannot overflow
+        self.coef_ = cosine / (float(np.abs(cosine).sum()) or 1.0)
         mass = float(weight.sum())
         self.intercept_ = float(feedback.y @ weight) / mass if mass > 0 else 0.0
 
@@ -210,8 +206,8 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     _constraints: ClassVar = {
         "over": schema.one_of("all", "rated"),
-        "feature_mean": a_row_of_numbers(),
-        "feature_norm": a_row_of_numbers(),
+        "feature_mean": NUMBERS,
+        "feature_norm": NUMBERS,
     }
 
     def __init__(
@@ -227,7 +223,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_transform(self, X: Any, y: ArrayLike) -> FloatArray:
-        """The rows with the leave-one-out scores of VSIM beside them."""
+        """The rows with the leave-one-out scores of VSIM as the last column."""
         values, grades = self._learn(X, y)
         filled = np.where(np.isnan(values), 0.0, values)
         known = (~np.isnan(values)).astype(np.float64)
@@ -242,17 +238,15 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([values, score])
 
     def transform(self, X: Any) -> FloatArray:
-        """The rows with the scores of VSIM beside them."""
+        """The rows with the scores of VSIM as the last column."""
         check_is_fitted(self)
-        values = self._checked(X, reset=False)
+        values = self._validated(X, reset=False)
         out: FloatArray = self._transform().transform(values, Queries.from_ids(None, len(values)))
         return out
 
     def _learn(self, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        for name, rule in self._constraints.items():
-            rule.check(type(self).__name__, name, getattr(self, name))
-        options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-        values, grades = validate_data(self, X, y, y_numeric=True, **options)
+        schema.check_parameters(self)
+        values, grades = self._validated(X, y, reset=True, y_numeric=True)
         grades = np.asarray(grades, dtype=np.float64)
         filled = np.where(np.isnan(values), 0.0, values)
         n_features = values.shape[1]
@@ -263,17 +257,14 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.product_ = grades @ filled
         return values, grades
 
-    def _checked(self, X: Any, *, reset: bool) -> FloatArray:
-        values: FloatArray = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan", reset=reset
-        )
-        return values
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        checks = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
+        return validate_data(self, X, *y, **checks, **options)
 
     def _transform(self) -> WithDeviations:
         inverse = np.divide(1.0, self.norm_, out=np.zeros(len(self.norm_)), where=self.norm_ > 0)
         weight = self.product_ * inverse
-        total = float(np.abs(weight).sum())
-        coef = weight / (total if total > 0 else 1.0)
+        coef = weight / (float(np.abs(weight).sum()) or 1.0)
         return WithDeviations(Deviations(self.mean_, coef, 0.0, self.over == "rated"))
 
     @classmethod

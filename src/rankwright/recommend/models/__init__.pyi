@@ -1,6 +1,6 @@
-from .base import Expert as Expert
+from .base import RatingModel as RatingModel
 from .base import Table as Table
-from .factors import Factors as Factors
-from .item_knn import ItemNeighbors as ItemNeighbors
+from .factors import MatrixFactorization as MatrixFactorization
+from .item_knn import ItemKNN as ItemKNN
 from .popularity import ItemMeans as ItemMeans
-from .user_similarity import Similarity as Similarity
+from .user_similarity import UserSimilarity as UserSimilarity

@@ -1,4 +1,4 @@
-"""Items are liked by those who like similar items."""
+"""Item-based nearest neighbors."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rankwright.data.ratings import Ratings
 from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, integers, real
-from rankwright.recommend.models.base import Expert, Table, blocks_of
-from rankwright.recommend.models.popularity import biases
+from rankwright.recommend.models.base import Table
+from rankwright.recommend.models.popularity import Biased, biases
 
 
-class ItemNeighbors(Expert):
+class ItemKNN(Biased):
     """Item-based k-nearest neighbors on deviations from user and item averages.
 
-    The deviation of an item is the average of the user's deviations on the items most alike to it,
-    weighted by likeness: the cosine of the deviations that two items got (an item that a user did
-    not rate counts as 0), to a power, so that the nearest are heard most.
+    The predicted deviation of an item is the average of the user's deviations on its nearest
+    items, weighted by a power of the cosine similarity between the deviations of two items (0 for
+    users who did not rate both).
 
     Parameters
     ----------
-    n_neighbors : how many similar items are kept for each item
-    shrinkage : the cosine counts n / (n + shrinkage) for n common users
-    power : the cosine counts to this power
-    damping : pulls the average toward 0 when little likeness stands behind it
+    n_neighbors : number of neighbors kept for each item
+    shrinkage : the similarity of items with n common users is multiplied by n / (n + shrinkage)
+    power : exponent of the similarity
+    damping : shrinks averages with little total similarity toward 0
     """
 
     _constraints: ClassVar = {
@@ -56,13 +56,11 @@ class ItemNeighbors(Expert):
         self.damping = damping
 
     def fit(self, ratings: Ratings) -> Self:
-        from rankwright.recommend import _kernels
+        from rankwright.recommend._kernels import nearest_items
 
         self.mean_, user_bias, self.item_bias_ = biases(ratings)
         rest = ratings.value - self.mean_ - user_bias[ratings.user] - self.item_bias_[ratings.item]
-        by_user, by_item = Table.by_user(ratings), Table.by_item(ratings)
-        one = (by_user.ptr, by_user.other, rest[ratings.by_user.order])
-        two = (by_item.ptr, by_item.other, rest[ratings.by_item.order])
+        by_user, by_item = Table.by_user(ratings, rest), Table.by_item(ratings, rest)
         norm = np.sqrt(np.bincount(ratings.item, rest**2, ratings.n_items))
         norm[norm == 0] = 1.0
         width = max(1, min(self.n_neighbors, ratings.n_items - 1))
@@ -70,46 +68,44 @@ class ItemNeighbors(Expert):
         self.similarity_ = np.zeros((ratings.n_items, width))
         out = (self.neighbor_, self.similarity_)
         map_blocks(
-            lambda block: _kernels.nearest_items(*one, *two, norm, *block, self.shrinkage, *out),
-            blocks_of(by_item.ptr),
+            lambda block: nearest_items(by_user, by_item, norm, self.shrinkage, *block, *out),
+            by_item.blocks(),
         )
         self.similarity_ **= self.power
-        return self.ready(ratings)
+        return self.prepare(ratings)
 
-    def ready(self, ratings: Ratings) -> Self:
-        """Turn the lists of neighbors round: of which items is each a neighbor, and how near."""
-        item, place = np.nonzero(self.neighbor_ >= 0)
-        source = self.neighbor_[item, place]
+    def prepare(self, ratings: Ratings) -> Self:
+        """Invert the lists of neighbors: for each item, the items it is a neighbor of."""
+        item, rank = np.nonzero(self.neighbor_ >= 0)
+        source = self.neighbor_[item, rank]
         order = np.argsort(source, kind="stable")
         counts = np.bincount(source, minlength=ratings.n_items)
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        self._near = Table(ptr, item[order], self.similarity_[item, place][order])
+        self._inverted = Table(ptr, item[order], self.similarity_[item, rank][order])
         return self
 
-    def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
-        generosity = value - self.mean_ - self.item_bias_[rated]
-        bias = float(generosity.sum()) / (len(value) + 10.0)
-        total, mass = self._near_by(rated, generosity - bias, wanted)
+    def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
+        bias = self.user_bias(rated, value)
+        deviation = value - self.mean_ - self.item_bias_[rated] - bias
+        total, mass = self._neighbor_sums(rated, deviation, items)
         pull = total / (mass + self.damping)
-        return np.asarray(self.mean_ + bias + self.item_bias_[wanted] + pull)
+        return np.asarray(self.mean_ + bias + self.item_bias_[items] + pull)
 
-    def _near_by(
-        self, rated: IntArray, deviation: FloatArray, wanted: IntArray
+    def _neighbor_sums(
+        self, rated: IntArray, deviation: FloatArray, items: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Deviations on the neighbors of each wanted item, and how much likeness stands behind.
+        """Sums of similarity times deviation, and of similarity, over the neighbors of each item.
 
-        From the items that are wanted, or from those that were rated: whichever is less.
+        Through the neighbors of ``items`` or through what ``rated`` is a neighbor of, whichever
+        has fewer entries.
         """
         n_items = len(self.item_bias_)
-        if self.neighbor_[wanted].size < self._near.sizes[rated].sum():
-            mine, known = np.zeros(n_items), np.zeros(n_items)
-            mine[rated], known[rated] = deviation, 1.0
-            near, likeness = (
-                self.neighbor_[wanted],
-                self.similarity_[wanted],
-            )  # 0 where there is none
-            return (likeness * mine[near]).sum(axis=1), (likeness * known[near]).sum(axis=1)
-        place, item, likeness = self._near.rows_of(rated)
-        total = np.bincount(item, likeness * deviation[place], n_items)
-        mass = np.bincount(item, likeness, n_items)
-        return np.asarray(total[wanted], np.float64), np.asarray(mass[wanted], np.float64)
+        if self.neighbor_[items].size < self._inverted.sizes(rated).sum():
+            own, known = np.zeros(n_items), np.zeros(n_items)
+            own[rated], known[rated] = deviation, 1.0
+            neighbor, similarity = self.neighbor_[items], self.similarity_[items]  # padded with 0
+            return (similarity * own[neighbor]).sum(axis=1), (similarity * known[neighbor]).sum(1)
+        index, item, similarity = self._inverted.rows(rated)
+        total = np.bincount(item, similarity * deviation[index], n_items)
+        mass = np.bincount(item, similarity, n_items)
+        return np.asarray(total[items], np.float64), np.asarray(mass[items], np.float64)

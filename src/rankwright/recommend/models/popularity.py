@@ -1,4 +1,4 @@
-"""What everybody thinks of each item."""
+"""The average rating of each item, the same for every user."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.rankers.schema import floats, real
-from rankwright.recommend.models.base import Expert
+from rankwright.recommend.models.base import RatingModel
 
 
-class ItemMeans(Expert):
-    """The mean rating of each item, users' generosity set aside, pulled toward the mean of all.
+class ItemMeans(RatingModel):
+    """Item averages, corrected for user biases and shrunk toward the overall mean.
 
     >>> ratings = Ratings.from_arrays([1, 1, 2, 2], ["A", "B", "A", "B"], [5, 3, 4, 2])
     >>> ItemMeans().fit(ratings).scores(np.zeros(0, int), np.zeros(0), np.array([0, 1])).round(2)
@@ -26,21 +26,38 @@ class ItemMeans(Expert):
         self.mean_, _, self.item_bias_ = biases(ratings)
         return self
 
-    def scores(self, rated: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
-        return self.mean_ + self.item_bias_[wanted]
+    def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
+        return self.mean_ + self.item_bias_[items]
 
 
 def biases(
     ratings: Ratings, item_damping: float = 5.0, user_damping: float = 10.0, max_iter: int = 5
 ) -> tuple[float, FloatArray, FloatArray]:
-    """rating ~ mean + generosity of the user + quality of the item, both pulled toward 0."""
+    """Fit rating = mean + user bias + item bias, with biases shrunk toward 0."""
     mean = float(ratings.value.mean()) if len(ratings) else 0.0
     user: FloatArray = np.zeros(ratings.n_users)
     item: FloatArray = np.zeros(ratings.n_items)
     rest = ratings.value - mean
     for _ in range(max_iter):
-        quality = np.bincount(ratings.item, rest - user[ratings.user], ratings.n_items)
-        item = np.asarray(quality / (ratings.item_counts + item_damping))
-        generosity = np.bincount(ratings.user, rest - item[ratings.item], ratings.n_users)
-        user = np.asarray(generosity / (ratings.user_counts + user_damping))
+        total = np.bincount(ratings.item, rest - user[ratings.user], ratings.n_items)
+        item = np.asarray(total / (ratings.item_counts + item_damping))
+        total = np.bincount(ratings.user, rest - item[ratings.item], ratings.n_users)
+        user = np.asarray(total / (ratings.user_counts + user_damping))
     return mean, user, item
+
+
+class Biased(RatingModel):
+    """A model of deviations from mean, user bias and item bias.
+
+    Attributes
+    ----------
+    mean_ : float
+    item_bias_ : (n_items,) array
+    """
+
+    mean_: float
+    item_bias_: FloatArray
+
+    def user_bias(self, rated: IntArray, value: FloatArray) -> float:
+        """The bias of a user with these ratings, shrunk as in ``biases``."""
+        return float((value - self.mean_ - self.item_bias_[rated]).sum()) / (len(value) + 10.0)

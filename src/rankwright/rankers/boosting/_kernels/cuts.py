@@ -1,9 +1,9 @@
-"""What all scans over features share: bins and codes of a feature, and which cut is taken.
+"""What all searches for thresholds share: bins of a feature, and the choice of the best cut.
 
-A *cut* splits the values of a feature; rows above it are hit (h = 1), rows below are not, rows of
-which the feature says nothing get a default. The *gain* of a cut is signed: positive where higher
-values belong higher. A scan reports for each feature the best gain of either sign; which of them
-may be used, and with which default, is decided afterwards by ``pick_cut``.
+A *cut* splits the values of a feature: h = 1 above it, h = 0 below it, and a default for the rows
+that lack the feature. The *gain* of a cut is signed: positive where higher values belong higher. A
+scan reports for each feature the best gain of either sign; ``pick_cut`` decides which of them may
+be used, and with which default.
 """
 
 from __future__ import annotations
@@ -12,58 +12,63 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def better_of(
-    best, feature, top, top_else, bottom, bottom_else, listed, abstains, direction, defaults,
-    upward, margin,
-):  # fmt: skip
-    """The better of ``best`` (gain, feature, kind, default) and what one feature has to offer.
+def better_of(best, feature, gains, abstains, allowed, margin):
+    """The better of ``best`` (gain, feature, kind, default) and the best cut of one feature.
 
-    top, bottom            its best gains upwards and downwards where rows that lack it get 0
-    top_else, bottom_else  the same where they get 1 (no cut: -inf upwards, inf downwards)
+    gains    (top, top_else, bottom, bottom_else, present): best gains upward and downward where
+             rows that lack the feature get 0, or get 1 (``else``); no cut is -inf upward, inf
+             downward; and the gain of h = 1 where the feature is present
+    allowed  Allowed, of weak_learners
+    margin   float: how much better a later cut must be, so that rounding decides nothing
     """
+    present, defaults = gains[4], allowed.defaults
     for default in range(2):
         if not defaults[default]:
             continue
         if default == 1 and not abstains and defaults[0]:
             continue
-        gain = top_else if default else top
-        if direction >= 0 and gain > abs(best[0]) + margin:
+        gain = gains[1] if default else gains[0]
+        if allowed.direction[feature] >= 0 and gain > abs(best[0]) + margin:
             best = (gain, feature, 0, default)
-        gain = bottom_else if default else bottom
-        if direction <= 0 and -gain > abs(best[0]) + margin:
+        gain = gains[3] if default else gains[2]
+        if allowed.direction[feature] <= 0 and -gain > abs(best[0]) + margin:
             best = (gain, feature, 1, default)
     if abstains:
-        if defaults[0] and (listed > 0 or not upward) and abs(listed) > abs(best[0]) + margin:
-            best = (listed, feature, 2, 0)
-        if defaults[1] and (listed < 0 or not upward) and abs(listed) > abs(best[0]) + margin:
-            best = (-listed, feature, 3, 1)
+        if (
+            defaults[0]
+            and (present > 0 or not allowed.upward)
+            and abs(present) > abs(best[0]) + margin
+        ):
+            best = (present, feature, 2, 0)
+        if (
+            defaults[1]
+            and (present < 0 or not allowed.upward)
+            and abs(present) > abs(best[0]) + margin
+        ):
+            best = (-present, feature, 3, 1)
     return best
 
 
 @njit(cache=True, nogil=True)
-def pick_cut(top, bottom, listed, abstains, direction, defaults, upward, margin):
+def pick_cut(gains, abstains, allowed, margin):
     """The best cut that may be used: (gain, feature, kind, default); gain 0 where there is none.
 
-    direction  (n_features,) int8: +1 / -1 where only this sign may be used, 0 where both may
-    defaults   (2,) bool: which defaults may be used
-    upward     bool: whether "has the feature" may count upwards only, too
-    margin     float: how much better a later candidate must be, so that rounding decides nothing
-    kind       0 the top cut, 1 the bottom cut, 2 every row that has the feature, 3 every row
-               that has it not
+    gains     Gains, of splitting
+    abstains  (n_features,) bool
+    kind      0 the top cut, 1 the bottom cut, 2 every row that has the feature, 3 every row
+              that lacks it
     """
     best = (0.0, -1, 0, 0)
-    for feature in range(len(direction)):
-        best = better_of(
-            best, feature, top[0, feature], top[1, feature], bottom[0, feature],
-            bottom[1, feature], listed[feature], abstains[feature], direction[feature], defaults,
-            upward, margin,
-        )  # fmt: skip
+    for feature in range(len(abstains)):
+        top, bottom = gains.top[:, feature], gains.bottom[:, feature]
+        own = (top[0], top[1], bottom[0], bottom[1], gains.present[feature])
+        best = better_of(best, feature, own, abstains[feature], allowed, margin)
     return best
 
 
 @njit(cache=True, nogil=True)
 def weighted_sum(rows, values, base, potential):
-    """The sum of potential * (value - base) over some rows, one after the other."""
+    """The sum of potential * (value - base) over some rows."""
     total = 0.0
     for k in range(len(rows)):
         total += potential[rows[k]] * (values[k] - base)
@@ -72,9 +77,9 @@ def weighted_sum(rows, values, base, potential):
 
 @njit(cache=True, nogil=True)
 def find_bins(mass, max_bins, starts):
-    """Cut distinct values (ascending) into at most max_bins bins of about equal mass.
+    """Group distinct values (ascending) into at most max_bins bins of about equal mass.
 
-    A value that fills a bin by itself gets one of its own.
+    A value that fills a bin by itself gets its own.
     starts  (n_values,) bool: set where a new bin begins
     """
     n = len(mass)
@@ -84,13 +89,13 @@ def find_bins(mass, max_bins, starts):
         return
     total = mass.sum()
     fair = total / max_bins
-    left, room = total, max_bins
+    left, n_left = total, max_bins
     for i in range(n):
         if mass[i] >= fair:
             left -= mass[i]
-            room -= 1
+            n_left -= 1
     big = fair
-    fair = left / max(room, 1)
+    fair = left / max(n_left, 1)
     held, used = 0.0, 1
     for i in range(n - 1):
         held += mass[i]
@@ -104,8 +109,8 @@ def find_bins(mass, max_bins, starts):
             if used == max_bins:
                 return
             if not alone:
-                room -= 1
-                fair = left / max(room, 1)
+                n_left -= 1
+                fair = left / max(n_left, 1)
 
 
 @njit(cache=True, nogil=True)

@@ -1,9 +1,8 @@
 """WeakLearn.3 on bins: a sum of potentials for each bin, then the best sum above a cut.
 
-potential   (n_rows,) float64
-codes       (n_features, n_rows) uint8: bin of each value, 255 where the feature abstains;
-            cut c hits the codes > c
-tolerance   float: gains that differ by less are the same, and the first one is kept
+potential  (n_rows,) float64
+bins       Bins, of splitting; cut c has h = 1 for the codes > c
+tolerance  float: gains that differ by less are equal, and the first one is kept
 """
 
 from __future__ import annotations
@@ -15,6 +14,9 @@ from numba import njit
 @njit(cache=True, nogil=True)
 def sum_bins(codes, potential, begin, end, first, last, sums):
     """Sums of the potentials of rows begin .. end, per feature first .. last and bin.
+
+    codes  (n_features, n_rows) uint8
+    sums   (n_features, 256) float64   written
 
     Four features at a time: a potential is read once for all of them.
     """
@@ -43,19 +45,13 @@ def sum_bins(codes, potential, begin, end, first, last, sums):
 
 
 @njit(cache=True, nogil=True)
-def scan_bins(
-    parts, whole, n_cuts, abstains, first, last, tolerance, sums, top, top_cut, bottom, bottom_cut,
-    listed,
-):  # fmt: skip
-    """WeakLearn.3 on bins.
+def scan_bins(parts, bins, whole, first, last, tolerance, sums, gains):
+    """The best cuts of features first .. last.
 
-    parts     (n_parts, n_features, 256) float64: sums of the potentials of each part of the rows
-    whole     float: the sum of all potentials (zero, where they come from pairs)
-    n_cuts    (n_features,) int64
-    abstains  (n_features,) bool: whether any row lacks the feature
-    sums      (n_features, 256) float64: becomes the sum of the potentials above each cut
-    top, top_cut, bottom, bottom_cut   (2, n_features), one row for each default   written
-    listed    (n_features,): the gain of hitting every row that has the feature    written
+    parts  (n_parts, n_features, 256) float64: sums of the potentials of each part of the rows
+    whole  float: the sum of all potentials (zero, where they come from pairs)
+    sums   (n_features, 256) float64: becomes the sum of the potentials above each cut
+    gains  Gains, of splitting   written
     """
     for feature in range(first, last):
         for code in range(256):
@@ -67,7 +63,7 @@ def scan_bins(
         at = sums[feature]
         above, high, low = 0.0, -np.inf, np.inf
         high_cut, low_cut = -2, -2
-        for cut in range(n_cuts[feature] - 1, -1, -1):
+        for cut in range(bins.n_cuts[feature] - 1, -1, -1):
             here = at[cut + 1]
             above += here
             at[cut + 1] = above
@@ -76,11 +72,11 @@ def scan_bins(
             if above < low - tolerance:
                 low, low_cut = above, cut
         # Without abstention the sum is known but for rounding: that must not decide anything.
-        all_listed = above + at[0] if abstains[feature] else whole
-        at[0] = all_listed
-        listed[feature] = all_listed
+        present = above + at[0] if bins.abstains[feature] else whole
+        at[0] = present
+        gains.present[feature] = present
         for default in range(2):
-            top[default, feature] = high - default * all_listed
-            bottom[default, feature] = low - default * all_listed
-            top_cut[default, feature] = high_cut
-            bottom_cut[default, feature] = low_cut
+            gains.top[default, feature] = high - default * present
+            gains.bottom[default, feature] = low - default * present
+            gains.top_cut[default, feature] = high_cut
+            gains.bottom_cut[default, feature] = low_cut

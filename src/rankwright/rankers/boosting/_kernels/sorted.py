@@ -1,10 +1,11 @@
 """WeakLearn.3 on rows in the order of each feature: a running sum of potentials, cut by cut.
 
-potential   (n_rows,) float64
-order       (n_entries,) int32: rows by feature, values descending; ~row where a cut may come
-            before the row
-ptr         (n_features + 1,) int64: where the entries of each feature start
-tolerance   float: gains that differ by less are the same, and the first one is kept
+columns    SortedColumns, of splitting; cut c has h = 1 for the first c entries of a feature, where
+           the implied group counts as one entry
+order      (n_entries,) int32: rows by feature, values descending; ~row where a cut may come
+           before the row
+potential  (n_rows,) float64
+tolerance  float: gains that differ by less are equal, and the first one is kept
 """
 
 from __future__ import annotations
@@ -12,35 +13,37 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-MARK = 128
+MARK = 128  # entries of a block
 
 
 @njit(cache=True, nogil=True)
-def _scan_part(
-    order, potential, start, begin, end, shift, tolerance, above, high, high_cut, low, low_cut
-):
-    """Entries begin .. end of one feature; the state comes in and goes out."""
+def _scan_part(order, potential, begin, end, offset, tolerance, best):
+    """Entries begin .. end of one feature; cuts are counted from ``offset``.
+
+    best  (sum above, highest sum, its cut, lowest sum, its cut) of the entries before; returned
+    """
+    above, high, high_cut, low, low_cut = best
     over, under = high + tolerance, low - tolerance
     for j in range(begin, end):
         entry = order[j]
-        # A new best is rare and so foreseen not to come; whether a cut may come here is not.
+        # A new best is rare, hence predictable; whether a cut may come here is not.
         if above > over and entry < 0:
-            high, over, high_cut = above, above + tolerance, j - start + shift
+            high, over, high_cut = above, above + tolerance, j - offset
         if above < under and entry < 0:
-            low, under, low_cut = above, above - tolerance, j - start + shift
+            low, under, low_cut = above, above - tolerance, j - offset
         above += potential[np.uint32(entry ^ (entry >> 31))]
     return above, high, high_cut, low, low_cut
 
 
 @njit(cache=True, nogil=True)
 def _mark_pair(order, potential, start, other, length, marks):
-    """The first ``length`` entries of two features, side by side: additions wait for each other.
+    """The first ``length`` entries of two features, side by side: two chains of additions overlap.
 
     marks  (2, n_marks, 3) float64: per block of entries the sum before it, the largest sum at which
            a cut may come, and the largest of their negatives                        written
     """
     above, above2 = 0.0, 0.0
-    # Added to a sum where no cut may come: a branch there could not be foreseen.
+    # Added to a sum where no cut may come: a branch there could not be predicted.
     barred = np.zeros(2)
     barred[0] = -np.inf
     for block in range(0, length, MARK):
@@ -107,57 +110,45 @@ def _best_marked(order, potential, start, n_entries, tolerance, marks, state):
 
 
 @njit(cache=True, nogil=True)
-def _scan_group(
-    order, potential, start, stop, group, group_cut, absent_rows, whole, tolerance, state
-):
-    """A feature whose rows without entry are zeros: one group, after ``group`` entries."""
+def _scan_implied(columns, feature, potential, whole, tolerance, state):
+    """A feature whose rows without an entry are zeros: one group among its entries."""
+    order, start, stop = columns.order, columns.ptr[feature], columns.ptr[feature + 1]
+    group = columns.implied[feature]
+    middle = start + group
     above, high, high_cut, low, low_cut = _scan_part(
-        order, potential, start, start, start + group, 0, tolerance, 0.0, -np.inf, -2, np.inf, -2
+        order, potential, start, middle, start, tolerance, (0.0, -np.inf, -2, np.inf, -2)
     )
-    if group_cut:
+    if columns.implied_cut[feature]:
         if above > high + tolerance:
             high, high_cut = above, group
         if above < low - tolerance:
             low, low_cut = above, group
-    # The potentials of all rows are known to add up to so much: the group is what is left.
+    # The sum of all potentials is known: the group is what the other rows leave of it.
     above = whole
-    for k in range(len(absent_rows)):
-        above -= potential[absent_rows[k]]
-    for k in range(start + group, stop):
+    for k in range(columns.absent_ptr[feature], columns.absent_ptr[feature + 1]):
+        above -= potential[columns.absent_rows[k]]
+    for k in range(middle, stop):
         above -= potential[order[k] ^ (order[k] >> 31)]
-    above, high, high_cut, low, low_cut = _scan_part(
-        order, potential, start, start + group, stop, 1, tolerance, above, high, high_cut, low,
-        low_cut,
-    )  # fmt: skip
-    state[0], state[1], state[2], state[3], state[4] = above, high, high_cut, low, low_cut
+    best = (above, high, high_cut, low, low_cut)
+    best = _scan_part(order, potential, middle, stop, start - 1, tolerance, best)
+    state[0], state[1], state[2], state[3], state[4] = best
 
 
 @njit(cache=True, nogil=True)
-def scan_sorted(
-    order, ptr, implied, implied_cut, absent_ptr, absent_rows, potential, whole, abstains, first,
-    last, tolerance, marks, top, top_cut, bottom, bottom_cut, listed,
-):  # fmt: skip
-    """WeakLearn.3 on every value (or on the values that are marked as cuts).
+def scan_sorted(columns, potential, whole, first, last, tolerance, marks, gains):
+    """The best cuts of features first .. last, among every value (or the values marked as cuts).
 
-    implied      (n_features,) int64: before which entry the rows without entry come, as one group
-                 of value zero; -1 where there are none, or where they abstain
-    implied_cut  (n_features,) bool: whether a cut may come before that group
-    absent_ptr, absent_rows   rows that abstain although rows without entry do not
-    whole        float: the sum of all potentials
-    marks        (n_features, n_marks, 3) float64, as in _mark_pair                 written
-
-    Cut c hits the first c entries; the implied group counts as one entry.
+    whole  float: the sum of all potentials
+    marks  (n_features, n_marks, 3) float64, as in _mark_pair   written
+    gains  Gains, of splitting                                  written
     """
+    order, ptr, implied = columns.order, columns.ptr, columns.implied
     state = np.empty((2, 5))
     feature = first
     while feature < last:
         together = 1
         if implied[feature] >= 0:
-            _scan_group(
-                order, potential, ptr[feature], ptr[feature + 1], implied[feature],
-                implied_cut[feature], absent_rows[absent_ptr[feature] : absent_ptr[feature + 1]],
-                whole, tolerance, state[0],
-            )  # fmt: skip
+            _scan_implied(columns, feature, potential, whole, tolerance, state[0])
         else:
             done = 0
             state[:, 0] = 0.0
@@ -176,44 +167,33 @@ def scan_sorted(
                 _best_marked(order, potential, start, n, tolerance, marks[feature + i], state[i])
         for i in range(together):
             # Without abstention the sum is known but for rounding: that must not decide anything.
-            all_listed = state[i, 0] if abstains[feature + i] else whole
-            listed[feature + i] = all_listed
+            present = state[i, 0] if columns.abstains[feature + i] else whole
+            gains.present[feature + i] = present
             for default in range(2):
-                top[default, feature + i] = state[i, 1] - default * all_listed
-                bottom[default, feature + i] = state[i, 3] - default * all_listed
-                top_cut[default, feature + i] = int(state[i, 2])
-                bottom_cut[default, feature + i] = int(state[i, 4])
+                gains.top[default, feature + i] = state[i, 1] - default * present
+                gains.bottom[default, feature + i] = state[i, 3] - default * present
+                gains.top_cut[default, feature + i] = int(state[i, 2])
+                gains.bottom_cut[default, feature + i] = int(state[i, 4])
         feature += together
 
 
 @njit(cache=True, nogil=True)
-def sums_above(
-    order,
-    ptr,
-    implied,
-    implied_cut,
-    absent_ptr,
-    absent_rows,
-    potential,
-    whole,
-    marks,
-    feature,
-    cut,
-    out,
-):
+def sums_above(columns, potential, whole, marks, feature, cut, out):
     """The sums above some cuts, after a scan_sorted of the same potentials.
 
-    feature, cut  (n_asked,) int64
+    feature, cut  (n,) int64
+    out           (n,) float64   written
     """
+    order, implied = columns.order, columns.implied
     for i in range(len(feature)):
-        f, start, stop = feature[i], ptr[feature[i]], ptr[feature[i] + 1]
+        f, start, stop = feature[i], columns.ptr[feature[i]], columns.ptr[feature[i] + 1]
         above, begin, end, sign = 0.0, start, start + cut[i], 1.0
         if implied[f] < 0 and cut[i] < stop - start:
             above, begin = marks[f, cut[i] // MARK, 0], start + cut[i] // MARK * MARK
         elif implied[f] >= 0 and cut[i] > implied[f]:
             above, begin, end, sign = whole, start + cut[i] - 1, stop, -1.0
-            for k in range(absent_ptr[f], absent_ptr[f + 1]):
-                above -= potential[absent_rows[k]]
+            for k in range(columns.absent_ptr[f], columns.absent_ptr[f + 1]):
+                above -= potential[columns.absent_rows[k]]
         for k in range(begin, end):
             above += sign * potential[order[k] ^ (order[k] >> 31)]
         out[i] = above

@@ -1,0 +1,120 @@
+"""What verbs print and write: results on standard output or in a file, notes on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rankwright.exceptions import ParameterError
+
+STDIN = "<stdin>"  # what "-" is called inside, and in errors
+
+
+def note(text: str) -> None:
+    """Print a line to standard error; pipes carry results only."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def to_json(content: Any) -> str:
+    """A result as JSON; NaN and infinite values, which JSON does not have, become null."""
+    return json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n"
+
+
+def print_json(content: Any) -> None:
+    """Print a result as JSON."""
+    print(to_json(content), end="")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
+
+
+def plain_values(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters for JSON: numbers and texts as they are, other objects as they print."""
+    plain = (str, int, float, bool, type(None), list)
+    return {key: v if isinstance(v, plain) else repr(v) for key, v in params.items()}
+
+
+def suggest(*words: str) -> None:
+    """Print the next command to try, ready to be copied."""
+    print(f"next: rankwright {shlex.join(words)}")
+
+
+def command() -> str:
+    """This call as it would be typed."""
+    return shlex.join(["rankwright", *sys.argv[1:]])
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what takes time: a spinner on a terminal, a line with the seconds otherwise."""
+    start = time.perf_counter()
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(f"{what} ..."):
+            yield
+    else:
+        yield
+    note(f"{what}: {time.perf_counter() - start:.1f} s")
+
+
+def note_compilation() -> None:
+    """Say why the first training takes long; later ones find the compiled code on the disk."""
+    package = Path(__file__).parents[1]
+    if "NUMBA_CACHE_DIR" not in os.environ and next(package.rglob("*.nbi"), None) is None:
+        note("the first training compiles its loops, which takes up to a minute; only this once")
+
+
+def check_targets(**paths: str | None) -> None:
+    """Refuse options whose file cannot be written, before hours of work and not after."""
+    for option, path in paths.items():
+        if path in ("-", STDIN):
+            raise ParameterError(f"--{option} -: it is written to a file only. Give its name.")
+        if path is not None:
+            _check_target(path)
+
+
+def _check_target(path: str) -> None:
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise ParameterError(f"{path} is a folder. Give the path of a file to write.")
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path}: permission denied to write in the folder {folder}.")
+
+
+def write_result(lines: Iterable[str], path: str | None = None) -> None:
+    """Write lines to standard output (None or ``-``), or to a file that appears when complete.
+
+    A path that ends in ``.gz`` is gzipped; a device such as ``/dev/null`` is written directly.
+    """
+    if path is None or path in ("-", STDIN):
+        sys.stdout.writelines(lines)
+        sys.stdout.flush()
+        return
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        with open(path, "w", encoding="utf-8") as device:
+            device.writelines(lines)
+        return
+    from rankwright.data.io.files import write_lines
+
+    _check_target(path)
+    write_lines(path, lines)
+    note(f"written: {path}")

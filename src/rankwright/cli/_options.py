@@ -1,0 +1,236 @@
+"""Options that verbs share, and the files that they name; errors speak of options."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter, validators
+
+import rankwright as rw
+from rankwright.cli._console import STDIN, note
+from rankwright.exceptions import (
+    DataError,
+    FileFormatError,
+    ModelFileError,
+    ParameterError,
+)
+
+
+def _check_run_name(type_: Any, name: str) -> None:
+    if name.split() != [name]:
+        raise ValueError("The name of a TREC run has no blanks.")
+
+
+def _option(help: str, **more: Any) -> Parameter:
+    return Parameter(help=help, **more)
+
+
+# Options of several verbs.
+SEED = validators.Number(gte=0, lt=2**32)
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+Cutoff = Annotated[Count | None, _option("At most this many items of each query.")]
+Data = Annotated[str, _option("Items: LETOR, CSV, TSV, JSONL or Parquet; - is standard input.")]
+Format = Literal["letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings"]
+Json = Annotated[bool, _option("Print JSON instead of text.")]
+Like = Literal["trec_eval", "letor3", "lightgbm", "xgboost", "sklearn", "ranx"]
+Measures = Annotated[list[str], _option("NDCG@10, AP, P@5, RR, ...; use commas.", alias="-m")]
+ModelFile = Annotated[str, _option("A model file, written by `rankwright train`.")]
+NewModel = Annotated[str, _option("Where to write the model.", alias="-o")]
+Output = Annotated[str | None, _option("A file instead of standard output.", alias="-o")]
+RandomState = Annotated[int, _option("Seeds everything random.", validator=SEED)]
+Report = Annotated[str | None, _option("Write a page with tables and charts to this HTML file.")]
+RunName = Annotated[str, _option("The name of the run.", validator=_check_run_name)]
+Settings = Annotated[list[str], _option("A parameter of the ranker: --set C=0.1; may be repeated.")]
+
+
+@Parameter(name="*", group=Group("How to read the data", sort_key=10))
+@dataclass(frozen=True)
+class TableOptions:
+    """How to read the data.
+
+    Parameters
+    ----------
+    read_as
+        The format, if neither the extension nor the first line tells.
+    y
+        Column of the grade, by name or position from 0; by default grade, label, rating, ...
+    qid
+        Column of the query; by default qid, query, query id, session, ...
+    docid
+        Column of the id; by default docid, document, id, item, product, url, ...
+    feature
+        A column to use as a feature; may be repeated. By default all others.
+    drop
+        A column that is not a feature; may be repeated.
+    one_hot
+        A column of words; each word becomes a feature of 0 and 1. May be repeated.
+    on_bad_line
+        Stop at a bad line of a LETOR file (error), or leave it out (skip).
+    """
+
+    read_as: Format | None = None
+    y: str | None = None
+    qid: str | None = None
+    docid: str | None = None
+    feature: list[str] = dataclasses.field(default_factory=list)
+    drop: list[str] = dataclasses.field(default_factory=list)
+    one_hot: list[str] = dataclasses.field(default_factory=list)
+    on_bad_line: Literal["error", "skip"] = "error"
+
+    def parameters(self) -> dict[str, Any]:
+        """The same as parameters of ``rankwright.read_items``."""
+        given = dataclasses.asdict(self)
+        return given | {"format": given.pop("read_as"), "features": given.pop("feature")}
+
+    def read(self, path: str, **more: Any) -> rw.Items:
+        """The items of a file, or of standard input for ``-``."""
+        with local_file(path) as local:
+            return rw.read_items(local, **self.parameters(), **more)
+
+    def columns(self) -> list[str]:
+        """The options that name columns, as typed: the next command needs them too."""
+        given = {"--y": self.y, "--qid": self.qid, "--docid": self.docid}
+        return [word for name, column in given.items() if column for word in (name, column)]
+
+
+@Parameter(name="*", group=Group("How to read ratings", sort_key=11))
+@dataclass(frozen=True)
+class RatingsOptions:
+    """How to read ratings.
+
+    Parameters
+    ----------
+    ratings_format
+        movielens-1m, movielens-100k, jester, book-crossing, netflix, csv or parquet.
+    user_column
+        Column of the user in a table, by name or position from 0; by default user, customer, ...
+    item_column
+        Column of the item; by default item, movie, product, book, isbn, ...
+    rating_column
+        Column of the rating; by default rating, value, score, stars, ...
+    """
+
+    ratings_format: str | None = None
+    user_column: str | None = None
+    item_column: str | None = None
+    rating_column: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """The same as parameters of ``rankwright.read_ratings``."""
+        given = {"user": self.user_column, "item": self.item_column, "value": self.rating_column}
+        columns = {
+            role: int(column) if column.isdigit() else column
+            for role, column in given.items()
+            if column is not None
+        }
+        return {"format": self.ratings_format, **columns}
+
+    def read(self, path: str, duplicates: str) -> rw.Ratings:
+        """The ratings in a file, or on standard input for ``-``."""
+        with local_file(path, RATING_OPTIONS) as local:
+            return rw.read_ratings(local, duplicates=duplicates, **self.parameters())
+
+
+# Parameters that errors name -> options of the same meaning.
+ITEM_OPTIONS = {name: name for name in ("y", "qid", "docid", "drop", "one_hot", "against")}
+ITEM_OPTIONS |= {"format": "read-as", "features": "feature"}
+RATING_OPTIONS = {"format": "ratings-format", "separator": "ratings-format"}
+RATING_OPTIONS |= {"user": "user-column", "item": "item-column", "value": "rating-column"}
+RATING_OPTIONS |= {"duplicates": "duplicates"}
+
+
+def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
+    """A message about parameters of a function, as one about options.
+
+    >>> in_options("give qid='search term', one_hot=['color'] or format=...")
+    "give --qid 'search term', --one-hot color or --read-as..."
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name = names[match[1]].replace("_", "-")
+        if match[3] is not None:
+            return f"--{name} {shlex.quote(match[3])}"
+        return f"--{name}" + (" " if match.string[match.end() :][:1].isalnum() else "")
+
+    return re.sub(rf"\b({'|'.join(names)})=(?:\[?(['\"])(.*?)\2\]?)?", option, text)
+
+
+@contextmanager
+def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]:
+    """A path that can be opened repeatedly: standard input is copied to a file first.
+
+    Errors raised in the block name ``<stdin>`` instead of that file, and options instead of
+    parameters.
+    """
+    with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy:
+        local = path
+        if path in ("-", STDIN):
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            local, path = copy.name, STDIN
+        try:
+            yield local
+        except FileFormatError as error:
+            name = path if error.path == local else error.path
+            fix = in_options(error.fix, names)
+            parts = (error.line, error.column, error.reason, error.text, fix)
+            raise FileFormatError(name, *parts) from None
+        except (DataError, ModelFileError, ParameterError) as error:
+            text = in_options(str(error).replace(local, path), names)
+            raise type(error)(text) from None
+
+
+def refuse_two_pipes(*paths: str) -> None:
+    """Standard input can be read only once."""
+    if sum(path in ("-", STDIN) for path in paths) > 1:
+        raise ParameterError("- is standard input: only one of the files can come from it.")
+
+
+def load_system(path: str, *kinds: str) -> Any:
+    """A model, a TREC run or scores, also from standard input."""
+    from rankwright.persist.systems import load_system
+
+    with local_file(path) as local:
+        return load_system(local, kinds)
+
+
+def note_missing_queries(items: rw.Items, path: str) -> None:
+    """Say that a table without a column of queries is one long list."""
+    if items.qid is None and items.feature_names is not None:
+        note(
+            f"{path}: no column is called qid, query, session or the like, so all items are taken "
+            "as one list. Name the column of the query with --qid."
+        )
+
+
+def note_items(items: rw.Items, path: str) -> None:
+    """Say what was read to train on; refuse a single grade."""
+    note(f"{path}: {str(items).removeprefix('Items(').removesuffix(')')}")
+    if items.bad_lines:
+        first = items.bad_lines[0]
+        note(f"{len(items.bad_lines)} bad lines left out, first line {first.line}: {first.reason}")
+    note_missing_queries(items, path)
+    if items.y.min() == items.y.max():
+        raise DataError(
+            f"{path}: every item has the grade {items.y[0]:g}, so there is no order to learn. "
+            "Check that this is the column of the grades (--y)."
+        )
+
+
+def split_measures(measures: list[str]) -> list[str]:
+    """Names of measures, given separately or with commas outside of parentheses.
+
+    >>> split_measures(["NDCG@10,AP", "NDCG(gain=linear,discount=log2)@10"])
+    ['NDCG@10', 'AP', 'NDCG(gain=linear,discount=log2)@10']
+    """
+    names = re.split(r",(?![^()]*\))", ",".join(measures))
+    return [name.strip() for name in names if name.strip()]

@@ -1,0 +1,112 @@
+"""Rankers from words, and what the verbs that train do before and after training."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import rankwright as rw
+from rankwright.cli._console import note_compilation, working
+from rankwright.cli._options import TableOptions, note_items
+from rankwright.exceptions import DataError, ParameterError
+
+
+def parse_value(text: str) -> Any:
+    """A number, true/false, none, a list, a tree with so many leaves, or else the text itself.
+
+    >>> [parse_value(word) for word in ("3", "1e-2", "true", "none", "[4, 4]", "poly")]
+    [3, 0.01, True, None, [4, 4], 'poly']
+    >>> parse_value("tree:16")
+    TreeRanking(max_leaf_nodes=16)
+    """
+    constants = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    kind, _, leaves = text.partition(":")
+    if kind == "tree" and (text == kind or leaves.isdigit()):
+        return rw.TreeRanking(max_leaf_nodes=int(leaves)) if leaves else rw.TreeRanking()
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def parse_settings(settings: list[str], example: str = "--set n_estimators=200") -> dict[str, Any]:
+    """``name=value`` words as a mapping of texts; ``example`` shows the option that has them."""
+    option = example.partition(" ")[0]
+    pairs: dict[str, Any] = {}
+    for word in settings:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"{option} {word}: write name=value, such as {example}.")
+        name = name.strip().replace("-", "_")
+        if name in pairs:
+            raise ParameterError(f"{option} {word}: {name} is given twice. Give it once.")
+        pairs[name] = value.strip()
+    return pairs
+
+
+def make_ranker(name: str, settings: dict[str, Any]) -> Any:
+    """A ranker by its name (in any case), with parameters.
+
+    >>> make_ranker("rankboost", {"n_estimators": "5"})
+    RankBoost(n_estimators=5)
+    """
+    import rankwright.rankers as package
+    from rankwright.rankers.base import find_ranker, rankers
+
+    plain = name.lower().replace("-", "").replace("_", "")
+    public = {known.lower(): known for known in dir(package)}
+    cls: Any = find_ranker(public.get(plain, name))
+    if cls is None:
+        names = {known.lower(): known for known in rankers()}
+        near = get_close_matches(plain, names, 1)
+        hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
+        raise ParameterError(f"ranker {name!r} is unknown. {hint}")
+    check_parameters(cls.__name__, settings, list(inspect.signature(cls).parameters))
+    return cls(**{key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()})
+
+
+def check_parameters(ranker: str, names: Iterable[str], known: list[str]) -> None:
+    """Refuse parameters that the ranker does not have."""
+    for name in names:
+        if name not in known:
+            raise ParameterError(f"{ranker} has no parameter {name!r}. It has {', '.join(known)}.")
+
+
+def read_training_data(
+    data: str, valid: str | None, table: TableOptions, ranker: Any
+) -> tuple[rw.Items, rw.Items | None]:
+    """Training and validation items; missing values are refused if the ranker needs all."""
+    from rankwright.data.io.items import first_missing
+
+    with working(f"reading {data}"):
+        items = table.read(data)
+        other = None if valid is None else table.read(valid, like=items)
+    note_items(items, data)
+    if ranker is not None:
+        from sklearn.utils import get_tags
+
+        takes_missing = get_tags(ranker).input_tags.allow_nan
+        for path, some in ((data, items), (valid, other)):
+            missing = None if takes_missing or some is None else first_missing(some)
+            if missing is not None:
+                raise DataError(
+                    f"{path}: {type(ranker).__name__} needs every value, and {missing}. Fill them, "
+                    "or use a ranker that learns from missing values, such as RankBoost."
+                )
+    note_compilation()
+    return items, other
+
+
+def name_features(model: Any, items: rw.Items) -> None:
+    """Put the names of the features into the model, so that columns are found by name."""
+    if items.feature_names is None:
+        return
+    import numpy as np
+
+    first = model[0] if hasattr(model, "steps") else model
+    first.feature_names_in_ = np.array(items.feature_names, dtype=object)

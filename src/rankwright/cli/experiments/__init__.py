@@ -1,1 +1,0 @@
-"""Running the papers' experiments: in a process of their own, with a record of what they used."""

@@ -1,0 +1,382 @@
+"""Items in files of any format: detect the format, find columns by their usual names."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from rankwright.data.frames import read_parquet
+from rankwright.data.io import tables
+from rankwright.data.io.fields import likely_separator
+from rankwright.data.io.files import Text, read_text
+from rankwright.data.io.letor import read_letor
+from rankwright.data.items import Items
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    FileFormatError,
+    ParameterError,
+)
+
+Column = str | int
+
+TABLES = ("csv", "tsv", "jsonl", "parquet")
+ITEM_FORMATS = ("letor", *TABLES)
+FORMATS = (*ITEM_FORMATS, "run", "qrels", "ratings", "scores", "model")
+EXTENSIONS = {
+    ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".parquet": "parquet", ".pq": "parquet",
+    ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".run": "run", ".trec": "run", ".qrels": "qrels", ".qrel": "qrels",
+    ".rw": "model",
+}  # fmt: skip
+
+_NUMBER = rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+_FIRST_LINES = {
+    "jsonl": re.compile(rb"\s*\{"),
+    "scores": re.compile(rb"\s*(" + _NUMBER + rb"|[+-]?inf)\s*$"),
+    "run": re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+\s+\S+\s*$", re.IGNORECASE),
+    "ratings": re.compile(rb"\s*\d+::\d+::[\d.]+(::\d+)?\s*$"),
+    "letor": re.compile(rb"\s*(#|" + _NUMBER + rb"\s+(qid:\S|\d+:\S))"),
+    "qrels": re.compile(rb"\s*\S+\s+(\S+\s+)?\S+\s+[+-]?\d+\s*$"),
+    "tsv": re.compile(rb"[^\t,;]+\t"),
+    "csv": re.compile(rb".*[,;|]"),
+}
+
+# Usual names of the columns of grades, queries and ids; case, blanks, _ and - are ignored.
+COLUMN_NAMES = {
+    "y": ("grade", "label", "y", "relevance", "rel", "rating", "target", "judgment", "judgement"),
+    "qid": ("qid", "query", "queryid", "session", "sessionid", "searchid"),
+    "docid": (
+        "docid", "doc", "document", "documentid", "id", "itemid", "item", "productid", "product",
+        "url",
+    ),
+}  # fmt: skip
+
+MANY_ITEMS = 50  # with fewer, the last features may well be 0 in all of them
+
+
+def format_of_name(path: str | os.PathLike[str]) -> str | None:
+    """The format that a file's extension implies; ``.txt`` implies none.
+
+    >>> format_of_name("train.svm.gz"), format_of_name("q.txt")
+    ('letor', None)
+    """
+    name = os.fspath(path).lower().removesuffix(".gz")
+    return EXTENSIONS.get(os.path.splitext(name)[1])
+
+
+def detect_format(path: str | os.PathLike[str]) -> str | None:
+    """One of ``FORMATS``, from the extension or else the first line; None if neither is known."""
+    return format_of_name(path) or _format_of_content(os.fspath(path))
+
+
+def _format_of_content(path: str) -> str | None:
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder: give the file inside it.")
+    with open(path, "rb") as file:
+        head = file.read(1 << 16)
+    if head[:2] == b"\x1f\x8b":
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, 1 << 16)
+        except zlib.error:
+            head = b""
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head[8:9] == b"{" and head[:1] != b"{":
+        return "model"
+    line = next((line for line in head.splitlines() if line.strip()), b"")
+    return next((kind for kind, first in _FIRST_LINES.items() if first.match(line)), None)
+
+
+def read_items(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    y: Column | None = None,
+    qid: Column | None = None,
+    docid: Column | None = None,
+    features: Sequence[Column] | None = None,
+    drop: Sequence[Column] = (),
+    one_hot: Sequence[Column] = (),
+    separator: str | None = None,
+    on_bad_line: Literal["error", "skip"] = "error",
+    graded: bool = True,
+    like: Any = None,
+) -> Items:
+    """Read items from a LETOR, CSV, TSV, JSONL or Parquet file, gzipped or not.
+
+    The extension or the first line gives the format. Columns of a table are found by their usual
+    names (``grade``, ``label``, ``rating``; ``qid``, ``query``; ``docid``, ``id`` and so on).
+
+    Parameters
+    ----------
+    path : path
+    format : {"letor", "csv", "tsv", "jsonl", "parquet"} or None
+        None detects it.
+    y, qid, docid : str or int, or None
+        Columns of a table that hold the grade, the query and the id, by name or position (from
+        0). None looks for a usual name.
+    features : sequence of str or int, or None
+        Columns of a table to use as features; None takes all others.
+    drop : sequence of str or int
+        Columns that are not features.
+    one_hot : sequence of str or int
+        Columns of words; each word becomes a feature of 0 and 1.
+    separator : str or None
+        What separates the cells of a CSV file; None detects it.
+    on_bad_line : {"error", "skip"}
+        What to do about a line of a LETOR file that cannot be read.
+    graded : bool, default=True
+        Whether a table must have a column of grades. With False, ``y`` is 0 where it has none.
+    like : Items, model opened by :func:`rankwright.load_scorer`, or None
+        Give the items the features of these, in the same order: columns are found by name where
+        names are known, and a word that ``like`` does not know counts for nothing. ``features``,
+        ``drop`` and ``one_hot`` then have no effect. Missing values are refused if the model does
+        not take them.
+
+    Returns
+    -------
+    items : Items
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "shop.csv"
+    >>> _ = path.write_text("query,id,price,color,grade\\n7,a,9.5,red,1\\n7,b,3,blue,0\\n")
+    >>> items = read_items(path, one_hot=["color"])
+    >>> items
+    Items(2 items, 3 features, 1 queries, grades 0 to 1)
+    >>> items.feature_names, items.docid.tolist()
+    (('price', 'color=blue', 'color=red'), ['a', 'b'])
+    """
+    name = os.fspath(path)
+    if format is not None and format not in FORMATS:
+        raise ParameterError(f"format={format!r}: use one of {', '.join(ITEM_FORMATS)}.")
+    kind = format or detect_format(name) or "letor"  # LETOR's reader names line and column
+    names = getattr(like, "feature_names", None)
+    if kind == "letor":
+        items = _read_letor(name, like, on_bad_line)
+    elif kind in TABLES:
+        chosen = {"features": features or (), "drop": drop, "one_hot": one_hot}
+        roles = {"y": y, "qid": qid, "docid": docid}
+        items = _read_table(name, kind, separator, roles, chosen, graded, names)
+    else:
+        raise DataError(
+            f"{name} is a {kind} file; items with features are needed (LETOR, CSV, TSV, JSONL, "
+            "Parquet). If it is one of these, say which: format='letor'."
+        )
+    return items if like is None else _with_features_of(items, like, name)
+
+
+def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"]) -> Items:
+    n_features = None if like is None else like.n_features
+    try:
+        return read_letor(path, n_features=n_features, on_bad_line=on_bad_line)
+    except FileFormatError as error:
+        if "n_features" not in error.fix:
+            raise
+        fix = f"the model has {n_features} features: give data of the same kind"
+        parts = (error.path, error.line, error.column, error.reason, error.text)
+        raise FileFormatError(*parts, fix) from None
+
+
+def _read_table(
+    path: str,
+    kind: str,
+    separator: str | None,
+    roles: Mapping[str, Column | None],
+    chosen: Mapping[str, Sequence[Column]],
+    graded: bool,
+    names: Sequence[str] | None,
+) -> Items:
+    source, columns = _open_table(path, kind, separator)
+    found = _find_columns(path, columns, roles, chosen, graded, names)
+    if not isinstance(source, str):
+        return tables.items_from_frame(source, **found)
+    try:
+        separator = "\t" if kind == "tsv" else separator
+        return tables.read_table(source, separator=separator, **found)
+    except FileFormatError as error:
+        _, of_words, column = error.fix.partition("one_hot=")
+        if not of_words:
+            raise
+        advice = words_advice(column.strip("[]")[1:-1])
+        fix = f"leave the cell empty if the value is unknown; {advice}"
+        parts = (error.path, error.line, error.column, error.reason, error.text)
+        raise FileFormatError(*parts, fix) from None
+
+
+def words_advice(column: str) -> str:
+    """What to do about a column of words where numbers are needed."""
+    return (
+        f"if {column} names the query or the item, give qid={column!r} or docid={column!r}; if "
+        f"its words are values, one_hot=[{column!r}]; to leave it out, drop=[{column!r}]"
+    )
+
+
+def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
+    """The columns of a table that hold words where numbers are needed; options as `read_items`."""
+    source, columns = _open_table(path, kind, options.get("separator"))
+    roles = {role: options.get(role) for role in COLUMN_NAMES}
+    chosen = {key: options.get(key) or () for key in ("features", "drop", "one_hot")}
+    found = _find_columns(path, columns, roles, chosen, True, None)
+    if isinstance(source, str):
+        found["separator"] = "\t" if kind == "tsv" else options.get("separator")
+    return tables.find_words(source, **found)
+
+
+def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[str]]:
+    """A table (for CSV and TSV its path) and the names of its columns."""
+    if kind in ("csv", "tsv"):
+        return path, first_fields(path, "\t" if kind == "tsv" else separator)
+    table = tables.read_jsonl(path) if kind == "jsonl" else read_parquet(path)
+    return table, list(table)
+
+
+def first_fields(path: str, separator: str | None) -> list[str]:
+    """The fields of the first line of a table: the names of its columns, if it names them."""
+    line = read_text(path).first_line
+    separator = separator or likely_separator(Text(path, line)) or ","
+    fields = next(csv.reader([line.decode("utf-8", "replace")], delimiter=separator), [])
+    return [name.strip() for name in fields]
+
+
+def _find_columns(
+    path: str,
+    columns: list[str],
+    roles: Mapping[str, Column | None],
+    chosen: Mapping[str, Sequence[Column]],
+    graded: bool,
+    names: Sequence[str] | None,
+) -> dict[str, Any]:
+    """Which column has which role, as `read_table` takes it."""
+
+    def column(given: Column) -> Column:
+        digits = isinstance(given, str) and given not in columns and given.lstrip("-").isdigit()
+        return int(given) if digits else given
+
+    found: dict[str, Any] = {
+        role: _usual_column(role, columns) if given is None else column(given)
+        for role, given in roles.items()
+    }
+    if found["y"] is None and graded:
+        more = " ..." if len(columns) > 12 else ""
+        raise DataError(
+            f"{path}: no column is called {', '.join(COLUMN_NAMES['y'])}. Give the column of the "
+            f"grade: y='NAME'. Columns: {', '.join(columns[:12])}{more}."
+        )
+    for name in () if names else chosen["drop"]:
+        for key in ("features", "one_hot"):
+            if name in chosen[key]:
+                raise ParameterError(f"drop={name!r} and {key}={name!r}: give one of them.")
+    if names is None:
+        found |= {key: list(map(column, given)) for key, given in chosen.items()}
+        found["features"] += [name for name in found["one_hot"] if name not in found["features"]]
+        if not chosen["features"]:
+            found["features"] = None
+        return found
+    # The columns whose words were learned are called column=word.
+    words = dict.fromkeys(name.partition("=")[0] for name in names if name not in columns)
+    found["one_hot"] = [name for name in words if name in columns]
+    found["features"] = [name for name in names if name in columns] + found["one_hot"]
+    return found
+
+
+def _usual_column(role: str, columns: list[str]) -> str | None:
+    known = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(columns)}
+    return next((known[name] for name in COLUMN_NAMES[role] if name in known), None)
+
+
+def _with_features_of(items: Items, like: Any, path: str) -> Items:
+    """The same items with the features of other items or of a model."""
+    names = like.feature_names
+    if names is not None and items.feature_names is not None:
+        X = _columns_by_name(items, names, path)
+        items = replace(items, X=X, feature_names=tuple(names))
+    elif items.n_features != like.n_features:
+        raise DataError(
+            f"{path} has {items.n_features} features, and {like.n_features} are needed. Give "
+            "data of the same kind."
+        )
+    else:
+        _warn_of_missing_features(items, path)
+    missing = None if getattr(like, "allow_nan", True) else first_missing(items)
+    if missing is not None:
+        raise DataError(
+            f"{path}: {missing}, and the model needs every value. Fill them, or train a ranker "
+            "that takes missing values, such as RankBoost."
+        )
+    return items
+
+
+def _columns_by_name(items: Items, names: Sequence[str], path: str) -> Any:
+    """The columns of these names in this order; a word that no item has is a column of 0."""
+    position = {name: k for k, name in enumerate(items.feature_names or ())}
+    columns_of_words = {name.partition("=")[0] for name in position if "=" in name}
+    absent = [
+        name
+        for name in names
+        if name not in position and name.partition("=")[0] not in columns_of_words
+    ]
+    if absent:
+        raise DataError(
+            f"{path} lacks the feature {absent[0]!r} ({len(absent)} of {len(names)} are missing). "
+            f"It has {', '.join(list(position)[:10])}."
+        )
+    order = [position.get(name, items.n_features) for name in names]
+    if order == list(range(items.n_features)):
+        return items.X
+    X = items.X
+    if items.n_features in order:
+        zeros = np.zeros((items.n_items, 1))
+        if items.is_sparse:
+            from scipy.sparse import csr_array, hstack
+
+            X = hstack([X, csr_array(zeros)], format="csr")
+        else:
+            X = np.hstack([X, zeros])
+    return X[:, order]
+
+
+def _warn_of_missing_features(items: Items, path: str) -> None:
+    """LETOR files leave out zeros, so data of another kind can look like data with few features."""
+    if items.n_items < MANY_ITEMS:
+        return
+    used = items.X.indices if items.is_sparse else items.X.any(axis=0).nonzero()[0]
+    width = int(used.max()) + 1 if len(used) else 0
+    if width < items.n_features:
+        warnings.warn(
+            f"{path}: every feature after number {width} is 0 in all items, and "
+            f"{items.n_features} features are expected: is this data of the same kind?",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )
+
+
+def first_missing(items: Items) -> str | None:
+    """Where the first missing value is, in words; None if no value is missing.
+
+    >>> first_missing(Items([[1.0, 2.0], [3.0, float("nan")]], [0, 1]))
+    'item 2 has no value for feature 2 (1 values are missing)'
+    """
+    X = items.X.tocoo() if items.is_sparse else items.X
+    if items.is_sparse:
+        nan = np.isnan(X.data)
+        rows, columns = X.row[nan], X.col[nan]
+    else:
+        rows, columns = np.isnan(X).nonzero()
+    if len(rows) == 0:
+        return None
+    row, column = min(zip(rows.tolist(), columns.tolist(), strict=True))
+    name = f"feature {column + 1}" if items.feature_names is None else items.feature_names[column]
+    return f"item {row + 1} has no value for {name} ({len(rows):,} values are missing)"

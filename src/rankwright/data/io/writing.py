@@ -1,0 +1,128 @@
+"""Items, runs, qrels and ratings as tables in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from rankwright.data.io.files import atomic_write, write_lines
+from rankwright.data.io.items import format_of_name
+from rankwright.data.io.letor import write_letor
+from rankwright.data.io.trec import write_qrels, write_run
+from rankwright.data.items import Items
+from rankwright.data.ratings import Ratings
+from rankwright.data.runs import Qrels, Run
+from rankwright.exceptions import DataError
+
+
+def write_items(items: Items, path: str | os.PathLike[str], *, format: str | None = None) -> None:
+    """Write items as LETOR, CSV, TSV, JSONL or Parquet; numbers keep their last bit.
+
+    Parameters
+    ----------
+    items : Items
+    path : path
+        Gzipped if it ends in ``.gz``; appears when it is complete.
+    format : {"letor", "csv", "tsv", "jsonl", "parquet"} or None
+        None takes the one that the extension implies, or else LETOR.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "items.csv"
+    >>> write_items(Items([[0.5], [2.0]], [1, 0], qid=[7, 7]), path)
+    >>> print(path.read_text(), end="")
+    qid,grade,f1
+    7,1,0.5
+    7,0,2
+    """
+    kind = format or format_of_name(path) or "letor"
+    if kind == "letor":
+        write_letor(items, path)
+        return
+    names = items.feature_names or tuple(f"f{k}" for k in range(1, items.n_features + 1))
+    ids = {"qid": items.qid, "docid": items.docid}
+    columns = {name: column for name, column in ids.items() if column is not None}
+    columns["grade"] = items.y
+    X = items.X.toarray() if items.is_sparse else items.X
+    columns |= {name: X[:, k] for k, name in enumerate(names)}
+    _write_columns(columns, path, kind)
+
+
+def write_data(
+    data: Items | Run | Qrels | Ratings, path: str | os.PathLike[str], format: str | None = None
+) -> None:
+    """Write data in a format, by default the one that the extension implies."""
+    kind = format or format_of_name(path)
+    if isinstance(data, Items):
+        write_items(data, path, format=kind)
+    elif isinstance(data, Run) and kind in ("run", None):
+        write_run(data, path)
+    elif isinstance(data, Qrels) and kind in ("qrels", None):
+        write_qrels(data, path)
+    else:
+        _write_columns(_columns_of(data), path, kind or "csv")
+
+
+def _columns_of(data: Run | Qrels | Ratings) -> dict[str, Any]:
+    if isinstance(data, Ratings):
+        users, items = data.users[data.user], data.items[data.item]
+        return {"user": users, "item": items, "value": data.value}
+    rows = data.order if isinstance(data, Run) else slice(None)
+    values = {"score": data.score} if isinstance(data, Run) else {"grade": data.grade}
+    ids = {"qid": data.queries[data.query], "docid": data.docs[data.doc]}
+    return {name: column[rows] for name, column in (ids | values).items()}
+
+
+def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: str) -> None:
+    if kind == "parquet":
+        _write_parquet(columns, path)
+        return
+    if kind not in ("csv", "tsv", "jsonl"):
+        raise DataError(f"{os.fspath(path)}: such data cannot be written as {kind}.")
+    names = list(columns)
+    rows = (list(map(_plain, row)) for row in zip(*columns.values(), strict=True))
+    if kind == "jsonl":
+        records = (dict(zip(names, row, strict=True)) for row in rows)
+        write_lines(path, (json.dumps(record) + "\n" for record in records))
+    else:
+        write_lines(path, _csv_lines(names, rows, "\t" if kind == "tsv" else ","))
+
+
+def _write_parquet(columns: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    try:
+        from pyarrow import parquet, table
+    except ImportError:
+        raise DataError(
+            f"{os.fspath(path)}: Parquet files are written by pyarrow: pip install pyarrow."
+        ) from None
+    texts = {k: v.tolist() if v.dtype.kind in "OU" else v for k, v in columns.items()}
+    with atomic_write(path, mode=0o666) as file:
+        parquet.write_table(table(texts), file)
+
+
+def _csv_lines(names: list[str], rows: Iterable[list[Any]], separator: str) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, delimiter=separator, lineterminator="\n")
+    for row in chain([names], rows):
+        writer.writerow(row)
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _plain(value: Any) -> Any:
+    """A Python value; None for NaN, and whole numbers without a decimal point."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        if value.is_integer() and abs(value) < 2**53:
+            return int(value)
+    return value

@@ -1,0 +1,1 @@
+"""Look for mistakes in data, and say what is in it."""

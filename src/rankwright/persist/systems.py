@@ -1,0 +1,206 @@
+"""Systems that order items, from files: a model, a TREC run, or one score per line."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import rankwright
+from rankwright._typing import FloatArray
+from rankwright.data.alignment import align
+from rankwright.data.io.fields import split_fields
+from rankwright.data.io.files import read_text
+from rankwright.data.io.items import detect_format, read_items
+from rankwright.data.io.trec import read_qrels, read_run
+from rankwright.data.items import Items
+from rankwright.data.runs import Qrels, Run
+from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError
+from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.measure import Measure
+from rankwright.persist.format import MAX_BYTES, read_file, refusing
+from rankwright.persist.scorer import SavedScorer, load_scorer
+
+KINDS = ("model", "run", "scores")
+
+
+def load_system(
+    path: str | os.PathLike[str], kinds: Iterable[str] = KINDS
+) -> SavedScorer | Run | FloatArray:
+    """A model opened for scoring, a run, or the scores in a file.
+
+    Parameters
+    ----------
+    path : path
+    kinds : some of "model", "run", "scores"
+        What the file may hold.
+    """
+    kinds, kind = list(kinds), detect_format(path)
+    if kind == "run" and kind in kinds:
+        return read_run(path)
+    if kind == "scores" and kind in kinds:
+        return split_fields(read_text(path), None, 1, "a score").numbers(0, "score")
+    if kind not in (None, "model"):
+        raise ModelFileError(
+            f"{os.fspath(path)} is not a {' or '.join(kinds)}; it looks like {kind}. Models and "
+            "runs come first, the data last."
+        )
+    return load_scorer(path)
+
+
+def evaluate_system(
+    system: Any,
+    judged: Items | Qrels,
+    measures: Any = ("NDCG@10", "AP"),
+    *,
+    like: str | None = None,
+    name: str = "the system",
+    data: str = "the data",
+) -> Scores:
+    """Measure a model, a run or scores on graded items or qrels.
+
+    Parameters
+    ----------
+    system : fitted ranker, SavedScorer, Run or (n_items,) scores
+    judged : Items or Qrels
+        Items with the features of a model (``read_items(path, like=model)``), or with ids for a
+        run; only a run can be measured on qrels.
+    measures : as in :func:`rankwright.evaluate`
+    like : str or None
+        Conventions, as in :func:`rankwright.evaluate`; on qrels trec_eval's by default.
+    name, data : str
+        What errors and warnings call the two.
+
+    Examples
+    --------
+    >>> judged = Items([[1.0], [2.0]], [0, 1], qid=["q", "q"], docid=["a", "b"])
+    >>> evaluate_system([0.3, 0.9], judged, "AP")["AP"]
+    1.0
+    >>> evaluate_system(Run.from_arrays(["q", "q"], ["a", "b"], [2.0, 1.0]), judged, "AP")["AP"]
+    0.5
+    """
+    if isinstance(system, Run):
+        if isinstance(judged, Items):
+            qrels = _qrels_of(judged, data)
+        else:
+            qrels, like = judged, like or "trec_eval"
+        _check_queries(system, qrels, name, data)
+        beside = align(system, qrels)
+        return evaluate(
+            beside.scores, beside.y, beside.qid, measures, docid=beside.docid, like=like
+        )
+    if isinstance(judged, Qrels):
+        raise DataError(
+            f"{data} holds qrels and no features, which {name} needs. Rank the items first, and "
+            "measure the run: rankwright rank MODEL DATA --trec -o system.run"
+        )
+    scores, predictions = score_items(system, judged, name), None
+    listed = [measures] if isinstance(measures, str | Measure) else list(measures)
+    if hasattr(system, "predict") and any(Measure.parse(m).reads_predictions for m in listed):
+        predictions = system.predict(judged.X, judged.qid)
+    qid = None if judged.qid is None else judged.qid.astype(str)  # as runs name their queries
+    return evaluate(
+        scores, judged.y, qid, listed, docid=judged.docid, like=like, predictions=predictions
+    )
+
+
+class JudgedFile:
+    """A file of graded items or qrels, to measure several systems on.
+
+    Parameters
+    ----------
+    path : path
+    name : str or None
+        What errors and warnings call it; by default its path.
+    **options
+        As in :func:`rankwright.read_items`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], name: str | None = None, **options: Any
+    ) -> None:
+        self.path, self.name, self.options = path, name or os.fspath(path), options
+        is_qrels = (options.get("format") or detect_format(path)) == "qrels"
+        self.qrels = read_qrels(path) if is_qrels else None
+        self._items: dict[Any, Items] = {}
+
+    def items(self, system: Any = None) -> Items:
+        """The items with the features of a model; read once for models with the same features."""
+        model = system if hasattr(system, "feature_names") else None
+        key = None if model is None else (model.n_features, model.feature_names)
+        if key not in self._items:
+            self._items[key] = read_items(self.path, like=model, **self.options)
+        return self._items[key]
+
+    def evaluate(self, system: Any, measures: Any, **options: Any) -> Scores:
+        """What :func:`evaluate_system` gives, with its options."""
+        judged = self.items(system) if self.qrels is None else self.qrels
+        return evaluate_system(system, judged, measures, data=self.name, **options)
+
+
+def score_items(system: Any, items: Items, name: str = "the system") -> Any:
+    """The score of each item by a model, or the scores themselves."""
+    if hasattr(system, "decision_function"):
+        return system.decision_function(items.X, items.qid)
+    if len(system) != items.n_items:
+        raise DataError(
+            f"{name} has {len(system)} scores and the data {items.n_items} items: one score per "
+            "item is needed, in the same order."
+        )
+    return system
+
+
+def _qrels_of(items: Items, data: str) -> Qrels:
+    if items.docid is None or items.qid is None:
+        raise DataError(
+            f"{data} names no documents, so a run cannot be compared with it. Give qrels, or data "
+            "with a qid and a docid in every line."
+        )
+    return Qrels.from_arrays(items.qid.astype(str), items.docid, items.y)
+
+
+def _check_queries(run: Run, qrels: Qrels, name: str, data: str) -> None:
+    """Judged queries that a run does not answer count as failures: warn of them."""
+    answered, judged = set(map(str, run.queries)), list(map(str, qrels.queries))
+    missing = [query for query in judged if query not in answered]
+    if len(missing) == len(judged):
+        raise DataError(
+            f"{name} and {data} have no query in common: the run answers {_some(run.queries)}, "
+            f"judged are {_some(judged)}. Give files that name their queries alike."
+        )
+    if missing:
+        warnings.warn(
+            f"{name} does not answer {len(missing):,} of the {len(judged):,} judged queries "
+            f"({_some(missing)}), which count as failures.",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )
+
+
+def _some(queries: Any) -> str:
+    more = f" and {len(queries) - 3:,} more" if len(queries) > 3 else ""
+    return ", ".join(map(str, queries[:3])) + more
+
+
+def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is in a model file, as ``rankwright info`` prints it."""
+    with refusing(path):
+        manifest, arrays = read_file(path, MAX_BYTES)
+    about: dict[str, Any] = {"kind": manifest.model.kind}
+    if manifest.served is None:  # not a scorer of rows: a recommender, a learned fusion
+        rankwright.load(path)  # raises if the file is damaged
+    else:
+        scorer = load_scorer(path)
+        names = scorer.feature_names
+        about |= {
+            "scored_by": scorer.scorer.kind,
+            "n_features": scorer.n_features,
+            "features": None if names is None else list(names[:20]),
+            "takes_missing": scorer.allow_nan,
+        }
+    return about | {
+        "written_by": f"rankwright {manifest.library}, format {manifest.format}",
+        "arrays": len(arrays),
+        "numbers": int(sum(array.size for array in arrays.values())),
+    }

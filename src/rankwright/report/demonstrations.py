@@ -1,0 +1,185 @@
+"""What ``rankwright demo`` shows: generated data of four kinds, and the rankers made for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import rankwright as rw
+from rankwright.data.splits import halve_users, split_queries
+from rankwright.data.synthetic import make_engines, make_ordinal, make_queries, make_ratings
+from rankwright.metrics.comparison import Comparison
+from rankwright.persist.systems import evaluate_system
+from rankwright.report.page import Page, Section
+from rankwright.report.provenance import environment
+from rankwright.report.sections import (
+    by_mean,
+    comparison_section,
+    contributions_section,
+    learning_section,
+    queries_section,
+    rankings_section,
+    settings_section,
+    thresholds_section,
+    win_loss_section,
+)
+from rankwright.selection.progressive_validation import progressive
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of data: its title, the table of the rankers, sections of the page, a remark."""
+
+    title: str
+    short: str
+    comparison: Comparison
+    sections: list[Section]
+    remark: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.comparison}\n{self.remark}".rstrip()
+
+    def named_sections(self) -> list[Section]:
+        """The sections, the first under the name of this part."""
+        first, *rest = self.sections
+        return [replace(first, title=self.short), *(replace(each, level=3) for each in rest)]
+
+
+def ordinal_stream(seed: int) -> Part:
+    """A stream of items with grades 1 to 5, seen once (PRank, OAP-BPM)."""
+    rankers: dict[str, Any] = {
+        "PRank": rw.PRank(),
+        "PRank, voted": rw.VotedPRank(),
+        "PRank, averaged": rw.PRank(average=True),
+        "BayesianPRank": rw.BayesianPRank(),
+        "OAP-BPM": rw.OAPBPM(random_state=seed),
+        "OAP-Bagg": rw.OAPBagging(random_state=seed),
+        "OAP-VP": rw.OAPVoting(random_state=seed),
+        "Widrow-Hoff": rw.WidrowHoff(learning_rate=0.1),
+        "multiclass perceptron": rw.MulticlassPerceptron(),
+    }
+    train, test = make_ordinal(5000, random_state=seed), make_ordinal(1000, random_state=seed + 1)
+    features = rw.PolynomialMap(degree=2).fit(train.X)
+    X, X_test = features.transform(train.X), features.transform(test.X)
+    curves = {}
+    for name in ("PRank", "OAP-BPM", "BayesianPRank"):
+        steps = progressive(rankers[name], X, train.y, classes=range(1, 6))
+        curves[name] = np.array([step["RankLoss"] for step in steps])[9::10]
+    # Each item is a query of its own, so that the tests compare the systems item by item.
+    qid = np.arange(len(test.y))
+    scores = {
+        name: rw.evaluate(ranker.fit(X, train.y).predict(X_test), test.y, qid, ["RankLoss"])
+        for name, ranker in rankers.items()
+    }
+    comparison = rw.compare(scores)
+    shown = rankers["PRank, averaged"]
+    sections = [
+        comparison_section(comparison),
+        learning_section(curves, "mean rank loss so far", "items seen", step=10),
+        thresholds_section(shown.decision_function(X_test), test.y, shown.thresholds_),
+    ]
+    title = (
+        "Grades 1 to 5 of 1,000 new items after one pass over 5,000 (rank loss: lower is better)"
+    )
+    best = f"no rule can expect less than {train.bayes_rank_loss:.4f} on such data"
+    return Part(title, "Ordinal stream", comparison, sections, best)
+
+
+def search(seed: int) -> Part:
+    """Graded documents of queries (RankBoost, RankSVM, RankNet, MPRank and others)."""
+    rankers: dict[str, Any] = {
+        "RankBoost": rw.RankBoost(n_estimators=100),
+        "RankBoost, trees": rw.RankBoost(n_estimators=100, estimator=rw.TreeRanking()),
+        "RankSVM": rw.RankSVM(C=0.1),
+        "RankNet": rw.RankNet(random_state=seed),
+        "MPRank": rw.MPRank(),
+        "KeepRank": rw.KeepRank(kernel="linear", levels="ordinal", max_iter=2),
+        "regression": rw.Regression(),
+        "PRank": rw.PRank(average=True),
+    }
+    sample = make_queries(100, random_state=seed)
+    rows = split_queries(sample.qid, random_state=seed)
+    train, test = sample.items.take(rows.train), sample.items.take(rows.test)
+    scores = {
+        name: ranker.fit(train.X, train.y, qid=train.qid).decision_function(test.X)
+        for name, ranker in rankers.items()
+    }
+    scores["the true order"] = sample.bayes_score[rows.test]
+    measures = ["NDCG@10", "AP", "Disagreement"]
+    judged = {name: rw.evaluate(each, test.y, test.qid, measures) for name, each in scores.items()}
+    comparison = rw.compare(judged)
+    lists = {name: scores[name] for name in ("PRank", "RankBoost")}
+    sections = [
+        comparison_section(comparison),
+        queries_section(judged, comparison),
+        win_loss_section(judged, comparison),
+        contributions_section(rankers["RankBoost"], test.X),
+        rankings_section(lists, test.y, test.qid),
+    ]
+    title = f"Graded documents of {test.n_queries} new queries (disagreement: lower is better)"
+    return Part(title, "Search", comparison, [each for each in sections if each is not None])
+
+
+def metasearch(seed: int) -> Part:
+    """The lists of five search engines made into one (RankBoost's metasearch)."""
+    old, new = make_engines(60, random_state=seed), make_engines(60, random_state=seed + 1)
+    runs = {
+        "best engine": new.runs[0],
+        "reciprocal rank fusion": rw.fuse(new.runs),
+        "CombMNZ": rw.fuse(new.runs, "mnz"),
+        "learned by RankBoost": rw.LearnedFusion().fit(old.runs, old.qrels).fuse(new.runs),
+    }
+    judged = {name: evaluate_system(run, new.qrels) for name, run in runs.items()}
+    comparison = rw.compare(judged)
+    sections = [comparison_section(comparison), win_loss_section(judged, comparison)]
+    title = "Five engines fused, 60 new queries (trec_eval's conventions)"
+    return Part(title, "Metasearch", comparison, sections)
+
+
+def ratings(seed: int) -> Part:
+    """Ratings of films by users, and recommendations for a new user."""
+    data = make_ratings(150, 80, random_state=seed).ratings
+    split = halve_users(data.user, random_state=seed)
+    train, test = data.take(split.train), data.take(split.test)
+    reference: dict[str, Any] = {"n_reference": 50, "random_state": seed}
+    models = {
+        "blend of all methods": rw.Recommender(random_state=seed),
+        "RankBoost for each user": rw.Recommender(
+            ranker=rw.RankBoost(n_estimators=20), **reference
+        ),
+        "VSIM for each user": rw.Recommender(ranker=rw.VSIM(), **reference),
+    }
+    predicted = {name: model.fit(train).predict_ratings(test) for name, model in models.items()}
+    means = np.bincount(train.item, train.value, train.n_items) / np.maximum(train.item_counts, 1)
+    predicted["mean rating of each item"] = means[test.item]
+    judged = {
+        name: rw.evaluate(values, test.value, test.user, ["NDCG@10", "Disagreement"])
+        for name, values in predicted.items()
+    }
+    comparison = rw.compare(judged)
+    popular = train.items[np.argsort(-train.item_counts, kind="stable")]
+    given = {popular[0]: 5.0, popular[1]: 1.0, popular[2]: 4.0}
+    likes = models["blend of all methods"].recommend_new(given, n=5)
+    remark = (
+        f"\na new user rated {', '.join(f'item {item}: {v:g}' for item, v in given.items())}\n"
+        f"and should like {', '.join(f'item {each.item} ({each.score:.2f})' for each in likes)}"
+    )
+    sections = [comparison_section(comparison), win_loss_section(judged, comparison)]
+    title = f"Ratings of {test.n_users} users predicted from the other half of their ratings"
+    return Part(title, "Recommendation", comparison, sections, remark)
+
+
+PARTS: tuple[Callable[[int], Part], ...] = (ordinal_stream, search, metasearch, ratings)
+
+
+def demo_page(parts: Sequence[Part], command: str) -> Page:
+    """The page of all parts."""
+    sections = [section for part in parts for section in part.named_sections()]
+    sections.append(settings_section({"command": command, **environment()}))
+    lead = "Every family of rankers on data that were generated for this page."
+    facts = {part.short: f"best: {by_mean(part.comparison)[0]}" for part in parts}
+    return Page("rankwright demo", lead, tuple(sections), facts)

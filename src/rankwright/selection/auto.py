@@ -1,0 +1,432 @@
+"""AutoRanker: try several rankers on held-out queries and keep the best."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.queries import Queries
+from rankwright.data.splits import Split, fold_queries, split_queries
+from rankwright.data.vocabulary import as_ids
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.feedback.labels import as_grades
+from rankwright.metrics.comparison import Comparison, compare
+from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.scorer import predict_with
+from rankwright.parallel import map_blocks, n_threads
+from rankwright.rankers import schema
+from rankwright.rankers.boosting.grower import TreeRanking
+from rankwright.rankers.boosting.rankboost import RankBoost
+from rankwright.rankers.early_stopping import EarlyStopping
+from rankwright.rankers.gradient.ranksvm import RankSVM
+from rankwright.selection.base import BestRanker
+
+FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
+FEW_ROWS = 20  # of a single list, below that nothing is held out
+MANY_COLUMNS = 2000  # of sparse rows, above that boosting is not tried
+
+Candidates = list[tuple[str, Any]]
+
+
+class Rows(NamedTuple):
+    """Features, grades and query ids (or None) of some rows."""
+
+    X: Any
+    y: FloatArray
+    qid: Any
+
+    def take(self, index: IntArray) -> Rows:
+        """The rows with these numbers."""
+        qid = None if self.qid is None else self.qid[index]
+        return Rows(_safe_indexing(self.X, index), self.y[index], qid)
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One candidate and how well it ranks rows that it has not seen.
+
+    Attributes
+    ----------
+    name : str
+    model : the candidate, fitted on the training rows of the first fold
+    scores : Scores of the held-out rows; None if nothing was held out
+    held_out : (n_held_out,) the candidate's score of each held-out row; None likewise
+    n_iterations : the number of rounds that early stopping keeps, the median over the folds; None
+        if the candidate does not stop early
+    curve : (n_iterations,) the measure on the first fold after each round; None likewise
+    seconds : float, for training and evaluation on all folds
+    """
+
+    name: str
+    model: Any
+    scores: Scores | None = None
+    held_out: FloatArray | None = None
+    n_iterations: int | None = None
+    curve: FloatArray | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        means = {} if self.scores is None else self.scores.to_dict()
+        words = [f"{name} {mean:.4f}" for name, mean in means.items() if mean is not None]
+        if self.n_iterations is not None:
+            words.append(f"early stopping keeps {self.n_iterations} rounds")
+        return ", ".join([*words, f"{self.seconds:.1f} s"])
+
+
+class Attempts(tuple[Attempt, ...]):
+    """The candidates that were tried, in order. Prints as the table of :func:`compare`."""
+
+    __slots__ = ()
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The candidates side by side; None if nothing was held out."""
+        scores = {attempt.name: attempt.scores for attempt in self if attempt.scores is not None}
+        return compare(scores) if scores else None
+
+    @property
+    def best(self) -> Attempt:
+        """The best mean of the first measure; the first candidate if nothing was held out."""
+        judged = [attempt for attempt in self if attempt.scores is not None]
+        return max(judged, key=_goodness) if judged else self[0]
+
+    def __repr__(self) -> str:
+        comparison = self.comparison
+        return "no query was held out" if comparison is None else repr(comparison)
+
+    def _repr_html_(self) -> str:
+        comparison = self.comparison
+        return repr(self) if comparison is None else comparison.to_html()
+
+
+def _goodness(attempt: Attempt) -> float:
+    assert attempt.scores is not None
+    measure = attempt.scores.measures[0]
+    mean = attempt.scores.to_dict()[str(measure)]
+    return -np.inf if mean is None else measure.sign * mean
+
+
+class AutoRanker(BestRanker):
+    """Try several rankers on held-out queries and fit the best one to all queries.
+
+    With fewer than 500 queries every candidate is cross-validated over folds of whole queries; with
+    more, one fold is held out. A single list without ``qid`` is split by rows. With an ``eval_set``
+    every candidate is fitted to all training rows and evaluated there. If there are too few queries
+    to hold some out, the first candidate is fitted and not evaluated.
+
+    Candidates that cannot handle missing values (NaN) are left out when there are some. Rankers
+    that need features on one scale (:class:`RankSVM`, :class:`LargeMarginOrdinal`) are put behind a
+    scaler. A candidate with ``early_stopping`` stops by the held-out queries (if it is True or a
+    number, by the measure that chooses); it is then fitted to all queries with the number of rounds
+    that was best, the median over the folds.
+
+    Parameters
+    ----------
+    estimators : "default" or list of (name, estimator) pairs
+        The candidates, rankers or pipelines that end in one. The default is RankSVM with three
+        values of C, RankBoost with thresholds and RankBoost with trees, the latter two with early
+        stopping.
+    measure : str, Measure or list of them, default "auto"
+        The first one chooses; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
+        for grades that cannot be gains (below 0 or above 30).
+    validation_fraction : float from 0.05 to 0.5, default 0.2
+        The fraction of the queries in a fold: 0.2 gives five folds.
+    random_state : int, RandomState or None
+        Seeds the folds, and the candidates that have a ``random_state`` of None.
+    n_jobs : int or None
+        Number of candidates that are trained at the same time, in threads; None is 1 (each
+        candidate uses several threads itself), -1 is all cores.
+    verbose : int, default 0
+        1 prints a line for each candidate to standard error.
+
+    Attributes
+    ----------
+    best_estimator_ : the best candidate, fitted to all training rows
+    best_name_ : str
+    results_ : tuple of Attempt
+        What was tried; prints as a table with significance tests.
+    held_out_rows_ : (n_held_out,) row numbers of X that the candidates were evaluated on, in the
+        order of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str, if X has column names
+
+    Examples
+    --------
+    >>> from rankwright import PRank, Regression
+    >>> from rankwright.testing.problems import make_problem
+    >>> data = make_problem(n_queries=12)
+    >>> model = AutoRanker([("PRank", PRank()), ("Regression", Regression())], random_state=0)
+    >>> model = model.fit(data.X, data.y, qid=data.qid)
+    >>> model.best_name_, model.best_estimator_
+    ('Regression', Regression())
+    >>> model.results_
+    system         NDCG@10       AP
+    a  PRank        0.9808  *0.9791
+    b  Regression  *0.9952   0.9769
+    * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    """
+
+    _constraints: ClassVar = {
+        "estimators": schema.Constraint(
+            "'default' or a list of (name, estimator) pairs with different names",
+            lambda value: value == "default" if isinstance(value, str) else _are_pairs(value),
+        ),
+        "validation_fraction": schema.between(0.05, 0.5),
+        "random_state": schema.random_state(),
+        "n_jobs": schema.Constraint(
+            "None, -1 or an integer >= 1",
+            lambda value: value is None or value == -1 or schema.at_least(1).test(value),
+        ),
+    }
+
+    def __init__(
+        self,
+        estimators: Any = "default",
+        *,
+        measure: Any = "auto",
+        validation_fraction: float = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimators = estimators
+        self.measure = measure
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
+    ) -> Self:
+        """Evaluate the candidates on held-out queries, then fit the best one to all rows.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) array, CSR matrix or data frame
+        y : (n_items,) grades: the higher, the better
+        qid : (n_items,) query ids of any hashable type, in any order; None is one single list
+        eval_set : (X, y) to evaluate the candidates on, instead of folds of the training queries
+        eval_qid : query ids of the rows of ``eval_set``
+        """
+        schema.check_parameters(self)
+        validate_data(
+            self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan"
+        )  # the candidates get the rows as they were given
+        rows = _rows(X, y, qid, "y")
+        measures = self._measures(rows.y)
+        seed = self.random_state
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(2**31 - 1))
+        splits = [] if eval_set is not None else self._splits(rows, seed)
+        folds = [(rows.take(split.train), rows.take(split.test)) for split in splits]
+        if eval_set is not None:
+            if not isinstance(eval_set, tuple) or len(eval_set) != 2:
+                raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
+            folds = [(rows, _rows(eval_set[0], eval_set[1], eval_qid, "y of eval_set"))]
+        self.held_out_rows_ = np.concatenate([s.test for s in splits]) if splits else None
+        attempts = map_blocks(
+            lambda candidate: self._attempt(*candidate, rows, folds, measures),
+            self._candidates(rows, folds, measures[0], seed),
+            n_threads() if self.n_jobs == -1 else self.n_jobs or 1,
+        )
+        self.results_ = Attempts(attempts)
+        best = self.results_.best
+        self.best_name_ = best.name
+        self.best_estimator_ = best.model if not splits else self._refit(best, rows)
+        return self
+
+    def _measures(self, y: FloatArray) -> list[Measure]:
+        if isinstance(self.measure, str) and self.measure == "auto":
+            return parse_measures([default_measure(y), "AP"])
+        return parse_measures(self.measure)
+
+    def _splits(self, rows: Rows, seed: int | None) -> list[Split]:
+        n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
+        n_folds = round(1 / self.validation_fraction)
+        if rows.qid is not None and n_queries >= n_folds:
+            splits = fold_queries(rows.qid, n_folds, random_state=seed)
+            return splits if n_queries < FEW_QUERIES else splits[:1]
+        if n_queries == 1 and len(rows.y) >= FEW_ROWS:
+            numbers = np.arange(len(rows.y))
+            size = float(self.validation_fraction)
+            return [split_queries(numbers, test_size=size, random_state=seed)]
+        return []
+
+    def _candidates(
+        self, rows: Rows, folds: list[Any], measure: Measure, seed: int | None
+    ) -> Candidates:
+        """The candidates that can learn from these rows, as they will be trained."""
+        has_nan = any(_has_nan(some.X) for some in (rows, *(valid for _, valid in folds)))
+        if isinstance(self.estimators, str):
+            wide = hasattr(rows.X, "tocsr") and rows.X.shape[1] > MANY_COLUMNS and not has_nan
+            candidates = _default_candidates(measure, judged=bool(folds), boosting=not wide)
+        else:
+            candidates = list(self.estimators)
+        if has_nan:
+            names = ", ".join(name for name, _ in candidates)
+            candidates = [(name, one) for name, one in candidates if _allows_nan(one)]
+            if not candidates:
+                raise DataError(
+                    f"AutoRanker: X has missing values (NaN), which {names} cannot handle. Fill "
+                    "them, or use a ranker that learns from missing values, such as RankBoost."
+                )
+        if not folds:
+            candidates = candidates[:1]
+        return [
+            (name, scaled(_prepared(clone(one), measure, seed), rows.X)) for name, one in candidates
+        ]
+
+    def _attempt(
+        self, name: str, candidate: Any, rows: Rows, folds: list[Any], measures: list[Measure]
+    ) -> Attempt:
+        start = time.perf_counter()
+        if not folds:
+            attempt = Attempt(name, fit_ranker(candidate, rows))
+        else:
+            models = [fit_ranker(clone(candidate), train, valid) for train, valid in folds]
+            valid = [valid for _, valid in folds]
+            held_out = _predictions(models, valid, "decision_function")
+            predictions = None
+            if any(measure.reads_predictions for measure in measures):
+                predictions = _predictions(models, valid, "predict")
+            y = np.concatenate([some.y for some in valid])
+            qid = None if valid[0].qid is None else np.concatenate([some.qid for some in valid])
+            scores = evaluate(held_out, y, qid, measures, predictions=predictions)
+            kept, curve = None, None
+            if stops_early(candidate):
+                kept = round(np.median([model.best_iteration_ for model in models]))
+                curve = models[0].validation_
+            attempt = Attempt(name, models[0], scores, held_out, kept, curve)
+        attempt = replace(attempt, seconds=time.perf_counter() - start)
+        self._report(f"training {name}: {attempt}")
+        return attempt
+
+    def _refit(self, best: Attempt, rows: Rows) -> Any:
+        start = time.perf_counter()
+        model, words = clone(best.model), ""
+        if best.n_iterations is not None:
+            rounds = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
+            model.set_params(early_stopping=None, **{rounds: max(best.n_iterations, 1)})
+            words = f" with {rounds}={getattr(model, rounds)}"
+        fit_ranker(model, rows)
+        n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
+        seconds = time.perf_counter() - start
+        self._report(f"training {best.name} on all {n_queries} queries{words}: {seconds:.1f} s")
+        return model
+
+    def _report(self, line: str) -> None:
+        if self.verbose:
+            print(line, file=sys.stderr, flush=True)
+
+    def _saved_as(self) -> Any:
+        """What :func:`rankwright.save` writes: the ranker that was chosen."""
+        check_is_fitted(self)
+        return self.best_estimator_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = isinstance(self.estimators, str) or any(
+            _allows_nan(one) for _, one in self.estimators
+        )
+        return tags
+
+
+def default_measure(y: FloatArray) -> str:
+    """NDCG@10 if the grades can be gains, else the fraction of pairs in wrong order."""
+    return "NDCG@10" if len(y) and y.min() >= 0 and y.max() <= 30 else "Disagreement"
+
+
+def scaled(estimator: Any, X: Any) -> Any:
+    """The estimator, behind a scaler if it needs features on one scale."""
+    wants = getattr(estimator, "_wants_scaled_features", False) and estimator.normalize is None
+    if not wants or get_tags(estimator).input_tags.pairwise:
+        return estimator
+    scaler = MaxAbsScaler() if hasattr(X, "tocsr") else StandardScaler()
+    return Pipeline([("scale", scaler), ("rank", estimator)])
+
+
+def fit_ranker(model: Any, rows: Rows, valid: Rows | None = None) -> Any:
+    """Fit a ranker or a pipeline; a ranker with early stopping stops by the validation rows."""
+    metadata = {"qid": rows.qid}
+    if valid is not None and stops_early(model):
+        metadata |= {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
+    with config_context(enable_metadata_routing=True):
+        return model.fit(rows.X, rows.y, **metadata)
+
+
+def stops_early(model: Any) -> bool:
+    """Whether ``early_stopping`` was requested: True, a number or an EarlyStopping."""
+    value = model.get_params(deep=False).get("early_stopping")
+    return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)
+
+
+def _default_candidates(measure: Measure, judged: bool, boosting: bool) -> Candidates:
+    """Linear and boosted rankers; if they are not evaluated, the safest one first."""
+    linear: Candidates = [(f"RankSVM C={C:g}", RankSVM(C=C)) for C in (0.01, 1.0, 100.0)]
+    if not judged:
+        return [linear[1], ("RankBoost thresholds", RankBoost())]
+    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=30)
+    rounds: dict[str, Any] = {"n_estimators": 500, "early_stopping": stopping}
+    boosted: Candidates = [
+        ("RankBoost thresholds", RankBoost(**rounds)),
+        ("RankBoost trees", RankBoost(estimator=TreeRanking(), **rounds)),
+    ]
+    return linear + boosted if boosting else linear
+
+
+def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
+    """The estimator with the seed and the measure of early stopping where it leaves them open."""
+    params = estimator.get_params()
+    stopping = params.get("early_stopping")
+    if stops_early(estimator) and not isinstance(stopping, EarlyStopping):
+        patience = {} if stopping is True else {"n_iter_no_change": stopping}
+        stopping = EarlyStopping(measure=str(measure), **patience)
+        estimator.set_params(early_stopping=stopping)
+    names = [name for name in params if name.rpartition("__")[2] == "random_state"]
+    return estimator.set_params(**{name: seed for name in names if params[name] is None})
+
+
+def _predictions(models: list[Any], valid: list[Rows], method: str) -> FloatArray:
+    pairs = zip(models, valid, strict=True)
+    return np.concatenate([predict_with(model, method, some.X, some.qid) for model, some in pairs])
+
+
+def _rows(X: Any, y: Any, qid: Any, name: str) -> Rows:
+    """Rows that can be indexed, with one grade and one query id per row."""
+    X, y = indexable(X, as_grades(y, name))
+    if qid is not None:
+        qid = as_ids(qid)
+        indexable(X, qid)
+    return Rows(X, y, qid)
+
+
+def _has_nan(X: Any) -> bool:
+    values = X.data if hasattr(X, "tocsr") else np.asarray(X)
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
+
+
+def _allows_nan(estimator: Any) -> bool:
+    """Whether it handles NaN; a pipeline may fill them, which its tags do not tell."""
+    return hasattr(estimator, "steps") or bool(get_tags(estimator).input_tags.allow_nan)
+
+
+def _are_pairs(value: Any) -> bool:
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        return False
+    return len({str(name) for name, _ in value}) == len(value)

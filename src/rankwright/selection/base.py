@@ -1,0 +1,56 @@
+"""What estimators share that choose a ranker and then work as that ranker."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+from sklearn import config_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.queries import Queries
+from rankwright.metrics.scorer import predict_with
+
+
+class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Scores, predicts and ranks as ``best_estimator_`` does, which ``fit`` of a subclass sets."""
+
+    # qid is requested by default, so that pipelines and searches pass it on (metadata routing).
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
+    __metadata_request__decision_function: ClassVar = {"qid": True}
+
+    best_estimator_: Any
+
+    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+        """The score of each row; higher comes first."""
+        check_is_fitted(self, "best_estimator_")
+        scores: FloatArray = predict_with(self.best_estimator_, "decision_function", X, qid)
+        return scores
+
+    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
+        check_is_fitted(self, "best_estimator_")
+        values: FloatArray = predict_with(self.best_estimator_, "predict", X, qid)
+        return values
+
+    def rank(self, X: Any, qid: Any = None) -> IntArray:
+        """The position of each row in its query, 1 for the first; equal scores keep their order."""
+        scores = self.decision_function(X, qid)
+        return Queries.from_ids(qid, len(scores)).places(scores)
+
+    def score(self, X: Any, y: ArrayLike, qid: Any = None) -> float:
+        """Pairwise accuracy of the best ranker, as its own ``score`` gives it."""
+        check_is_fitted(self, "best_estimator_")
+        with config_context(enable_metadata_routing=True):
+            return float(self.best_estimator_.score(X, y, qid=qid))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags

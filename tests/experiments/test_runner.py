@@ -1,0 +1,92 @@
+"""``python -m experiments``: every run is recorded, and the records become a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rankwright as rw
+
+ROOT = Path(__file__).parents[2]
+TOY = '''"""Toy, Table 1: nothing at all."""
+def main(argv=None):
+    print('paper 0.50 ours 0.51', argv)
+    print('| a | b |\\n| :- | -: |\\n| **x** | 1 |')
+'''
+RESUMING = """
+from pathlib import Path
+KEPT = Path(__file__).parents[1] / '_results' / {kept!r}
+def main(argv=None):
+    KEPT.parent.mkdir(exist_ok=True, parents=True)
+    known = KEPT.exists() and KEPT.read_text()
+    KEPT.write_text('[1, 2]'), KEPT.read_text(), print('kept' if known else 'new')
+"""
+
+
+def run(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", *words],
+        cwd=folder,
+        env={**os.environ, "RANKWRIGHT_DATA": str(folder / "data")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def checkout(folder: Path, script: str) -> Path:
+    """A folder with the runner and one experiment, toy/table_1."""
+    experiments = folder / "experiments"
+    (experiments / "toy").mkdir(parents=True)
+    for name in ("__main__.py", "runner.py", "results.py"):
+        shutil.copy(ROOT / "experiments" / name, experiments)
+    (experiments / "toy" / "table_1.py").write_text(script)
+    return experiments
+
+
+def test_experiments_are_recorded_and_reported(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, TOY)
+    assert "not run yet" in run(tmp_path, "list").stdout
+    assert "paper 0.50 ours 0.51 ['--quick']" in run(tmp_path, "toy", "--quick").stdout
+    assert "has a result already" in run(tmp_path, "--quick").stderr
+    run(tmp_path, "report", "--html", "page.html")
+    text = (experiments / "RESULTS.md").read_text()
+    assert "Toy, Table 1: nothing at all." in text
+    assert "`python -m experiments toy/table_1 --quick`" in text
+    page = (tmp_path / "page.html").read_text()
+    assert "paper 0.50 ours 0.51" in page
+    assert "<tr><td><b>x</b></td><td>1</td></tr>" in page
+    record = experiments / "_results" / "records" / "toy--table_1-quick.json"
+    assert json.loads(record.read_text())["version"] == rw.__version__
+    assert "known: toy/table_1" in run(tmp_path, "else", code=1).stderr
+
+
+def test_a_failed_experiment_leaves_no_record(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, "def main(argv=None):\n    raise SystemExit(3)\n")
+    assert "1 of 1 experiments failed: toy/table_1" in run(tmp_path, code=1).stderr
+    assert not (experiments / "_results" / "records").exists()
+
+
+@pytest.mark.parametrize("kept", ["toy.json", "toy/part_1.npz"])
+def test_a_record_says_when_a_run_continued_from_kept_results(kept: str, tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, RESUMING.format(kept=kept))
+    record = experiments / "_results" / "records" / "toy--table_1.json"
+    assert run(tmp_path, "toy").stdout == "new\n"
+    assert json.loads(record.read_text())["resumed"] == {}
+    assert run(tmp_path, "toy").stdout == "kept\n"
+    assert list(json.loads(record.read_text())["resumed"]) == [kept.partition("/")[0]]
+    assert "after results kept from" in run(tmp_path, "list").stdout
+    run(tmp_path, "report")
+    assert "after results kept from" in (experiments / "RESULTS.md").read_text()
+
+
+def test_the_experiments_of_this_checkout_are_found() -> None:
+    assert "prank/" in run(ROOT, "list").stdout
