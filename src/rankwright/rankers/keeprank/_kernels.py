@@ -19,6 +19,7 @@ ONE = np.float32(1.0)
 HALF = np.float32(0.5)
 LEAST = np.float32(-87.0)
 ZERO = np.float32(0.0)
+TWO = np.float32(2.0)
 BIAS = np.float32(127.0)
 MANTISSA = np.float32(8388608.0)
 TILE = 1024
@@ -47,6 +48,18 @@ def exp_tile(exponent, bits, values, n):
 
 
 @njit(cache=True, nogil=True, fastmath=DOT)
+def rbf_tile(products, square, squares, gamma, exponent, bits, values):
+    """values[j] = exp(-gamma |x - x_j|^2) from products x . x_j, |x|^2 and |x_j|^2.
+
+    ``exponent``, ``bits`` and ``values`` are those of ``exp_tile``.
+    """
+    for j in range(products.shape[0]):
+        distance = square + squares[j] - TWO * products[j]
+        exponent[j] = -gamma * (distance if distance > ZERO else ZERO)
+    exp_tile(exponent, bits, values, products.shape[0])
+
+
+@njit(cache=True, nogil=True, fastmath=DOT)
 def rbf_scores(products, left, right, coef, gamma, first, last, scores):
     """scores[b] += sum_s coef[s] exp(-gamma |x_b - x_s|^2) for rows first .. last - 1.
 
@@ -56,25 +69,17 @@ def rbf_scores(products, left, right, coef, gamma, first, last, scores):
     coef      (n_support,) float32
     scores    (n_rows,) float64   changed in place
     """
-    n = products.shape[1]
-    exponent = np.empty(TILE, np.float32)
+    exponent, values = np.empty(TILE, np.float32), np.empty(TILE, np.float32)
     bits = np.empty(TILE, np.int32)
-    values = np.empty(TILE, np.float32)
-    two = np.float32(2.0)
     for b in range(first, last):
         total = 0.0
-        for start in range(0, n, TILE):
-            size = min(TILE, n - start)
+        for start in range(0, products.shape[1], TILE):
             # Slices, so that the compiler sees indices that cannot be negative, and vectorizes.
-            row, norms = products[b, start : start + size], right[start : start + size]
-            own = left[b]
-            for j in range(size):
-                square = own + norms[j] - two * row[j]
-                exponent[j] = -gamma * (square if square > ZERO else ZERO)
-            exp_tile(exponent, bits, values, size)
+            row, norms = products[b, start : start + TILE], right[start : start + TILE]
+            rbf_tile(row, left[b], norms, gamma, exponent, bits, values)
             part = ZERO
-            weights = coef[start : start + size]
-            for j in range(size):
+            weights = coef[start : start + TILE]
+            for j in range(weights.shape[0]):
                 part += values[j] * weights[j]
             total += part
         scores[b] += total
@@ -83,39 +88,24 @@ def rbf_scores(products, left, right, coef, gamma, first, last, scores):
 @njit(cache=True, nogil=True, fastmath=DOT)
 def rbf_values(products, left, right, gamma, first, last):
     """Turn products x_b . x_s into exp(-gamma |x_b - x_s|^2), rows first .. last - 1, in place."""
-    n = products.shape[1]
-    exponent = np.empty(TILE, np.float32)
+    exponent, values = np.empty(TILE, np.float32), np.empty(TILE, np.float32)
     bits = np.empty(TILE, np.int32)
-    values = np.empty(TILE, np.float32)
-    two = np.float32(2.0)
     for b in range(first, last):
-        for start in range(0, n, TILE):
-            size = min(TILE, n - start)
-            # Slices, so that the compiler sees indices that cannot be negative, and vectorizes.
-            row, norms = products[b, start : start + size], right[start : start + size]
-            own = left[b]
-            for j in range(size):
-                square = own + norms[j] - two * row[j]
-                exponent[j] = -gamma * (square if square > ZERO else ZERO)
-            exp_tile(exponent, bits, values, size)
-            row[:] = values[:size]
+        for start in range(0, products.shape[1], TILE):
+            row, norms = products[b, start : start + TILE], right[start : start + TILE]
+            rbf_tile(row, left[b], norms, gamma, exponent, bits, values)
+            row[:] = values[: row.shape[0]]
 
 
 @njit(cache=True, nogil=True)
 def violation(score, code, thresholds, margin, pull):
     """How much a row of this grade must rise, and which thresholds must move with it.
 
-    Without thresholds: grade 0 belongs below -margin, all others above +margin. With them: the row
-    belongs ``margin`` above every lower threshold and below every other one; ``pull[r]`` is set to
-    what threshold r lacks (signed: > 0 if the row must rise). Returns the sum of what is lacking
-    (signed), the sum of its squares and the number of violated margins.
+    The row belongs ``margin`` above every threshold below its grade and ``margin`` below every
+    other one; ``pull[r]`` is set to what threshold r lacks (signed: > 0 if the row must rise).
+    Returns the sum of what is lacking (signed), the sum of its squares and the number of violated
+    margins.
     """
-    if len(thresholds) == 0:
-        label = 1.0 if code > 0 else -1.0
-        lack = margin - label * score
-        if lack < 0.0:
-            return 0.0, 0.0, 0
-        return label * lack, lack * lack, 1
     total, squares, n_active = 0.0, 0.0, 0
     for r in range(len(thresholds)):
         label = 1.0 if code > r else -1.0
@@ -159,7 +149,8 @@ def relaxation_pass(gram, examples, changes, thresholds, stored, settings, clock
     values, value_lags = thresholds
     slot, dual, drift, sizes, kernel, budget = stored
     margin, step, unit = settings
-    pull = np.zeros(len(values))
+    cuts = values if len(values) else np.zeros(1)  # binary levels: relevant rows belong above 0
+    pull = np.zeros(len(cuts))
     squares, n_violations = 0.0, 0
     n_stored = np.count_nonzero(dual)
     for v in range(len(upper)):
@@ -174,7 +165,7 @@ def relaxation_pass(gram, examples, changes, thresholds, stored, settings, clock
                 lack = margin - (scores[a] - scores[b])
                 total, square, n_active = max(lack, 0.0), max(lack, 0.0) ** 2, 1 if lack >= 0 else 0
             else:
-                total, square, n_active = violation(scores[a], code[v], values, margin, pull)
+                total, square, n_active = violation(scores[a], code[v], cuts, margin, pull)
             if n_active == 0 or square < 1e-24 * margin * margin or length <= 0.0:
                 clock += rest
                 break

@@ -60,7 +60,7 @@ class Examples(NamedTuple):
         return examples.take(np.flatnonzero(weight > 0))
 
     def take(self, index: IntArray | slice) -> Examples:
-        return Examples(*(column[index] for column in self))
+        return Examples(self.upper[index], self.lower[index], self.code[index], self.weight[index])
 
     def blocks(self, size: int) -> Iterator[tuple[IntArray, Examples]]:
         """Blocks of examples, each with its distinct rows; its examples number those rows."""

@@ -38,7 +38,7 @@ from rankwright.rankers.kernels import Gram
 from rankwright.rankers.schema import Learned, floats, integer
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
-from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.ordinal import Ordinal, nearest
 from rankwright.scoring.transforms import Mapped, Polynomial
 
 MOST_GRADES = 1000
@@ -70,6 +70,8 @@ class Examples(NamedTuple):
     """Rows with their grades, in the order in which they are learned from.
 
     A dense matrix is ``X``; a CSR matrix is ``data``, ``indices`` and ``indptr``, with X None.
+    Kernels take it as a plain tuple, which numba reads faster: that counts on a stream of single
+    rows.
 
     Attributes
     ----------
@@ -92,6 +94,14 @@ class Examples(NamedTuple):
             X = X.copy()
             X.sum_duplicates()
         return cls(None, X.data, X.indices, X.indptr, grade, order)
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Examples]]:
+        """Blocks of at most ``size`` examples, each with the index of its first."""
+        if len(self.order) <= size:
+            yield 0, self
+            return
+        for start in range(0, len(self.order), size):
+            yield start, self._replace(order=self.order[start : start + size])
 
     def first_row(self, n_features: int) -> FloatArray:
         """The row of the first example as a dense (1, n_features) table."""
@@ -173,7 +183,10 @@ class OnlineRanker(Ranker):
 
     @abstractmethod
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
-        """Learn from the examples; predictions before each (if asked for), mistakes, skipped."""
+        """Learn from the examples; the predictions before each, mistakes, skipped.
+
+        Predictions are indices of grades, or mean grades; they may be missing unless ``predict``.
+        """
 
     def _map(self, n_features: int) -> Polynomial | None:
         """The map from rows to the features that are learned from, if there is one."""
@@ -228,7 +241,9 @@ class OnlineRanker(Ranker):
         call.
         """
         answers = self._learn_stream(X, y, classes, predict=True)
-        return self._expected_of(answers) if expected else self._grades_of(answers)
+        if answers.dtype == np.float64:  # mean grades of several voters
+            return np.asarray(answers if expected else nearest(self.classes_, answers))
+        return np.asarray(self.classes_[answers])
 
     def start(self, n_features: int, classes: ArrayLike) -> Self:
         """Begin with nothing learned, so that ``predict`` works before the first row."""
@@ -335,12 +350,6 @@ class OnlineRanker(Ranker):
             "learned from these. Scale the features (StandardScaler, QueryNormalizer)."
         )
 
-    def _grades_of(self, answers: Any) -> FloatArray:
-        return np.asarray(self.classes_[answers], dtype=np.float64)
-
-    def _expected_of(self, answers: Any) -> FloatArray:
-        return self._grades_of(answers)
-
     def _is_one_plain_row(self, X: Any, y: Any) -> bool:
         """Whether X is one valid row: checked here in 2 us, where scikit-learn takes 100."""
         return (
@@ -362,7 +371,7 @@ class OnlineRanker(Ranker):
 
     def _writable(self, *names: str) -> list[Any]:
         """These learned arrays; read-only ones of a model file are copied first."""
-        own = self.__dict__
+        own, arrays = self.__dict__, []
         for name in names:
             if name not in own:
                 raise ParameterError(
@@ -371,7 +380,8 @@ class OnlineRanker(Ranker):
                 )
             if not own[name].flags.writeable:
                 own[name] = own[name].copy()
-        return [own[name] for name in names]
+            arrays.append(own[name])
+        return arrays
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")

@@ -80,7 +80,7 @@ class WidrowHoff(ThresholdRanker):
         (coef,) = self._writable("coef_")
         predicted, step = np.empty(len(examples.order), np.int64), float(self.learning_rate)
         counts = kernels("prank").widrow_hoff_pass(
-            examples, coef, self.classes_, self.thresholds_, step, LARGEST_ERROR, predicted
+            tuple(examples), coef, self.classes_, self.thresholds_, step, LARGEST_ERROR, predicted
         )
         return predicted, *counts
 
@@ -140,7 +140,7 @@ class MulticlassPerceptron(OnlineRanker):
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         (coef,) = self._writable("coef_")
         predicted = np.empty(len(examples.order), np.int64)
-        return predicted, *kernels("prank").multiclass_pass(examples, coef, predicted)
+        return predicted, *kernels("prank").multiclass_pass(tuple(examples), coef, predicted)
 
     def _scorer(self) -> Scorer:
         return Prototypes(self.coef_, self.classes_)

@@ -166,24 +166,24 @@ class BayesianPRank(ThresholdRanker):
         self._take_mean()
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
-        (mean,), count = self._writable("mean_"), np.zeros(1, np.int64)
-        if "factors_" in self.__dict__:
-            count[0] = self.n_factors_
-            covariance: Any = (*self._writable("variance_", "factors_"), count)
-            learn = kernels("bayesian").low_rank_pass
-        elif "covariance_" in self.__dict__:
-            (covariance,), learn = self._writable("covariance_"), kernels("bayesian").full_pass
-        else:
-            (covariance,), learn = self._writable("variance_"), kernels("bayesian").diagonal_pass
+        own, passes = self.__dict__, kernels("bayesian")
         predicted, scale = np.empty(len(examples.order), np.int64), np.array([self.scale_])
-        counts = learn(
-            examples, mean, covariance, len(self.coef_), scale, float(self.prior), predicted
+        count = np.array([own.get("n_factors_", 0)])
+        if "covariance_" in own:
+            learn, (mean, covariance) = passes.full_pass, self._writable("mean_", "covariance_")
+        elif "factors_" in own:
+            mean, *factors = self._writable("mean_", "variance_", "factors_")
+            learn, covariance = passes.low_rank_pass, (*factors, count)
+        else:
+            learn, (mean, covariance) = passes.diagonal_pass, self._writable("mean_", "variance_")
+        mistakes, skipped = learn(
+            tuple(examples), mean, covariance, len(self.coef_), scale, float(self.prior), predicted
         )
-        if "factors_" in self.__dict__:
+        if "factors_" in own:
             self.n_factors_ = int(count[0])
         self.scale_ = float(scale[0])
         self._take_mean()
-        return predicted, *counts
+        return predicted, mistakes, skipped
 
     def _take_mean(self) -> None:
         n_weights = len(self.mean_) - len(self.classes_) + 1

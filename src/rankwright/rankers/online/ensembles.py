@@ -19,7 +19,7 @@ from rankwright.rankers.online.support_vectors import SupportBlock, SupportRanke
 from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import RowMap, Scorer
 from rankwright.scoring.linear import Linear
-from rankwright.scoring.ordinal import Ordinal, Votes, nearest
+from rankwright.scoring.ordinal import Ordinal, Votes
 from rankwright.scoring.transforms import Mapped, Polynomial
 
 BLOCK = 8192  # examples after which the threads of the members' passes are joined
@@ -86,7 +86,7 @@ class Ensemble(SupportRanker):
 
     @abstractmethod
     def _answer(self, scorer: Any, row: FloatArray) -> Any:
-        """The scorer's prediction for one row, as ``_grades_of`` takes it."""
+        """The scorer's prediction for one row, as ``_pass`` returns it."""
 
     def _tally(self, votes: IntArray) -> FloatArray:
         """The mean grade of each example, from the members' votes."""
@@ -167,8 +167,7 @@ class Ensemble(SupportRanker):
         learn = self._learn_pranks if self._is_plain else self._learn_clones
         size = BLOCK if self._is_plain or not predict else 1
         mistakes, answers = 0, []
-        for start in range(0, len(examples.order), size):
-            block = examples._replace(order=examples.order[start : start + size])
+        for start, block in examples.blocks(size):
             answer, wrong = learn(block, self._draws(self.n_seen_ + start), predict)
             answers.append(answer)
             mistakes += wrong
@@ -181,13 +180,15 @@ class Ensemble(SupportRanker):
         thresholds_sum = self.members_thresholds_.sum(axis=0)  # whole numbers: exact
         moves, mistakes = Members(*arrays).learn(examples, draws, predict and self._voting)
         predicted = np.empty(len(examples.order) * (predict and not self._voting), np.int64)
-        kernels("ensembles").oap_sum_pass(examples, moves, coef_sum, thresholds_sum, predicted)
+        kernels("ensembles").oap_sum_pass(
+            tuple(examples), tuple(moves), coef_sum, thresholds_sum, predicted
+        )
         return self._tally(moves.votes) if self._voting else predicted, mistakes
 
     def _block_pass(self, block: SupportBlock, grade: IntArray) -> tuple[Any, int, int]:
         assert isinstance(self.estimator, KernelPRank)
         members = tuple(self._writable("members_thresholds_", "n_correct_", "n_survived_"))
-        draws = self._draws(self.n_seen_)
+        draws = tuple(self._draws(self.n_seen_))
         predicted = np.zeros(len(grade), np.int64)
         votes = np.zeros((len(grade), 3, len(self.classes_)), np.int64)
 
@@ -332,12 +333,6 @@ class _VotingEnsemble(Ensemble):
 
     def _answer(self, scorer: Any, row: FloatArray) -> Any:
         return scorer.expected(row)
-
-    def _expected_of(self, answers: Any) -> FloatArray:
-        return np.asarray(answers, dtype=np.float64)
-
-    def _grades_of(self, answers: Any) -> FloatArray:
-        return nearest(self.classes_, answers)
 
 
 class OAPBagging(_VotingEnsemble):

@@ -182,7 +182,7 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         model = self._writable("coef_", "thresholds_")
         predicted = np.empty(len(examples.order), np.int64)
         counts = kernels("prank").prank_pass(
-            examples, *model, *NO_AVERAGE, self.n_seen_, predict, predicted
+            tuple(examples), *model, *NO_AVERAGE, self.n_seen_, predict, predicted
         )
         return predicted, *counts
 

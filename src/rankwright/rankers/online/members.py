@@ -77,7 +77,7 @@ class Members(NamedTuple):
 
     def learn(self, examples: Examples, draws: Draws, voting: bool) -> tuple[Moves, int]:
         """Every member learns from the examples that it draws; all moves, wrong answers."""
-        n, n_thresholds = len(examples.order), self.thresholds.shape[1]
+        rows, n, n_thresholds = tuple(examples), len(examples.order), self.thresholds.shape[1]
         lanes = examples.X is None or self.coef.shape[1] <= MOST_LANES
         learn = kernels("ensembles").oap_lanes if lanes else kernels("ensembles").oap_rows
 
@@ -87,7 +87,7 @@ class Members(NamedTuple):
                 np.zeros((n, n_thresholds), np.int64),
                 np.zeros((n if voting else 0, 3, n_thresholds + 1), np.int64),
             )
-            return moves, int(learn(examples, self, *block, draws, moves))
+            return moves, int(learn(rows, tuple(self), *block, tuple(draws), tuple(moves)))
 
         moves, mistakes = zip(*map_blocks(run, _blocks(len(self.coef), n)), strict=True)
         total = (reduce(np.add, arrays) for arrays in zip(*moves, strict=True))
@@ -118,7 +118,7 @@ class Clones:
         for name in self._names:
             like = np.asarray(vars(self._template)[name])
             values = state[at : at + like.size].reshape(like.shape).astype(like.dtype)
-            vars(member)[name] = values if like.ndim else values.item()
+            member.__dict__[name] = values if like.ndim else values.item()
             at += like.size
         return member
 

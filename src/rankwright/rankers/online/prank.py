@@ -159,12 +159,12 @@ class PRank(ThresholdRanker):
         if self.update == "romma":
             margin = np.array([self.margin_])
             counts = kernels("prank").romma_pass(
-                examples, *last, *drift, margin, predict, predicted
+                tuple(examples), *last, *drift, margin, predict, predicted
             )
             self.margin_ = float(margin[0])
         else:
             counts = kernels("prank").prank_pass(
-                examples, *last, *drift, self.n_seen_, predict, predicted
+                tuple(examples), *last, *drift, self.n_seen_, predict, predicted
             )
         if self.average:
             self._take_mean(last, drift, self.n_seen_ + n_examples)

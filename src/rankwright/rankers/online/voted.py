@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
@@ -17,7 +16,7 @@ from rankwright.rankers.online.base import (
     with_room,
 )
 from rankwright.rankers.schema import floats, integer, integers
-from rankwright.scoring.ordinal import Votes, nearest
+from rankwright.scoring.ordinal import Votes
 
 BLOCK = 1024  # examples between two enlargements of the tables
 
@@ -112,8 +111,7 @@ class VotedPRank(OnlineRanker):
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         answers, mistakes, skipped = [np.zeros(0)], 0, 0
         size = 1 if predict else BLOCK
-        for start in range(0, len(examples.order), size):
-            block = examples._replace(order=examples.order[start : start + size])
+        for _, block in examples.blocks(size):
             if predict:
                 answers.append(self._scorer().expected(block.first_row(len(self.coef_))))
             wrong, lost = self._block_pass(block)
@@ -131,7 +129,7 @@ class VotedPRank(OnlineRanker):
         kept = min(len(self.rules_votes_), len(past[0]))
         counts = np.array([kept, self.n_votes_, self.n_dropped_])
         extra = int(self.count == "survived")
-        wrong, lost = kernels("prank").voted_pass(block, *model, past, counts, extra)
+        wrong, lost = kernels("prank").voted_pass(tuple(block), *model, past, counts, extra)
         kept, self.n_votes_, self.n_dropped_ = counts.tolist()
         self.rules_coef_, self.rules_thresholds_, self.rules_votes_ = (t[:kept] for t in past)
         return int(wrong), int(lost)
@@ -147,9 +145,3 @@ class VotedPRank(OnlineRanker):
             votes,
             self.classes_,
         )
-
-    def _expected_of(self, answers: Any) -> FloatArray:
-        return np.asarray(answers, dtype=np.float64)
-
-    def _grades_of(self, answers: Any) -> FloatArray:
-        return nearest(self.classes_, answers)

@@ -10,7 +10,7 @@ members  ``Members``: (coef, thresholds, correct, survived)      changed in plac
 draws    ``Draws``: (seed, examples before this pass, cutoffs)
 moves    ``Moves``: (weights, thresholds, votes)                 changed in place
 
-of ``rankers.online.members``; ``examples`` is that of ``_kernels.prank``.
+of ``rankers.online.members``, as tuples; ``examples`` is that of ``_kernels.prank``.
 """
 
 from __future__ import annotations

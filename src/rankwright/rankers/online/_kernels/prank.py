@@ -1,9 +1,9 @@
 """Passes of the online rankers over examples, compiled.
 
-``examples`` is ``rankers.online.base.Examples``. A dense matrix is its ``X``; a CSR matrix is
-``data``, ``indices`` and ``indptr``. The fields of the other one are None, and numba drops the
-branch whose argument is None. Each pass unpacks ``examples`` before its loop: reading a field
-inside of the loop would count a reference for every row.
+``examples`` is ``rankers.online.base.Examples``, as a tuple. A dense matrix is its ``X``; a CSR
+matrix is ``data``, ``indices`` and ``indptr``. The fields of the other one are None, and numba
+drops the branch whose argument is None. Each pass unpacks ``examples`` before its loop: reading a
+field inside of the loop would count a reference for every row.
 
 A pass does for one example what it does for a million, in the same order of operations: results do
 not depend on how a stream is split into calls.
@@ -150,6 +150,13 @@ def squared_length(weights, thresholds):
 
 
 @njit(cache=True, nogil=True)
+def scale(values, factor):
+    """values *= factor, in place."""
+    for i in range(values.shape[0]):
+        values[i] *= factor
+
+
+@njit(cache=True, nogil=True)
 def romma_step(score, grade, norm, weights, thresholds, margin):
     """The shortest model that keeps the old half space and puts the row right by ``margin``.
 
@@ -176,8 +183,8 @@ def romma_step(score, grade, norm, weights, thresholds, margin):
             return 0.0  # the row contradicts the model outright: no model satisfies both
         alpha = (reach * length - margin * inner) / room
         beta = length * (margin - inner) / room
-    weights *= alpha
-    thresholds *= alpha
+    scale(weights, alpha)
+    scale(thresholds, alpha)
     for r in range(low, high):
         thresholds[r] -= beta * side / count
     thresholds.sort()
@@ -214,8 +221,8 @@ def romma_pass(examples, weights, thresholds, total, total_thresholds, margin, p
             # On noisy rows the model grows without end. A power of two scales without rounding.
             if squared_length(weights, thresholds) > 1e60:
                 margin[0] *= 2.0**-90
-                weights *= 2.0**-90
-                thresholds *= 2.0**-90
+                scale(weights, 2.0**-90)
+                scale(thresholds, 2.0**-90)
         if averaging:
             length = math.sqrt(squared_length(weights, thresholds))
             if length > 0.0:
