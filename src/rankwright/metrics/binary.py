@@ -55,7 +55,9 @@ def average_precision(
     relevant = _relevant(lists, rel)
     n_relevant = relevant.sum(axis=1)
     if steps == "threshold":
-        per_place = _precisions_at_thresholds(relevant, lists.score_ties)
+        ties = lists.score_ties  # the precision at the end of the tie
+        found = _before(relevant, ties) + ties.sum(relevant)
+        per_place = relevant * found / (ties.first + ties.size)
     elif lists.ties is None:
         per_place = relevant * (np.cumsum(relevant, axis=1) / lists.place)
     else:
@@ -117,8 +119,8 @@ def _relevant(lists: RankedLists, rel: Rel) -> FloatArray:
 
     def compare() -> FloatArray:
         if isinstance(rel, str):
-            least = np.fmax.reduce(lists.grades, axis=1, keepdims=True)
-            return (lists.grades >= least).astype(np.float64)
+            best = np.fmax.reduce(lists.grades, axis=1, keepdims=True)
+            return (lists.grades >= best).astype(np.float64)
         return (lists.grades >= rel).astype(np.float64)
 
     relevant: FloatArray = lists.keep(("relevant", rel), compare)
@@ -159,11 +161,6 @@ def _precisions_in_ties(relevant: FloatArray, place: FloatArray, ties: TieGroups
     before = _before(relevant, ties)
     within = (place - 1 - ties.first) * (q - 1) / np.maximum(ties.size - 1, 1)
     return q / ties.size * (before + 1 + within) / place
-
-
-def _precisions_at_thresholds(relevant: FloatArray, ties: TieGroups) -> FloatArray:
-    """[relevant] x precision at the end of the tie."""
-    return relevant * (_before(relevant, ties) + ties.sum(relevant)) / (ties.first + ties.size)
 
 
 def _before(relevant: FloatArray, ties: TieGroups) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from string import ascii_lowercase
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.metrics.evaluation import Scores
+from rankwright.metrics.evaluation import Scores, find_measure
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.tables import Cell, Table
 
@@ -123,8 +124,8 @@ def holm(p_values: Any) -> FloatArray:
 
 def _sums(patterns: NDArray[Any], differences: FloatArray) -> FloatArray:
     """The absolute sum of the differences with the signs of each pattern (1 is minus)."""
-    sums: FloatArray = differences.sum() - 2.0 * (patterns.astype(np.float64) @ differences)
-    return np.abs(sums)
+    sums = differences.sum() - 2.0 * (patterns.astype(np.float64) @ differences)
+    return np.asarray(np.abs(sums))
 
 
 TESTS: dict[str, Callable[..., float]] = {
@@ -196,22 +197,16 @@ def compare(
     matrices = _align(systems, chosen)
     options = {"n_resamples": n_resamples, "random_state": random_state}
     names = list(systems)
-    pairs = [
-        (i, j)
-        for i, j in combinations(range(len(names)), 2)
-        if baseline is None or baseline in (names[i], names[j])
-    ]
+    pairs = list(combinations(range(len(names)), 2))
+    if baseline is not None:
+        pairs = [pair for pair in pairs if names.index(baseline) in pair]
     p_values = np.ones((len(chosen), len(names), len(names)))
     for number in range(len(chosen)):
         raw = [TESTS[test](matrices[i][number], matrices[j][number], **options) for i, j in pairs]
         for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
             p_values[number, i, j] = p_values[number, j, i] = p
-    intervals = np.array(
-        [
-            [bootstrap_interval(row, level=level, random_state=random_state) for row in matrix]
-            for matrix in matrices
-        ]
-    )
+    bootstrap = partial(bootstrap_interval, level=level, random_state=random_state)
+    intervals = np.array([[bootstrap(row) for row in matrix] for matrix in matrices])
     means = np.array([[scores[measure] for measure in chosen] for scores in systems.values()])
     words = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
     return Comparison(tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, words)
@@ -277,9 +272,8 @@ class Comparison:
                 low, high = self.intervals[i, number]
                 beside = f"[{low:.{digits}f}, {high:.{digits}f}]" if intervals else ""
                 text = f"{self.means[i, number]:.{digits}f}"
-                cells.append(
-                    Cell(text, bool(self._best(number)[i]), separator.join(beaten), beside)
-                )
+                best = bool(self._best(number)[i])
+                cells.append(Cell(text, best, separator.join(beaten), beside))
             rows.append(tuple(cells))
         notes = [f"* best; letters: significantly better than these ({self.words})"]
         lower = [str(m) for m in self.measures if not m.higher_is_better]
@@ -291,19 +285,16 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and text."""
-        return {
-            "systems": list(self.systems),
-            "test": self.words,
-            "level": self.level,
-            "measures": {
-                str(measure): {
-                    "mean": dict(zip(self.systems, self.means[:, i].tolist(), strict=True)),
-                    "interval": dict(zip(self.systems, self.intervals[:, i].tolist(), strict=True)),
-                    "p_value": self.p_values[i].tolist(),
-                }
-                for i, measure in enumerate(self.measures)
-            },
+        measures = {
+            str(measure): {
+                "mean": dict(zip(self.systems, self.means[:, i].tolist(), strict=True)),
+                "interval": dict(zip(self.systems, self.intervals[:, i].tolist(), strict=True)),
+                "p_value": self.p_values[i].tolist(),
+            }
+            for i, measure in enumerate(self.measures)
         }
+        known = {"systems": list(self.systems), "test": self.words, "level": self.level}
+        return {**known, "measures": measures}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1)
@@ -326,8 +317,7 @@ class Comparison:
     def _best(self, number: int) -> NDArray[np.bool_]:
         column = self.means[:, number]
         best = column.max() if self.measures[number].higher_is_better else column.min()
-        close: NDArray[np.bool_] = np.abs(column - best) <= 1e-12
-        return close
+        return np.asarray(np.abs(column - best) <= 1e-12)
 
     def _system(self, name: str) -> int:
         if name not in self.systems:
@@ -335,11 +325,7 @@ class Comparison:
         return self.systems.index(name)
 
     def _measure(self, measure: str | Measure) -> int:
-        parsed = Measure.parse(measure)
-        if parsed not in self.measures:
-            names = ", ".join(map(str, self.measures))
-            raise KeyError(f"{parsed} was not compared; there are {names}")
-        return self.measures.index(parsed)
+        return find_measure(measure, self.measures, "compared")
 
 
 def _check(

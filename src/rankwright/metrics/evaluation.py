@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,12 +17,12 @@ from rankwright.metrics.measure import Conventions, Measure, parse_measures
 from rankwright.metrics.ranked_lists import ranked_lists
 from rankwright.metrics.tables import Cell, Table
 
+Columns = dict[str, NDArray[Any]]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(Mapping[str, float]):
-    """Values of some measures on some queries.
-
-    It is a mapping from the name of a measure to its mean over queries.
+    """Values of measures on queries: a mapping from the name of a measure to its mean.
 
     Attributes
     ----------
@@ -86,9 +86,7 @@ class Scores(Mapping[str, float]):
     def per_query(self, measure: str | Measure, *, skipped: float = np.nan) -> FloatArray:
         """The value of each query, in the order of ``query_ids``; ``skipped`` if left out."""
         values: FloatArray = self.matrix[self._number(measure)]
-        if np.isnan(skipped):
-            return values
-        return np.where(np.isnan(values), skipped, values)
+        return values if np.isnan(skipped) else np.where(np.isnan(values), skipped, values)
 
     def n_skipped(self, measure: str | Measure) -> int:
         """The number of queries left out because they have nothing to measure."""
@@ -128,10 +126,7 @@ class Scores(Mapping[str, float]):
         return self.table().to_html()
 
     def _number(self, measure: str | Measure) -> int:
-        parsed = Measure.parse(measure)
-        if parsed not in self.measures:
-            raise KeyError(f"{parsed} was not evaluated; there are {', '.join(self)}")
-        return self.measures.index(parsed)
+        return find_measure(measure, self.measures, "evaluated")
 
     def _mean(self, number: int) -> float | None:
         values = self.matrix[number]
@@ -139,6 +134,14 @@ class Scores(Mapping[str, float]):
         weights = counts if self.query_weight is None else self.query_weight * counts
         total = float(weights.sum())
         return float(np.where(counts, values, 0.0) @ weights / total) if total else None
+
+
+def find_measure(measure: str | Measure, measures: Sequence[Measure], done: str) -> int:
+    """The index of a measure, or a KeyError."""
+    parsed = Measure.parse(measure)
+    if parsed not in measures:
+        raise KeyError(f"{parsed} was not {done}; there are {', '.join(map(str, measures))}")
+    return measures.index(parsed)
 
 
 def evaluate(
@@ -159,9 +162,9 @@ def evaluate(
     Parameters
     ----------
     scores : (n_items,) array
-        Higher means earlier in the list; NaN is refused. -inf marks an item that was not
-        retrieved: it counts as relevant but is in no list (NDCG, ERR, AP, P, R, RR, RBP, Top);
-        for measures on pairs and ranks it is tied at the end.
+        Higher means earlier in the list. -inf marks an item that was not retrieved: it counts as
+        relevant but is in no list (NDCG, ERR, AP, P, R, RR, RBP, Top); for measures on pairs and
+        ranks it is tied at the end.
     y : (n_items,) array
         Grades, ratings or 0/1.
     qid : (n_items,) array, optional
@@ -232,30 +235,26 @@ def evaluate(
 
 def _compute(
     measures: list[Measure],
-    columns: dict[str, NDArray[Any]],
+    columns: Columns,
     queries: Queries,
     conventions: Conventions,
     tie_key: NDArray[Any] | None,
 ) -> FloatArray:
     """(n_measures, n_queries) values; NaN where a query is left out."""
-    fill = {"skip": np.nan, "zero": 0.0, "one": 1.0}
     values = np.full((len(measures), queries.n_queries), np.nan)
     params = [conventions.parameters(measure) for measure in measures]
-    empty = [fill[p.pop("empty")] for p in params]
+    empty = [{"skip": np.nan, "zero": 0.0, "one": 1.0}[p.pop("empty")] for p in params]
+    scores, grades = columns["scores"], columns["grades"]
     others = {name: columns[name] for name in columns if name not in ("scores", "grades")}
     rule = "key" if tie_key is not None else conventions.ties
-    for lists in ranked_lists(
-        columns["scores"], columns["grades"], queries, ties=rule, tie_key=tie_key, others=others
-    ):
+    for lists in ranked_lists(scores, grades, queries, ties=rule, tie_key=tie_key, others=others):
         for number, measure in enumerate(measures):
             value, defined = measure.definition.compute(lists, measure.cutoff, params[number])
             values[number, lists.query] = np.where(defined, value, empty[number])
     return values
 
 
-def _columns(
-    scores: Any, y: Any, predictions: Any, conventions: Conventions
-) -> dict[str, NDArray[Any]]:
+def _columns(scores: Any, y: Any, predictions: Any, conventions: Conventions) -> Columns:
     columns = {"scores": _column("scores", scores), "grades": _column("y", y)}
     if predictions is not None:
         columns["predictions"] = _column("predictions", predictions)
@@ -301,9 +300,7 @@ def _column(name: str, values: Any) -> NDArray[Any]:
     return array
 
 
-def _check_range(
-    measure: Measure, params: dict[str, Any], columns: dict[str, NDArray[Any]]
-) -> None:
+def _check_range(measure: Measure, params: dict[str, Any], columns: Columns) -> None:
     """Refuse grades and scores that this measure cannot use."""
     grades, definition = columns["grades"], measure.definition
     if definition.grades != "any" and grades.min() < 0:
@@ -329,10 +326,8 @@ def _check_range(
         name = definition.reads if definition.reads in columns else "scores"
         infinite = np.isinf(columns[name])
         if infinite.any():
-            raise DataError(
-                f"{measure}: {name} is infinite in row {_first(infinite)}; this measure needs "
-                "finite numbers."
-            )
+            where = f"{measure}: {name} is infinite in row {_first(infinite)}"
+            raise DataError(f"{where}; this measure needs finite numbers.")
 
 
 def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
@@ -344,8 +339,9 @@ def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
             f"query_weight has shape {weights.shape}: one weight per query is needed, "
             f"({queries.n_queries},), in order of first appearance in qid."
         )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        bad = _first(~(np.isfinite(weights) & (weights >= 0)))
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        bad = _first(wrong)
         raise DataError(f"query_weight[{bad}] is {weights[bad]}: weights are finite and >= 0.")
     return weights
 

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from math import ceil, log
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.metrics.ranked_lists import RankedLists, TieGroups
 
-Values = tuple[FloatArray, NDArray[np.bool_]]
-
-
+Values = tuple[FloatArray, BoolArray]
 Function = Callable[[FloatArray], FloatArray]
 
 GAINS: dict[str, Function] = {
@@ -49,9 +46,8 @@ def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values
     past the first l items of a tie is the mean, over all subsets of l items, of the product of
     (1 - stop); :func:`subset_means` computes it by dynamic programming.
     """
-    chance = lists.keep(
-        ("stop", max), lambda: _filled(GAINS["exp"](lists.grades), lists) / 2.0**max
-    )
+    read = GAINS["exp"]
+    chance = lists.keep(("stop", max), lambda: _filled(read(lists.grades), lists) / 2.0**max)
     stop = lists.found(chance)
     n_places = lists.width if cutoff is None else min(cutoff, lists.width)
     still = lists.keep(("still", max, n_places), lambda: _still_reading(lists, stop, n_places))
@@ -59,7 +55,7 @@ def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values
     return stopped @ (1.0 / lists.place[:n_places]), chance.max(axis=1) > 0
 
 
-def subset_means(values: FloatArray, sizes: NDArray[np.int64], n_means: int) -> FloatArray:
+def subset_means(values: FloatArray, sizes: IntArray, n_means: int) -> FloatArray:
     """Mean product of the subsets of l values of a row, for l = 0 .. n_means.
 
     Row r holds ``sizes[r]`` values; rows must be sorted from the longest to the shortest. Adding
@@ -115,36 +111,22 @@ def _average_ties(still: FloatArray, go_on: FloatArray, ties: TieGroups, n_place
     row, first, size = row[longest], first[longest], size[longest]
     # Ties of similar size together, so that little memory is padding.
     _, starts = np.unique(-(np.log2(size).astype(np.int64)), return_index=True)
-    for some in np.split(np.arange(len(size)), starts[1:]):
-        if len(some):
-            _average_some(still, go_on, row[some], first[some], size[some], n_places)
-
-
-def _average_some(
-    still: FloatArray,
-    go_on: FloatArray,
-    row: NDArray[np.int64],
-    first: NDArray[np.int64],
-    size: NDArray[np.int64],
-    n_places: int,
-) -> None:
-    """The same for the ties that begin at these positions, longest first."""
-    step = np.arange(size[0])
-    place = np.minimum(first[:, None] + step, go_on.shape[1] - 1)
-    tied = np.where(step < size[:, None], go_on[row[:, None], place], 0.0)
-    means = np.zeros((len(tied), min(int(size[0]), n_places) + 1))
-    n_means = min(means.shape[1] - 1, _n_means(tied.sum(axis=1) / size))
-    means[:, : n_means + 1] = subset_means(tied, size, n_means)
-    # Behind the whole tie (step = size) the plain product is right already.
-    group, at = np.nonzero(np.arange(1, means.shape[1]) < size[:, None])
-    still[row[group], first[group] + at + 1] = still[row, first][group] * means[group, at + 1]
+    for some in filter(len, np.split(np.arange(len(size)), starts[1:])):
+        rows, begin, sizes = row[some], first[some], size[some]
+        step = np.arange(sizes[0])
+        place = np.minimum(begin[:, None] + step, go_on.shape[1] - 1)
+        tied = np.where(step < sizes[:, None], go_on[rows[:, None], place], 0.0)
+        means = np.zeros((len(tied), min(int(sizes[0]), n_places) + 1))
+        n_means = min(means.shape[1] - 1, _n_means(tied.sum(axis=1) / sizes))
+        means[:, : n_means + 1] = subset_means(tied, sizes, n_means)
+        # Behind the whole tie (step = size) the plain product is right already.
+        group, at = np.nonzero(np.arange(1, means.shape[1]) < sizes[:, None])
+        after = begin[group] + at + 1
+        still[rows[group], after] = still[rows, begin][group] * means[group, at + 1]
 
 
 def _n_means(mean: FloatArray) -> int:
-    """From which l on every mean product of l values is below 1e-18.
-
-    Maclaurin's inequality: it is at most the l-th power of the mean value.
-    """
+    """From which l on a mean product of l values, at most mean**l (Maclaurin), is below 1e-18."""
     largest = float(mean.max())
     if largest <= 0.0:
         return 1

@@ -191,14 +191,10 @@ def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
     if tail and tail["name"] in SPELLINGS:
         name, params = SPELLINGS[tail["name"]]
         return name, dict(params), int(tail["number"])
-    raise MeasureError(_unknown(spelling))
-
-
-def _unknown(name: str) -> str:
     spelled = {key: ours for key, (ours, _) in SPELLINGS.items()}
-    near = get_close_matches(str(name).lower(), spelled, n=3, cutoff=0.6)
+    near = get_close_matches(spelling.lower(), spelled, n=3, cutoff=0.6)
     hint = f" Near it: {', '.join(dict.fromkeys(spelled[key] for key in near))}." if near else ""
-    return f"there is no measure {name!r}.{hint} Known: {', '.join(CATALOG)}."
+    raise MeasureError(f"there is no measure {spelling!r}.{hint} Known: {', '.join(CATALOG)}.")
 
 
 def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> Any:
@@ -307,7 +303,7 @@ class Conventions:
         return words
 
 
-_LINEAR = {"NDCG": {"gain": "linear"}}
+_LINEAR, _CUTOFF = {"NDCG": {"gain": "linear"}}, {"AP": {"over": "cutoff"}}
 # Each entry was compared with the tool itself (tests/metrics/test_like.py): trec_eval through
 # pytrec_eval-terrier 0.5.11, LightGBM 4.7.0, XGBoost 3.2.0, scikit-learn 1.9.1, ranx 0.3.21.
 # "letor3" is the script of LETOR 3.0, except for lists shorter than the cutoff, for which that
@@ -315,12 +311,9 @@ _LINEAR = {"NDCG": {"gain": "linear"}}
 LIKE: dict[str, Conventions] = {
     "trec_eval": Conventions("docid", "zero", _LINEAR, single=True, clip=True),
     "letor3": Conventions("stable", "zero", {"NDCG": {"gain": "exp", "discount": "letor3"}}),
-    "lightgbm": Conventions("stable", "one", {"AP": {"over": "cutoff"}}),
+    "lightgbm": Conventions("stable", "one", _CUTOFF),
     "xgboost": Conventions(
-        "stable",
-        "one",
-        {"AP": {"over": "cutoff"}, "P": {"over": "list", "empty": "zero"}},
-        single=True,
+        "stable", "one", {**_CUTOFF, "P": {"over": "list", "empty": "zero"}}, single=True
     ),
     "sklearn": Conventions("expected", "zero", {**_LINEAR, "AP": {"steps": "threshold"}}),
     # ranx keeps the order given in lists of up to 15 items; in longer ones its quicksort does not.

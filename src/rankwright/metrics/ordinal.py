@@ -25,9 +25,6 @@ def running_rank_loss(predictions: Any, y: Any) -> NDArray[np.float64]:
     """
     guess, truth = np.asarray(predictions, np.float64), np.asarray(y, np.float64)
     if guess.ndim != 1 or guess.shape != truth.shape:
-        raise DataError(
-            f"predictions have shape {guess.shape} and y {truth.shape}: one of each is needed "
-            "per round."
-        )
-    losses = np.cumsum(np.abs(guess - truth))
-    return losses / np.arange(1, len(losses) + 1)
+        shapes = f"predictions have shape {guess.shape} and y {truth.shape}"
+        raise DataError(f"{shapes}: one of each is needed per round.")
+    return np.cumsum(np.abs(guess - truth)) / np.arange(1, len(guess) + 1)

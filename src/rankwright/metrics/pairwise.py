@@ -40,9 +40,8 @@ def count_ascents(codes: NDArray[np.integer]) -> IntArray:
         merges[:, :, :half] += 1
         merges.sort(axis=2)
         places = (merges & 1 == 0) @ np.arange(2 * half, dtype=np.float64)  # exact below 2**53
-        n_ascents += (places.sum(axis=1) - places.shape[1] * (half * (half - 1) // 2)).astype(
-            np.int64
-        )
+        surplus = places.sum(axis=1) - places.shape[1] * (half * (half - 1) // 2)
+        n_ascents += surplus.astype(np.int64)
         merges >>= 1
         half *= 2
     return n_ascents
@@ -122,10 +121,8 @@ def pairwise_accuracy(
 
     Returns
     -------
-    value : float
-        0.0 if no query has a pair.
-    n_queries : int
-        The number of queries with a pair.
+    value : float, 0.0 if no query has a pair
+    n_queries : int, the number of queries with a pair
 
     Examples
     --------
@@ -138,14 +135,11 @@ def pairwise_accuracy(
             f"{len(scores)} scores, {len(y)} grades and {queries.n_items} query ids: "
             "one of each is needed per row."
         )
-    missing = np.isnan(y)
-    if missing.any():
-        raise DataError(f"y is NaN in row {int(np.argmax(missing))}: every row needs a grade.")
+    if np.isnan(y).any():
+        raise DataError(f"y is NaN in row {np.argmax(np.isnan(y))}: every row needs a grade.")
     if sample_weight is not None and len(sample_weight) != len(scores):
-        raise DataError(
-            f"sample_weight has {len(sample_weight)} entries for {len(scores)} rows: "
-            "one is needed per row."
-        )
+        given = f"sample_weight has {len(sample_weight)} entries for {len(scores)} rows"
+        raise DataError(f"{given}: one is needed per row.")
     others = {} if sample_weight is None else {"weight": np.asarray(sample_weight)}
     total, n_queries = 0.0, 0
     for lists in ranked_lists(np.asarray(scores), np.asarray(y), queries, others=others):
@@ -196,18 +190,17 @@ def count_pairs(lists: RankedLists, ties: TieGroups | None) -> PairCounts:
     def count() -> PairCounts:
         by_grade = np.sort(lists.grades, axis=1)
         total = lists.sizes * (lists.sizes - 1.0) / 2 - _equal_pairs(TieGroups.of_sorted(by_grade))
-        codes = lists.grade_codes
-        if ties is None:
-            return PairCounts(total, count_ascents(codes).astype(float), np.zeros(len(total)))
-        codes, same = _order_ties(codes, ties)
-        tied = _equal_pairs(ties) - _equal_pairs(same)
+        codes, tied = lists.grade_codes, np.zeros(len(total))
+        if ties is not None:
+            codes, same = _order_ties(codes, ties)
+            tied = _equal_pairs(ties) - _equal_pairs(same)
         return PairCounts(total, count_ascents(codes).astype(float), tied)
 
     counts: PairCounts = lists.keep(("pairs", ties is None), count)
     return counts
 
 
-def best_order(lists: RankedLists) -> NDArray[np.int64]:
+def best_order(lists: RankedLists) -> IntArray:
     """The order of each row by score and, for equal scores, by descending grade."""
     codes = lists.grade_codes
     keys = lists.score_ties.first * (int(codes.max()) + 2) - codes
@@ -229,20 +222,17 @@ def _weigh_pairs(lists: RankedLists) -> PairCounts:
     return PairCounts(total, wrong, tied)
 
 
-def _sum_products(
-    weight: FloatArray, stop: NDArray[np.int64], start: NDArray[np.int64] | None = None
-) -> FloatArray:
+def _sum_products(weight: FloatArray, stop: IntArray, start: IntArray | None = None) -> FloatArray:
     """Per row, the sum of each weight times the weights at the places ``start .. stop - 1``."""
     before = np.zeros((len(weight), weight.shape[1] + 1))
     np.cumsum(weight, axis=1, out=before[:, 1:])
     between = np.take_along_axis(before, stop, axis=1)
     if start is not None:
         between = between - np.take_along_axis(before, start, axis=1)
-    sums: FloatArray = np.einsum("ij,ij->i", weight, between)
-    return sums
+    return np.asarray(np.einsum("ij,ij->i", weight, between))
 
 
-def _order_ties(codes: NDArray[np.int64], ties: TieGroups) -> tuple[NDArray[np.int64], TieGroups]:
+def _order_ties(codes: IntArray, ties: TieGroups) -> tuple[IntArray, TieGroups]:
     """Codes with each tie sorted best first, so that a tie has no ascent; groups of equal code."""
     base = int(codes.max()) + 2
     keys = ties.first * base + (base - 2 - codes)
@@ -253,8 +243,7 @@ def _order_ties(codes: NDArray[np.int64], ties: TieGroups) -> tuple[NDArray[np.i
 def _equal_pairs(groups: TieGroups) -> FloatArray:
     """Per row, the number of pairs inside one group: each item meets those before it."""
     before = np.arange(groups.first.shape[1]) - groups.first
-    counts: FloatArray = np.sum(before, axis=1, dtype=np.float64)
-    return counts
+    return np.asarray(np.sum(before, axis=1, dtype=np.float64))
 
 
 def _middle_ranks(lists: RankedLists, ties: TieGroups) -> FloatArray:
@@ -265,18 +254,18 @@ def _middle_ranks(lists: RankedLists, ties: TieGroups) -> FloatArray:
 
 def mean_square_difference(lists: RankedLists) -> Values:
     """MSD, mean of (D - Y)² for predictions: twice the variance of their residuals."""
-    return _mean_square(_residuals(lists, "predictions"), lists), lists.sizes > 1
+    return _mean_square(_residuals(lists, lists.predictions), lists), lists.sizes > 1
 
 
 def mean_1_difference(lists: RankedLists) -> Values:
     """M1D, mean of the distance of D and Y for predictions."""
-    return _mean_1(_residuals(lists, "predictions"), lists), lists.sizes > 1
+    return _mean_1(_residuals(lists, lists.predictions), lists), lists.sizes > 1
 
 
 def magnitude(lists: RankedLists, n: int = 1) -> Values:
     """MP: the distance of D and Y, to the power n."""
     mean = _mean_1 if n == 1 else _mean_square
-    return mean(_residuals(lists, "scores"), lists), lists.sizes > 1
+    return mean(_residuals(lists, lists.scores), lists), lists.sizes > 1
 
 
 def hinge_rank(lists: RankedLists, n: int = 1) -> Values:
@@ -286,7 +275,7 @@ def hinge_rank(lists: RankedLists, n: int = 1) -> Values:
 
 def hinge_magnitude(lists: RankedLists, n: int = 1) -> Values:
     """HMP: the distance of D and Y, to the power n, where the pair is misranked, else 0."""
-    return _sum_misranked(lists, _residuals(lists, "scores"), n), lists.sizes > 1
+    return _sum_misranked(lists, _residuals(lists, lists.scores), n), lists.sizes > 1
 
 
 def tube(lists: RankedLists, n: int = 1, eps: float = 0.1) -> Values:
@@ -295,7 +284,7 @@ def tube(lists: RankedLists, n: int = 1, eps: float = 0.1) -> Values:
     For each residual t + eps, the residuals below t are a prefix of the sorted row; merging the row
     with itself shifted by eps finds them all, and running sums of powers add up their costs.
     """
-    ordered = _sorted(_residuals(lists, "scores"), lists)
+    ordered = _sorted(_residuals(lists, lists.scores), lists)
     both = np.concatenate([ordered - eps, ordered], axis=1)
     order = np.argsort(both, axis=1, kind="stable")
     merged = np.take_along_axis(both, order, axis=1)
@@ -319,8 +308,7 @@ def _centered(lists: RankedLists, values: FloatArray) -> FloatArray:
     return centered if lists.inside is None else np.where(lists.inside, centered, 0.0)
 
 
-def _residuals(lists: RankedLists, of: str) -> FloatArray:
-    values = lists.scores if of == "scores" else lists.predictions
+def _residuals(lists: RankedLists, values: FloatArray) -> FloatArray:
     return _centered(lists, values - lists.grades)
 
 
@@ -332,8 +320,7 @@ def _sorted(residuals: FloatArray, lists: RankedLists) -> FloatArray:
 
 
 def _mean_square(residuals: FloatArray, lists: RankedLists) -> FloatArray:
-    squares: FloatArray = np.einsum("ij,ij->i", residuals, residuals)
-    return 2.0 * squares / lists.sizes
+    return np.asarray(2.0 * np.einsum("ij,ij->i", residuals, residuals) / lists.sizes)
 
 
 def _mean_1(residuals: FloatArray, lists: RankedLists) -> FloatArray:
@@ -341,8 +328,7 @@ def _mean_1(residuals: FloatArray, lists: RankedLists) -> FloatArray:
     ordered = _sorted(residuals, lists)
     ordered[np.isinf(ordered)] = 0.0
     surplus = 2 * lists.place - lists.sizes[:, None] - 1
-    sums: FloatArray = np.einsum("ij,ij->i", ordered, surplus)
-    return 2.0 * sums / lists.sizes**2
+    return np.asarray(2.0 * np.einsum("ij,ij->i", ordered, surplus) / lists.sizes**2)
 
 
 def _sum_misranked(lists: RankedLists, values: FloatArray, n: int) -> FloatArray:
@@ -357,5 +343,4 @@ def _sum_misranked(lists: RankedLists, values: FloatArray, n: int) -> FloatArray
     else:
         upper, cross, lower = sum_over_ascents(codes, [(a * a, one), (a, a), (one, a * a)])
         sums = upper - 2 * cross + lower
-    costs: FloatArray = np.maximum(sums, 0.0)
-    return 2.0 * costs / lists.sizes**2
+    return np.asarray(2.0 * np.maximum(sums, 0.0) / lists.sizes**2)

@@ -44,12 +44,10 @@ class TieGroups:
     @classmethod
     def of(cls, begins: BoolArray) -> TieGroups:
         """Groups from the marks "a new group begins here" (always true in the first column)."""
-        number = np.cumsum(begins.reshape(-1)) - 1
+        number = (np.cumsum(begins) - 1).reshape(begins.shape)
         start = np.flatnonzero(begins)
         size = np.diff(start, append=begins.size)
-        shape = begins.shape
-        number = number.reshape(shape)
-        return cls(number, (start % shape[1])[number], size[number])
+        return cls(number, (start % begins.shape[1])[number], size[number])
 
     @classmethod
     def of_sorted(cls, ordered: NDArray[Any]) -> TieGroups:
@@ -69,16 +67,11 @@ class RankedLists:
 
     Attributes
     ----------
-    query : (n_rows,) int64
-        Which query each row is.
-    sizes : (n_rows,) int64
-        How many items it has; NaN follows.
-    scores, grades : (n_rows, width) float64
-        In the order of the scores.
-    others : dict of (n_rows, width) float64
-        Further columns in the same order: "predictions", "weight".
-    ties : TieGroups or None
-        The groups to average over; None where no scores tie, or a rule has broken the ties.
+    query : (n_rows,) int64, which query each row is
+    sizes : (n_rows,) int64, how many items it has; NaN follows
+    scores, grades : (n_rows, width) float64, in the order of the scores
+    others : dict of (n_rows, width) float64, in the same order: "predictions", "weight"
+    ties : the groups to average over; None where no scores tie, or a rule has broken the ties
     """
 
     query: IntArray
@@ -132,9 +125,7 @@ class RankedLists:
 
     def expected(self, values: FloatArray) -> FloatArray:
         """The mean value at each place over random orders of the ties."""
-        if self.ties is None:
-            return values
-        return self.ties.sum(values) / self.ties.size
+        return values if self.ties is None else self.ties.sum(values) / self.ties.size
 
     @cached_property
     def score_ties(self) -> TieGroups:
@@ -164,14 +155,9 @@ class RankedLists:
 
     def rows(self, index: NDArray[Any], ties: TieGroups | None) -> RankedLists:
         """Some of the rows, without cached results."""
-        return RankedLists(
-            self.query[index],
-            self.sizes[index],
-            self.scores[index],
-            self.grades[index],
-            {name: values[index] for name, values in self.others.items()},
-            ties,
-        )
+        others = {name: values[index] for name, values in self.others.items()}
+        kept = (self.query[index], self.sizes[index], self.scores[index], self.grades[index])
+        return RankedLists(*kept, others, ties)
 
 
 def ranked_lists(
@@ -218,8 +204,7 @@ def _rows(queries: Queries, query: IntArray) -> slice | IntArray:
     """
     sizes, start = queries.sizes[query], queries.ptr[query]
     width = int(sizes.max())
-    together = queries.is_contiguous and sizes.min() == width and np.all(np.diff(query) == 1)
-    if together:
+    if queries.is_contiguous and sizes.min() == width and np.all(np.diff(query) == 1):
         return slice(int(start[0]), int(start[0]) + width * len(query), width)
     index = start[:, None] + np.arange(width)
     inside = np.arange(width) < sizes[:, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -63,14 +64,14 @@ class Table:
         rule = ["---:"] * len(self.header)
         rule[0] = ":---"
         head = [_escape_markdown(text) for text in self.header]
-        body = [[_markdown(cell) for cell in row] for row in self.rows]
+        body = [[_rich(cell, *_MARKDOWN) for cell in row] for row in self.rows]
         lines = [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
         return "\n".join(lines + [line for note in self._rich_notes() for line in ("", note)])
 
     def to_latex(self) -> str:
         """A ``tabular`` with booktabs rules."""
         head = " & ".join(_escape_latex(text) for text in self.header)
-        body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows]
+        body = [" & ".join(_rich(cell, *_TEX) for cell in row) + r" \\" for row in self.rows]
         return "\n".join(
             [
                 rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
@@ -88,7 +89,7 @@ class Table:
         """A table without style of its own."""
         head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
         body = "".join(
-            "<tr>" + "".join(_html(i, cell) for i, cell in enumerate(row)) + "</tr>"
+            f"<tr>{''.join(_html_cell(i, cell) for i, cell in enumerate(row))}</tr>"
             for row in self.rows
         )
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self._rich_notes())
@@ -118,26 +119,17 @@ def _plain(cell: Cell, room: int = 0) -> str:
     return f"{'*' if cell.best else ''}{cell.text}{cell.above.ljust(room)}{beside}"
 
 
-def _markdown(cell: Cell) -> str:
-    text = _escape_markdown(cell.text)
-    text = f"**{text}**" if cell.best else text
-    above = f"<sup>{cell.above}</sup>" if cell.above else ""
-    return text + above + (f" {_escape_markdown(cell.beside)}" if cell.beside else "")
+def _rich(cell: Cell, escape: Callable[[str], str], bold: str, above: str, beside: str) -> str:
+    """A cell with its marks in these formats."""
+    text = escape(cell.text)
+    text = bold.format(text) if cell.best else text
+    text += above.format(escape(cell.above)) if cell.above else ""
+    return text + (beside.format(escape(cell.beside)) if cell.beside else "")
 
 
-def _latex(cell: Cell) -> str:
-    text = _escape_latex(cell.text)
-    text = rf"\textbf{{{text}}}" if cell.best else text
-    above = rf"$^{{\mathrm{{{cell.above}}}}}$" if cell.above else ""
-    return text + above + (rf" {{\small {_escape_latex(cell.beside)}}}" if cell.beside else "")
-
-
-def _html(column: int, cell: Cell) -> str:
-    text = html.escape(cell.text)
-    text = f"<b>{text}</b>" if cell.best else text
-    above = f"<sup>{html.escape(cell.above)}</sup>" if cell.above else ""
-    beside = f" <small>{html.escape(cell.beside)}</small>" if cell.beside else ""
-    return f'<td style="text-align:{"left" if column == 0 else "right"}">{text}{above}{beside}</td>'
+def _html_cell(column: int, cell: Cell) -> str:
+    side = "right" if column else "left"
+    return f'<td style="text-align:{side}">{_rich(cell, *_HTML)}</td>'
 
 
 def _escape_markdown(text: str) -> str:
@@ -150,3 +142,9 @@ _LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 
 def _escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
+
+
+# Of each format: how to escape text, and formats for the best value, letters above, notes beside.
+_MARKDOWN = (_escape_markdown, "**{}**", "<sup>{}</sup>", " {}")
+_TEX = (_escape_latex, r"\textbf{{{}}}", r"$^{{\mathrm{{{}}}}}$", r" {{\small {}}}")
+_HTML = (html.escape, "<b>{}</b>", "<sup>{}</sup>", " <small>{}</small>")

@@ -1,8 +1,6 @@
-"""Ranker: the scikit-learn estimator that every ranker subclasses.
+"""Ranker: the scikit-learn estimator that every ranker subclasses; it checks the input.
 
-A subclass writes ``_constraints`` (what its parameters may be), ``_learned`` (what its fitted
-attributes look like), ``_fit`` (on checked arrays) and ``_scorer`` (how the fitted attributes turn
-rows into scores). Input checks live here, once.
+A subclass writes ``_constraints``, ``_learned``, ``_fit`` (on checked arrays) and ``_scorer``.
 """
 
 from __future__ import annotations
@@ -17,15 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from rankwright import exceptions
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.exceptions import (
-    DataError,
-    DegenerateDataWarning,
-    FeedbackError,
-    MissingQueryWarning,
-    ParameterError,
-)
 from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
@@ -110,12 +102,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         X, y = self._checked_training(X, y)
-        weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        feedback = Grades(y, qid, sample_weight=weights, query_weight=query_weight)
+            checks: Any = {"dtype": np.float64, "ensure_non_negative": True}
+            sample_weight = _check_sample_weight(sample_weight, X, **checks)
+        feedback = Grades(y, qid, sample_weight=sample_weight, query_weight=query_weight)
         rows = self._checked_eval_set(eval_set, eval_qid, feedback.queries.n_queries)
         return self._learn(self._scaled(X, feedback.queries), feedback, rows)
 
@@ -136,7 +126,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         X = self._checked(X, reset=True)
         if not isinstance(feedback, Feedback):
-            raise FeedbackError(
+            raise exceptions.FeedbackError(
                 f"fit_feedback got {type(feedback).__name__}: give Grades, Pairs, Bipartite or a "
                 "sum of them (for plain grades: fit(X, y, qid=qid))."
             )
@@ -180,7 +170,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"{type(self).__name__} learned from {self.n_queries_in_} queries and is scored "
                 f"without qid, as one single list. Pass qid to score(). {ROUTING}",
-                MissingQueryWarning,
+                exceptions.MissingQueryWarning,
                 stacklevel=2,
             )
         queries = Queries.from_ids(qid, len(scores))
@@ -189,7 +179,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if n_queries == 0:
             warnings.warn(
                 "no query has two different grades: there is no pair to order, the score is 0.5.",
-                DegenerateDataWarning,
+                exceptions.DegenerateDataWarning,
                 stacklevel=2,
             )
             return 0.5
@@ -213,7 +203,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"{type(self).__name__}(normalize={self.normalize!r}) scales rows by their query "
                 "and got no qid: all rows are taken as one query. Pass qid.",
-                MissingQueryWarning,
+                exceptions.MissingQueryWarning,
                 stacklevel=3,
             )
         return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
@@ -224,7 +214,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"{type(self).__name__}: the feedback holds no preference (every query has one "
                 "grade, one row, or weight zero): there is no order to learn.",
-                DegenerateDataWarning,
+                exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
         if self._iterative:
@@ -238,29 +228,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         owner = type(self).__name__
         if eval_set is None:
             if eval_qid is not None:
-                raise ParameterError(f"{owner}.fit: eval_qid was given without eval_set.")
+                raise exceptions.ParameterError(
+                    f"{owner}.fit: eval_qid was given without eval_set."
+                )
             return None
         if not self._iterative:
-            raise ParameterError(
+            raise exceptions.ParameterError(
                 f"{owner}.fit: eval_set was given, but {owner} does not learn in rounds: there is "
                 "no curve to record and no early stopping. Score the fitted model with evaluate()."
             )
         try:
             X, y = self._validated(*rows_and_grades(eval_set, owner), reset=False)
         except ValueError as error:
-            raise DataError(f"eval_set: {error}") from None
+            raise exceptions.DataError(f"eval_set: {error}") from None
         y = as_grades(y, "y of eval_set")
         if eval_qid is None and n_queries > 1:
             warnings.warn(
                 f"{owner} learns from {n_queries} queries and takes eval_set as one single list: "
                 "pass eval_qid.",
-                MissingQueryWarning,
+                exceptions.MissingQueryWarning,
                 stacklevel=3,
             )
         try:
             queries = Queries.from_ids(eval_qid, X.shape[0])
-        except DataError as error:
-            raise DataError(f"eval_{error}") from None
+        except exceptions.DataError as error:
+            raise exceptions.DataError(f"eval_{error}") from None
         return EvalSet(self._scaled(X, queries), y, queries)
 
     def _with_validation(
@@ -268,36 +260,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Feedback, Validation | None]:
         """What to learn from and what to validate on: the eval_set, or queries held out."""
         stopping = EarlyStopping.from_parameter(self.early_stopping)
-        if eval_set is not None:
-            return feedback, Validation(eval_set, stopping)
-        if stopping is None:
-            return feedback, None
-        rest, rows = stopping.hold_out(X, feedback, type(self).__name__)
-        return rest, Validation(rows, stopping)
+        if eval_set is None and stopping is not None:
+            feedback, eval_set = stopping.hold_out(X, feedback, type(self).__name__)
+        return feedback, None if eval_set is None else Validation(eval_set, stopping)
 
     def _accepted(self, feedback: Feedback, n_items: int) -> Feedback:
         """The feedback in a form this ranker takes, or an error that says which it takes."""
         kinds = self._kinds()
-        terms = [
-            (
-                factor,
-                _graded(term, n_items)
-                if isinstance(term, Bipartite) and Bipartite not in kinds
-                else term,
-            )
-            for factor, term in feedback.terms()
-        ]
+        given = terms = list(feedback.terms())
+        if Bipartite not in kinds:
+            terms = [(f, _graded(t, n_items) if isinstance(t, Bipartite) else t) for f, t in given]
         if all(isinstance(term, kinds) for _, term in terms):
             if len(terms) == 1 and terms[0][0] == 1.0:
                 return terms[0][1]
             if Mixture in kinds:
                 return Mixture(tuple(terms))
         names = ", ".join("sums" if kind is Mixture else kind.__name__ for kind in kinds)
-        given = list(feedback.terms())
         types = {type(term) for _, term in given} | ({Mixture} if len(given) > 1 else set())
         able = [name for name, cls in rankers().items() if all(map(cls.takes, types))]
         text = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in given[:4])
-        raise FeedbackError(
+        raise exceptions.FeedbackError(
             f"{type(self).__name__} learns from {names} and got {text}. "
             f"Rankers that learn from it: {', '.join(able) or 'none'}."
         )
@@ -324,18 +306,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             name = _column_of_text(X)
             if name is None:
                 raise
-            raise DataError(
+            raise exceptions.DataError(
                 f"the column {name!r} of X does not hold numbers: leave it out (ids go to qid=, "
                 "grades to y) or encode it, for instance with sklearn.preprocessing.OneHotEncoder."
             ) from None
 
     def _row_checks(self) -> dict[str, Any]:
-        return {
-            "accept_sparse": "csr",
-            "dtype": np.float64,
-            "order": "C",
-            "ensure_all_finite": "allow-nan" if self._abstains else True,
-        }
+        checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+        return {**checks, "ensure_all_finite": "allow-nan" if self._abstains else True}
 
     @classmethod
     def takes(cls, feedback: type[Feedback]) -> bool:

@@ -1,9 +1,8 @@
 """Kernels, and Nystroem features: rows represented by their kernel with a few landmark rows.
 
-``DrawnLandmarks`` are drawn at random, and their features are computed on demand, so that memory
-does not grow with the rows. ``PickedLandmarks`` are picked one by one, always the row that is
-represented worst so far (pivoted Cholesky decomposition): better features from as few landmarks,
-all of them kept in memory; with all independent rows as landmarks they are exact.
+``DrawnLandmarks`` are random, their features computed on demand in bounded memory.
+``PickedLandmarks`` are picked greedily, always the row that is represented worst so far (pivoted
+Cholesky): better features from as few landmarks, kept in memory, exact with all independent rows.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
@@ -38,10 +36,7 @@ KERNEL_CONSTRAINTS: dict[str, schema.Constraint] = {
 
 
 def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray | None = None) -> float:
-    """``"scale"`` is 1 / (n_features * variance of X), ``"auto"`` is 1 / n_features.
-
-    A row of weight 2 counts as two rows in the variance.
-    """
+    """``"scale"`` is 1 / (n_features * weighted variance of X), ``"auto"`` is 1 / n_features."""
     if not isinstance(gamma, str):
         return float(gamma)
     spread = _variance(X, weight) if gamma == "scale" else 1.0
@@ -91,22 +86,14 @@ class Gram:
 
     kernel: Kernel | KernelFunction | None  # None is precomputed
 
-    PRECOMPUTED: ClassVar[str] = "precomputed"
-
     @classmethod
     def of(
-        cls,
-        kernel: str | KernelFunction,
-        X: Any = None,
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
+        cls, kernel: Any, X: Any = None, *, gamma: float | str, degree: int = 3, coef0: float = 1.0
     ) -> Gram:
         """The kernel that these parameters describe; X serves "scale" and "auto" only."""
         if callable(kernel):
             return cls(kernel)
-        if kernel == cls.PRECOMPUTED:
+        if kernel == "precomputed":
             return cls(None)
         width = 1.0 if kernel == "linear" else resolve_gamma(gamma, X)
         return cls(Kernel(kernel, gamma=width, degree=int(degree), coef0=float(coef0)))
@@ -153,7 +140,7 @@ class Gram:
     def expansion(
         self,
         support: FloatArray,
-        rows: NDArray[np.int64],
+        rows: IntArray,
         coef: FloatArray,
         n_features: int,
         intercept: float = 0.0,
@@ -222,24 +209,17 @@ TOLERANCE = 1e-10  # of a row's squared length that may be left unrepresented
 
 @dataclass(frozen=True, eq=False)
 class DrawnLandmarks:
-    """The rows of X as features K(x, landmarks) T, computed on demand.
+    """The rows of X as features K(x, landmarks) T: a matrix of shape (n_rows, rank) on demand.
 
     T T' is the pseudo-inverse of the landmarks' kernel, so that products of features are the
-    projections of the kernel on the span of the landmarks. It acts like a matrix of shape
-    (n_rows, rank) for slices, row indices and products with a vector.
-
-    Attributes
-    ----------
-    rows : (n_landmarks,) which rows of X the landmarks are
-    support : (n_landmarks, n_features) the landmarks
-    turn : (n_landmarks, rank) T
+    projections of the kernel on the span of the landmarks.
     """
 
     gram: Gram
     X: Any
-    rows: IntArray
-    support: FloatArray
-    turn: FloatArray
+    rows: IntArray  # (n_landmarks,) which rows of X the landmarks are
+    support: FloatArray  # (n_landmarks, n_features)
+    turn: FloatArray  # (n_landmarks, rank), T
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -266,9 +246,9 @@ class DrawnLandmarks:
         return np.asarray(self.turn @ coef)
 
     def _kernel(self, X: Any) -> FloatArray:
-        return (
-            dense(X[:, self.rows]) if self.gram.is_precomputed else self.gram.block(X, self.support)
-        )
+        if self.gram.is_precomputed:
+            return dense(X[:, self.rows])
+        return self.gram.block(X, self.support)
 
 
 def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> DrawnLandmarks:
@@ -285,16 +265,10 @@ def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> Dra
 
 @dataclass(frozen=True, eq=False)
 class PickedLandmarks:
-    """features @ features.T is the kernel matrix (nearly); the landmarks are training rows.
+    """Training rows as landmarks; features @ features.T is (nearly) the kernel matrix."""
 
-    Attributes
-    ----------
-    rows : (n_landmarks,) training rows
-    features : (n_items, n_landmarks)
-    """
-
-    rows: IntArray
-    features: FloatArray
+    rows: IntArray  # (n_landmarks,)
+    features: FloatArray  # (n_items, n_landmarks)
 
     def dual(self, coef: FloatArray) -> FloatArray:
         """The kernel weights of the landmarks that give the scores ``features @ coef``."""
@@ -316,7 +290,8 @@ def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandma
         pivot = int(np.argmax(rest))
         if rest[pivot] <= floor:
             break
-        column = _column(gram, X, pivot) - columns[:k, pivot] @ columns[:k]
+        own = dense(X[:, [pivot]]) if gram.is_precomputed else gram.block(X, X[pivot : pivot + 1])
+        column = own[:, 0] - columns[:k, pivot] @ columns[:k]
         column[rows] = 0.0
         column /= np.sqrt(rest[pivot])
         column[pivot] = np.sqrt(rest[pivot])
@@ -324,12 +299,5 @@ def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandma
         rest -= column * column
         rows.append(pivot)
         rest[rows] = -np.inf
-    return PickedLandmarks(
-        np.array(rows, dtype=np.int64), np.ascontiguousarray(columns[: len(rows)].T)
-    )
-
-
-def _column(gram: Gram, X: Any, pivot: int) -> FloatArray:
-    if gram.is_precomputed:
-        return dense(X[:, [pivot]])[:, 0]
-    return gram.block(X, X[pivot : pivot + 1])[:, 0]
+    features = np.ascontiguousarray(columns[: len(rows)].T)
+    return PickedLandmarks(np.array(rows, dtype=np.int64), features)

@@ -59,18 +59,16 @@ LOSSES: dict[str, tuple[PairLoss, int]] = {
 
 
 class Batch(ABC):
-    """Some rows, and the pair losses among them."""
+    """Some rows and the pair losses among them, in units: queries, or runs of pairs."""
 
     rows: IntArray
 
     @property
     @abstractmethod
-    def n_units(self) -> int:
-        """How many queries, or runs of pairs, it holds."""
+    def n_units(self) -> int: ...
 
     @abstractmethod
-    def take(self, units: IntArray) -> Batch:
-        """Some of its queries, or runs of pairs."""
+    def take(self, units: IntArray) -> Batch: ...
 
     @abstractmethod
     def sums(
@@ -78,9 +76,8 @@ class Batch(ABC):
     ) -> tuple[float, float, FloatArray]:
         """The weighted sum of losses, the sum of weights, and the slope by the scores of ``rows``.
 
-        With ``weighting="ndcg"`` a pair is weighted by the change of NDCG when its two rows
-        change places in the order of these scores (LambdaRank); the slope is then that of the
-        loss with fixed weights.
+        With ``weighting="ndcg"`` a pair is weighted by the change of NDCG when its rows swap places
+        in the order of these scores (LambdaRank); the slope takes these weights as fixed.
         """
 
     @abstractmethod
@@ -93,26 +90,14 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class QueryPairs(Batch):
-    """Graded rows grouped by query.
+    """Graded rows grouped by query; sums cost O(pairs) time, and no memory of that size."""
 
-    The sums cost O(pairs), as these losses do not split into sums over rows; nothing of that size
-    is stored.
-
-    Attributes
-    ----------
-    rows : (n,) rows of X, query by query
-    ptr : (n_queries + 1,) where each query starts
-    grade, weight : (n,)
-    query_weight : (n_queries,)
-    magnitude : whether a pair is also weighted by its difference of grades
-    """
-
-    rows: IntArray
-    ptr: IntArray
-    grade: FloatArray
-    weight: FloatArray
-    query_weight: FloatArray
-    magnitude: bool
+    rows: IntArray  # (n,) rows of X, query by query
+    ptr: IntArray  # (n_queries + 1,) where each query starts
+    grade: FloatArray  # (n,)
+    weight: FloatArray  # (n,)
+    query_weight: FloatArray  # (n_queries,)
+    magnitude: bool  # whether a pair is also weighted by its difference of grades
 
     @classmethod
     def of(cls, grades: Grades, factor: float = 1.0) -> QueryPairs:
@@ -126,14 +111,9 @@ class QueryPairs(Batch):
         code = grades.queries.codes[order]
         rows = order[used[code] & (grades.sample_weight[order] > 0)]
         sizes = np.bincount(grades.queries.codes[rows], minlength=n_queries)[used]
-        return cls(
-            rows,
-            _starts(sizes),
-            grades.y[rows],
-            grades.sample_weight[rows],
-            factor * grades.query_weight[used],
-            grades.magnitude,
-        )
+        grade, weight = grades.y[rows], grades.sample_weight[rows]
+        query_weight = factor * grades.query_weight[used]
+        return cls(rows, _starts(sizes), grade, weight, query_weight, grades.magnitude)
 
     @property
     def n_units(self) -> int:
@@ -148,14 +128,8 @@ class QueryPairs(Batch):
         sizes = np.diff(self.ptr)[units]
         ptr = _starts(sizes)
         index = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[units], sizes)
-        return QueryPairs(
-            self.rows[index],
-            ptr,
-            self.grade[index],
-            self.weight[index],
-            self.query_weight[units],
-            self.magnitude,
-        )
+        rows, grade, weight = self.rows[index], self.grade[index], self.weight[index]
+        return QueryPairs(rows, ptr, grade, weight, self.query_weight[units], self.magnitude)
 
     def sums(
         self, scores: FloatArray, loss: str, weighting: str | None = None
@@ -241,18 +215,16 @@ class PairBatch(Batch):
     def take(self, units: IntArray) -> PairBatch:
         pairs = (units[:, None] * PAIRS_PER_UNIT + np.arange(PAIRS_PER_UNIT)).ravel()
         pairs = pairs[pairs < len(self.weight)]
-        return self.of(
-            self.rows[self.lower[pairs]], self.rows[self.upper[pairs]], self.weight[pairs]
-        )
+        lower, upper = self.rows[self.lower[pairs]], self.rows[self.upper[pairs]]
+        return self.of(lower, upper, self.weight[pairs])
 
     def sums(
         self, scores: FloatArray, loss: str, weighting: str | None = None
     ) -> tuple[float, float, FloatArray]:
         value, derivative = LOSSES[loss][0](scores[self.upper] - scores[self.lower])
-        pull = self.weight * derivative
-        slope = np.zeros(len(scores))
-        slope += np.bincount(self.upper, pull, len(scores))
-        slope -= np.bincount(self.lower, pull, len(scores))
+        pull, n = self.weight * derivative, len(scores)
+        slope = np.bincount(self.upper, pull, n).astype(np.float64)
+        slope -= np.bincount(self.lower, pull, n)
         return float(self.weight @ value), float(self.weight.sum()), slope
 
     def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:

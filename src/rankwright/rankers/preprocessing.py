@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.rankers import schema
-from rankwright.rankers.schema import Learned, integer, texts
 from rankwright.scoring.transforms import Polynomial, QueryScale
 
 
@@ -31,21 +30,27 @@ class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any, *, reset: bool) -> Any:
         return validate_data(self, X, dtype=np.float64, order="C", reset=reset, **self._checks)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = "ensure_all_finite" in self._checks
+        tags.input_tags.sparse = "accept_sparse" in self._checks
+        return tags
+
     @classmethod
-    def learned(cls) -> Mapping[str, Learned]:
+    def learned(cls) -> Mapping[str, schema.Learned]:
         """Every learned attribute, with what it may be."""
         return {
-            "n_features_in_": integer(low=1),
-            "feature_names_in_": texts("n_features", optional=True),
+            "n_features_in_": schema.integer(low=1),
+            "feature_names_in_": schema.texts("n_features", optional=True),
         }
 
 
 class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
-    """Scale every feature by what it does inside the row's query.
+    """Scale every feature inside the row's query.
 
     A BM25 of 12 may be high for one query and low for another; scaling by query removes that.
-    Nothing is learned from the training rows: each query is scaled by itself, so ``transform``
-    needs ``qid`` as well (without it, all rows are one query). NaN (abstention) stays NaN.
+    Each query is scaled by itself, so ``transform`` needs ``qid`` as well (without it, all rows
+    are one query). NaN (abstention) stays NaN.
 
     Parameters
     ----------
@@ -85,18 +90,12 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
     def _transform(self) -> QueryScale:
         return QueryScale(self.n_features_in_, self.method)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 class PolynomialMap(_RowTransformer):
     """Map rows so that their product is (gamma a . b + coef0) ** degree.
 
-    Before a linear ranker in a pipeline it makes the ranker one with that kernel, exactly. It
-    learns nothing but the number of features. One column per product of at most ``degree``
-    features comes out: C(n_features + degree, degree) of them.
+    In front of a linear ranker it gives exactly a ranker with that kernel. There is one column per
+    product of at most ``degree`` features: C(n_features + degree, degree) of them.
 
     Parameters
     ----------
@@ -129,11 +128,5 @@ class PolynomialMap(_RowTransformer):
         return self._transform().transform(self._rows(X, reset=False))
 
     def _transform(self) -> Polynomial:
-        return Polynomial(
-            self.n_features_in_, int(self.degree), float(self.gamma), float(self.coef0)
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        gamma, coef0 = float(self.gamma), float(self.coef0)
+        return Polynomial(self.n_features_in_, int(self.degree), gamma, coef0)

@@ -1,9 +1,8 @@
 """What the parameters and the learned attributes of an estimator may be.
 
-``_constraints`` of an estimator has a :class:`Constraint` for each parameter; ``fit`` checks it.
-``_learned`` has a :class:`Learned` (or :class:`Holds`) for each learned attribute. A model file is
-read against both, so a value that training could not have produced is refused. An attribute that is
-not declared cannot be saved; the common checks notice that.
+``_constraints`` has a :class:`Constraint` for each parameter, which ``fit`` checks, ``_learned`` a
+:class:`Learned` or :class:`Holds` for each learned attribute. A model file is read against both,
+so a value that training could not have produced is refused. Only declared attributes are saved.
 """
 
 from __future__ import annotations
@@ -43,38 +42,29 @@ def _is_number(value: Any, kind: Any = Real) -> bool:
 
 
 def at_least(low: int) -> Constraint:
-    return Constraint(
-        f"an integer >= {low}", lambda value: _is_number(value, Integral) and value >= low
-    )
+    words = f"an integer >= {low}"
+    return Constraint(words, lambda value: _is_number(value, Integral) and value >= low)
 
 
 def number(low: float = -math.inf) -> Constraint:
     words = "a finite number" if low == -math.inf else f"a number >= {low:g}"
-    return Constraint(
-        words, lambda value: _is_number(value) and math.isfinite(value) and value >= low
-    )
+    return Constraint(words, lambda x: _is_number(x) and math.isfinite(x) and x >= low)
 
 
 def positive(high: float = math.inf) -> Constraint:
     words = "a number > 0" if high == math.inf else f"a number > 0 and <= {high:g}"
-    return Constraint(
-        words, lambda value: _is_number(value) and 0 < value < math.inf and value <= high
-    )
+    return Constraint(words, lambda x: _is_number(x) and 0 < x < math.inf and x <= high)
 
 
 def between(low: float, high: float) -> Constraint:
-    return Constraint(
-        f"a number from {low:g} to {high:g}",
-        lambda value: _is_number(value) and low <= value <= high,
-    )
+    words = f"a number from {low:g} to {high:g}"
+    return Constraint(words, lambda x: _is_number(x) and low <= x <= high)
 
 
 def one_of(*choices: Any) -> Constraint:
     """One of the given values (compared with their type: 1 is not True)."""
-    return Constraint(
-        _alternatives(map(repr, choices)),
-        lambda value: any(type(value) is type(c) and value == c for c in choices),
-    )
+    words = _alternatives(map(repr, choices))
+    return Constraint(words, lambda x: any(type(x) is type(c) and x == c for c in choices))
 
 
 def boolean() -> Constraint:
@@ -90,10 +80,8 @@ def instance_of(words: str, *kinds: type) -> Constraint:
 
 
 def either(*constraints: Constraint) -> Constraint:
-    return Constraint(
-        _alternatives(constraint.words for constraint in constraints),
-        lambda value: any(constraint.test(value) for constraint in constraints),
-    )
+    words = _alternatives(constraint.words for constraint in constraints)
+    return Constraint(words, lambda x: any(constraint.test(x) for constraint in constraints))
 
 
 def optional(*constraints: Constraint) -> Constraint:
@@ -190,28 +178,17 @@ class Holds:
                 raise DataError(f"{name} holds a {type(item).__name__}; {names} needed.")
 
 
-def floats(*shape: int | str, **limits: Any) -> Learned:
-    return Learned("f", shape, **limits)
+def _learned(dtype: str) -> Callable[..., Learned]:
+    def declare(*shape: int | str, **limits: Any) -> Learned:
+        return Learned(dtype, shape, **limits)
+
+    return declare
 
 
-def integers(*shape: int | str, **limits: Any) -> Learned:
-    return Learned("i", shape, **limits)
-
-
-def texts(*shape: int | str, **limits: Any) -> Learned:
-    return Learned("U", shape, **limits)
-
-
-def real(**limits: Any) -> Learned:
-    return Learned("f", (), **limits)
-
-
-def integer(**limits: Any) -> Learned:
-    return Learned("i", (), **limits)
-
-
-def flag() -> Learned:
-    return Learned("b", ())
+# Called with the shape and limits of the attribute; without a shape it is one value.
+floats = real = _learned("f")
+integers = integer = _learned("i")
+texts, flag = _learned("U"), _learned("b")
 
 
 def check_learned(declared: Mapping[str, Learned | Holds], values: Mapping[str, Any]) -> None:

@@ -37,9 +37,8 @@ class Solution:
 def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter: int) -> Solution:
     """Minimize until gap <= tol * objective, or max_iter Newton steps are done.
 
-    A few more steps then bring the gradient down to 1e-3 * tol of the first one. They are cheap,
-    and make the answer one of the problem: rows in another order, or weights in place of copies,
-    give the same model.
+    A few cheap steps more bring the gradient down to 1e-3 * tol of the first one, so that rows in
+    another order, or weights in place of copies, give the same model.
     """
     problem = _Problem(X, pairs, C)
     width = None if loss == "squared_hinge" else 1.0
@@ -90,15 +89,9 @@ class _Problem:
     def at(self, coef: FloatArray, scores: FloatArray, width: float | None) -> _State:
         value, hinge, slope, curvature, product = self._loss(scores, width)
         norm = 0.5 * float(coef @ coef)
-        return _State(
-            coef,
-            scores,
-            norm + (value if width is None else hinge),
-            norm + value,
-            coef + self.X.T @ slope,
-            curvature,
-            product,
-        )
+        objective = norm + (value if width is None else hinge)
+        gradient = coef + self.X.T @ slope
+        return _State(coef, scores, objective, norm + value, gradient, curvature, product)
 
     def newton_step(self, now: _State, width: float | None) -> _State:
         direction = self._conjugate_gradients(now)
@@ -153,28 +146,22 @@ class _Problem:
     def _line_search(
         self, now: _State, direction: FloatArray, steps: FloatArray, width: float | None
     ) -> float:
-        """The step that (nearly) minimizes the objective along the direction; it is convex there.
-
-        Evaluating the loss along the way costs no product with X.
-        """
+        """The step that (nearly) minimizes the convex objective along the direction."""
         linear, square = float(now.coef @ direction), float(direction @ direction)
-
-        def slope(t: float) -> float:
-            return linear + t * square + float(self._loss(now.scores + t * steps, width)[2] @ steps)
-
         start = float(now.gradient @ direction)
         low, high, low_slope = 0.0, np.inf, start
         t = 1.0
-        for _ in range(20):
-            slope_at_t = slope(t)
-            if abs(slope_at_t) <= 0.1 * abs(start):
+        for _ in range(20):  # evaluating the loss along the way costs no product with X
+            loss_slope = float(self._loss(now.scores + t * steps, width)[2] @ steps)
+            slope = linear + t * square + loss_slope
+            if abs(slope) <= 0.1 * abs(start):
                 return t
-            if slope_at_t < 0:
-                low, low_slope = t, slope_at_t
+            if slope < 0:
+                low, low_slope = t, slope
                 t = 2.0 * t if high == np.inf else 0.5 * (low + high)
             else:
                 high = t
-                secant = low - low_slope * (high - low) / (slope_at_t - low_slope)
+                secant = low - low_slope * (high - low) / (slope - low_slope)
                 t = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
         return low if low > 0 else t
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,39 +29,28 @@ N_BLOCKS = 16  # fixed: the order of additions must not depend on the number of 
 
 @dataclass(frozen=True)
 class GradedPairs:
-    """Rows grouped by query, with their level there and their weight factors.
+    """Rows grouped by query, with their level there and their weight factors."""
 
-    Attributes
-    ----------
-    rows : (n,) rows of X; a row may be in several groups
-    ptr : (n_groups + 1,) where each group starts
-    level : (n,) 1 .. the number of levels of the group, the higher the better
-    upper, lower : (n_factors, n)
-    weight : of all pairs together
-    """
-
-    rows: IntArray
-    ptr: IntArray
-    level: IntArray
-    upper: FloatArray
-    lower: FloatArray
-    weight: float
+    rows: IntArray  # (n,) rows of X; a row may be in several groups
+    ptr: IntArray  # (n_groups + 1,) where each group starts
+    level: IntArray  # (n,) 1 .. the number of levels of the group, the higher the better
+    upper: FloatArray  # (n_factors, n)
+    lower: FloatArray  # (n_factors, n)
+    weight: float  # of all pairs together
 
     @classmethod
     def concat(cls, parts: Sequence[GradedPairs]) -> GradedPairs:
         """All groups of several; the parts have equally many factors."""
-        if len(parts) == 1:
-            return parts[0]
+
+        def joined(name: str) -> Any:
+            return np.concatenate([getattr(part, name) for part in parts], axis=-1)
+
         starts = np.cumsum([0, *(len(part.rows) for part in parts)])
         ptrs = [start + part.ptr[1:] for start, part in zip(starts, parts, strict=False)]
-        return cls(
-            np.concatenate([part.rows for part in parts]),
-            np.concatenate([np.zeros(1, np.int64), *ptrs]),
-            np.concatenate([part.level for part in parts]),
-            np.concatenate([part.upper for part in parts], axis=1),
-            np.concatenate([part.lower for part in parts], axis=1),
-            sum(part.weight for part in parts),
-        )
+        ptr = np.concatenate([np.zeros(1, np.int64), *ptrs])
+        weight = sum(part.weight for part in parts)
+        rows, level, upper, lower = map(joined, ("rows", "level", "upper", "lower"))
+        return cls(rows, ptr, level, upper, lower, weight)
 
 
 def from_grades(grades: Grades, factor: float, weighting: str | None) -> GradedPairs:
@@ -80,7 +70,11 @@ def from_grades(grades: Grades, factor: float, weighting: str | None) -> GradedP
     if weighting == "ndcg":
         mass = np.bincount(level, grades.sample_weight, len(query)).astype(np.float64)
         factors = _product(factors, _ndcg_factors(mass, query, grade, level[rows]))
-    return _assemble(rows, sizes, level[rows] - first_level[code] + 1, factors)
+    own_level = level[rows] - first_level[code] + 1
+    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int64)
+    upper, lower = (np.array(side) for side in zip(*factors, strict=True))
+    weight = sum(_weight(*pair, own_level, ptr) for pair in factors)
+    return GradedPairs(rows, ptr, own_level, upper, lower, max(float(weight), 0.0))
 
 
 def from_bipartite(sets: Bipartite, factor: float, weighting: str | None) -> GradedPairs:
@@ -127,14 +121,6 @@ def _product(left: Factors, right: Factors) -> Factors:
     return [(a * c, b * d) for a, b in left for c, d in right]
 
 
-def _assemble(rows: IntArray, sizes: IntArray, level: IntArray, factors: Factors) -> GradedPairs:
-    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int64)
-    upper = np.array([factor for factor, _ in factors]).reshape(len(factors), len(rows))
-    lower = np.array([factor for _, factor in factors]).reshape(len(factors), len(rows))
-    weight = sum(_weight(a, b, level, ptr) for a, b in zip(upper, lower, strict=True))
-    return GradedPairs(rows, ptr, level, upper, lower, max(float(weight), 0.0))
-
-
 def _weight(upper: FloatArray, lower: FloatArray, level: IntArray, ptr: IntArray) -> float:
     """The sum of upper_i * lower_j over the pairs: i of a higher level than j in its group."""
     if not len(level):
@@ -149,21 +135,13 @@ def _weight(upper: FloatArray, lower: FloatArray, level: IntArray, ptr: IntArray
 
 @dataclass(frozen=True)
 class Point:
-    """The pair sums at given scores.
+    """The pair sums at given scores."""
 
-    Attributes
-    ----------
-    hinge, squared : sums of (M - d) and (M - d)^2 over the pairs with d < M
-    slope : (n_items,) derivative of ``squared``
-    curvature : (n_items,) half the diagonal of its second derivative
-    product : the function v -> (half the Hessian) @ v
-    """
-
-    hinge: float
-    squared: float
-    slope: FloatArray
-    curvature: FloatArray
-    product: Callable[[FloatArray], FloatArray]
+    hinge: float  # sum of M - d over the pairs with d < M
+    squared: float  # ... and of (M - d)^2
+    slope: FloatArray  # (n_items,) derivative of ``squared``
+    curvature: FloatArray  # (n_items,) half the diagonal of its second derivative
+    product: Callable[[FloatArray], FloatArray]  # v -> (half the Hessian) @ v
 
 
 class PairSums(ABC):
@@ -172,8 +150,7 @@ class PairSums(ABC):
     weight: float  # of all pairs together
 
     @abstractmethod
-    def at(self, scores: FloatArray, margin: float) -> Point:
-        """The sums at these scores."""
+    def at(self, scores: FloatArray, margin: float) -> Point: ...
 
 
 def pair_sums(feedback: Feedback, n_items: int, weighting: str | None = None) -> PairSums:
@@ -220,12 +197,9 @@ class _Graded(PairSums):
         )
         slope, curvature = np.zeros(n), np.zeros(n)
 
-        def add_up(block: tuple[int, int]) -> tuple[float, float]:
+        def add_up(block: tuple[int, int]) -> Any:
             _kernels.sort_queries(queries, *block)
-            sums: tuple[float, float] = _kernels.squared_hinge_sums(
-                queries, *block, margin, slope, curvature
-            )
-            return sums
+            return _kernels.squared_hinge_sums(queries, *block, margin, slope, curvature)
 
         def product(vector: FloatArray) -> FloatArray:
             values, result = vector[p.rows], np.empty(n)
@@ -237,13 +211,8 @@ class _Graded(PairSums):
             return self._to_rows(result)
 
         sums = map_blocks(add_up, self._blocks)
-        return Point(
-            sum(hinge for hinge, _ in sums),
-            sum(squared for _, squared in sums),
-            self._to_rows(slope),
-            self._to_rows(curvature),
-            product,
-        )
+        hinge, squared = sum(first for first, _ in sums), sum(second for _, second in sums)
+        return Point(hinge, squared, self._to_rows(slope), self._to_rows(curvature), product)
 
     def _to_rows(self, values: FloatArray) -> FloatArray:
         """Values per entry added up per row of X."""
@@ -272,13 +241,9 @@ class _Listed(PairSums):
             gap = active * (vector[self._upper] - vector[self._lower])
             return self._to_rows(self._upper, gap) - self._to_rows(self._lower, gap)
 
-        return Point(
-            float(pull.sum()),
-            float(pull @ room),
-            2.0 * (self._to_rows(self._lower, pull) - self._to_rows(self._upper, pull)),
-            self._to_rows(self._upper, active) + self._to_rows(self._lower, active),
-            product,
-        )
+        slope = 2.0 * (self._to_rows(self._lower, pull) - self._to_rows(self._upper, pull))
+        curvature = self._to_rows(self._upper, active) + self._to_rows(self._lower, active)
+        return Point(float(pull.sum()), float(pull @ room), slope, curvature, product)
 
     def _to_rows(self, rows: IntArray, values: FloatArray) -> FloatArray:
         return np.bincount(rows, values, self._n_items).astype(np.float64)

@@ -18,7 +18,6 @@ from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, EvalSet, Validation
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.losses import Batch, QueryPairs, all_batches
-from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.network import Network, n_weights, unpack_layers
 
@@ -92,12 +91,10 @@ class RankNet(Ranker):
 
     With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
     ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
-    dominate). The slopes of all pairs of a query are added up per row before one back-propagation
-    through the network, so a query of n rows costs n passes through the network and not one per
-    pair. Any number of grades is taken. Features are standardized inside the model.
-
-    ``weighting="ndcg"`` multiplies the slope of a pair by what NDCG changes when its rows change
-    places in the present order (LambdaRank).
+    dominate). The slopes of all pairs of a query are added up per row before one back-propagation,
+    so a query of n rows costs n passes through the network, not one per pair. Features are
+    standardized inside the model. ``weighting="ndcg"`` multiplies the slope of a pair by what NDCG
+    changes when its rows swap places in the present order (LambdaRank).
 
     Parameters
     ----------
@@ -163,12 +160,12 @@ class RankNet(Ranker):
         "normalize": schema.optional(schema.one_of("query")),
     }
     _learned: ClassVar = {
-        "layers_": integers("n_layers", low=1),
-        "weights_": floats("n_weights"),
-        "train_losses_": floats("n_epochs"),
-        "validation_": floats("n_epochs", optional=True),
-        "n_iter_": integer(low=0),
-        "best_iteration_": integer(low=0),
+        "layers_": schema.integers("n_layers", low=1),
+        "weights_": schema.floats("n_weights"),
+        "train_losses_": schema.floats("n_epochs"),
+        "validation_": schema.floats("n_epochs", optional=True),
+        "n_iter_": schema.integer(low=0),
+        "best_iteration_": schema.integer(low=0),
     }
     _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
@@ -271,11 +268,7 @@ class _Training:
     ) -> float:
         """One pass over all queries; returns the mean pair loss on the way."""
         model = self.model
-        steps = [
-            (batch, units)
-            for batch in batches
-            for units in _cut(batch.n_units, model.batch_size, rng)
-        ]
+        steps = [(b, units) for b in batches for units in _cut(b.n_units, model.batch_size, rng)]
         total_loss = total_weight = 0.0
         for batch, units in (steps[i] for i in rng.permutation(len(steps))):
             part = batch if len(units) == batch.n_units else batch.take(units)
@@ -290,17 +283,15 @@ class _Training:
 
     def _held_out_loss(self, held_out: list[Batch]) -> float:
         """The mean pair loss, or 1 - NDCG with ``weighting="ndcg"``."""
-        scores = [self._scores(self.X[batch.rows]) for batch in held_out]
+        scored = [(batch, self._scores(self.X[batch.rows])) for batch in held_out]
         if self.model.weighting == "ndcg":
             losses = [
-                1.0 - float(evaluate(own, batch.grade, batch.group, "NDCG")["NDCG"])
-                for own, batch in zip(scores, held_out, strict=True)
+                1.0 - float(evaluate(scores, batch.grade, batch.group, "NDCG")["NDCG"])
+                for batch, scores in scored
                 if isinstance(batch, QueryPairs)
             ]
             return float(np.mean(losses))
-        sums = [
-            batch.sums(own, self.model.loss) for own, batch in zip(scores, held_out, strict=True)
-        ]
+        sums = [batch.sums(scores, self.model.loss) for batch, scores in scored]
         return sum(loss for loss, _, _ in sums) / sum(weight for _, weight, _ in sums)
 
     def _scores(self, X: Any) -> FloatArray:

@@ -13,18 +13,10 @@ from rankwright.exceptions import ConvergenceWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.rankers import schema
+from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.gradient.newton import solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
-from rankwright.rankers.kernels import (
-    KERNEL_CONSTRAINTS,
-    Gram,
-    dense,
-    pick_landmarks,
-    resolve_gamma,
-)
-from rankwright.rankers.schema import floats, integer, integers, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal
@@ -46,9 +38,8 @@ class RankSVM(Ranker):
     kernel : "linear", "poly", "rbf", "precomputed" or a function, default "linear"
     gamma, degree, coef0 : of the kernel, as in scikit-learn
     n_components : int or None, default 1000
-        With a kernel: at most so many training rows span the model (greedily chosen; the Nystroem
-        approximation). None takes all, which is exact and costs O(n_items^3). Up to this many
-        training rows it is exact as well.
+        With a kernel: at most this many training rows, chosen greedily, span the model (Nystroem
+        approximation; exact up to this many rows). None takes all, at a cost of O(n_items^3).
     loss : "squared_hinge" or "hinge", default "squared_hinge"
     weighting : None or "ndcg", default None
         ``"ndcg"`` weighs a pair by what NDCG loses when its two rows change places in the right
@@ -89,7 +80,7 @@ class RankSVM(Ranker):
     _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
     _constraints: ClassVar = {
         "C": schema.positive(),
-        **KERNEL_CONSTRAINTS,
+        **kernels.KERNEL_CONSTRAINTS,
         "n_components": schema.optional(schema.at_least(1)),
         "loss": schema.one_of("squared_hinge", "hinge"),
         "weighting": schema.optional(schema.one_of("ndcg")),
@@ -98,14 +89,14 @@ class RankSVM(Ranker):
         "normalize": schema.optional(schema.one_of("query")),
     }
     _learned: ClassVar = {
-        "coef_": floats("n_features", optional=True),
-        "support_": floats("n_support", "n_features", optional=True),
-        "support_rows_": integers("n_support", low=0, optional=True),
-        "dual_coef_": floats("n_support", optional=True),
-        "gamma_": real(),
-        "objective_": real(low=0.0),
-        "gap_": real(low=0.0),
-        "n_iter_": integer(low=0),
+        "coef_": schema.floats("n_features", optional=True),
+        "support_": schema.floats("n_support", "n_features", optional=True),
+        "support_rows_": schema.integers("n_support", low=0, optional=True),
+        "dual_coef_": schema.floats("n_support", optional=True),
+        "gamma_": schema.real(),
+        "objective_": schema.real(low=0.0),
+        "gap_": schema.real(low=0.0),
+        "n_iter_": schema.integer(low=0),
     }
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades, Bipartite, Pairs)
     _sums: ClassVar = True
@@ -152,15 +143,14 @@ class RankSVM(Ranker):
             self.coef_ = solution.coef
         else:
             weight = feedback.row_weight if isinstance(feedback, Grades) else None
-            self.gamma_ = resolve_gamma(self.gamma, X, weight)
-            landmarks = pick_landmarks(self._gram(), X, self.n_components)
+            self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
+            landmarks = kernels.pick_landmarks(self._gram(), X, self.n_components)
             solution = solve(landmarks.features, pairs, **limits)
             dual = landmarks.dual(solution.coef)
             used = dual != 0.0
             self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
-            self.support_ = dense(X[self.support_rows_])
-        self.objective_, self.gap_ = solution.objective, solution.gap
-        self.n_iter_ = solution.n_iter
+            self.support_ = kernels.dense(X[self.support_rows_])
+        self.objective_, self.gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped after {self.max_iter} Newton steps with a gap of "
@@ -170,8 +160,8 @@ class RankSVM(Ranker):
                 stacklevel=4,
             )
 
-    def _gram(self) -> Gram:
-        return Gram.of(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+    def _gram(self) -> kernels.Gram:
+        return kernels.Gram.of(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
     def _scorer(self) -> Scorer:
         if self.coef_ is not None:
@@ -190,17 +180,14 @@ class LargeMarginOrdinal(RankSVM):
     """RankSVM with rank boundaries: it predicts grades.
 
     The score is that of :class:`RankSVM`. The boundary between two neighboring grades lies midway
-    between their closest scores. Where the scores of grades overlap, there is no such place: the
-    boundary is then put where the weight of rows on its wrong side is least, midway between the two
-    scores there (which is the first rule again when nothing overlaps). These boundaries together
-    give the least possible rank loss on the training rows.
-
-    With queries, pairs are compared inside each query and the boundaries serve all of them.
+    between their closest scores or, where these overlap, between the two scores that leave the
+    least weight of rows on its wrong side. Together the boundaries give the least possible rank
+    loss on the training rows. With queries, pairs are compared inside each query and the boundaries
+    serve all of them.
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, n_components, loss, weighting, tol, max_iter, \
-    normalize
+    C, kernel, gamma, degree, coef0, n_components, loss, weighting, tol, max_iter, normalize
         As in :class:`RankSVM`.
 
     Attributes
@@ -226,8 +213,8 @@ class LargeMarginOrdinal(RankSVM):
 
     _learned: ClassVar = {
         **RankSVM._learned,
-        "thresholds_": floats("n_thresholds"),
-        "classes_": floats("n_classes"),
+        "thresholds_": schema.floats("n_thresholds"),
+        "classes_": schema.floats("n_classes"),
     }
     _takes: ClassVar = (Grades,)
     _sums: ClassVar = False

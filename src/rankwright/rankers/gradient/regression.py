@@ -15,7 +15,6 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import dense
-from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 
@@ -24,12 +23,10 @@ class Regression(Ranker):
     r"""Linear least squares on grades, of minimum norm or with a ridge.
 
     Minimizes :math:`\sum_i u_i (w \cdot x_i + b - y_i)^2 + \alpha \|w\|^2` with row weights u.
-    With ``center`` each query gets an intercept b of its own, which is the same as centering
-    features and grades inside each query: only differences inside a query count then, as they
-    should for ranking. Without it one intercept serves all rows. Where the solution is not unique
-    (``alpha=0``, dependent features) the one of least norm is taken.
-
-    Pairs are fitted as differences: :math:`w \cdot (x_{upper} - x_{lower})` should be 1.
+    With ``center`` each query gets an intercept b of its own, so that only differences inside a
+    query count; without it one intercept serves all rows. Where the solution is not unique
+    (``alpha=0``, dependent features) the one of least norm is taken. Pairs are fitted as
+    differences: :math:`w \cdot (x_{upper} - x_{lower})` should be 1.
 
     Parameters
     ----------
@@ -59,9 +56,9 @@ class Regression(Ranker):
 
     _constraints: ClassVar = {"alpha": schema.number(0.0), "center": schema.boolean()}
     _learned: ClassVar = {
-        "coef_": floats("n_features"),
-        "intercept_": real(),
-        "rank_": integer(low=0),
+        "coef_": schema.floats("n_features"),
+        "intercept_": schema.real(),
+        "rank_": schema.integer(low=0),
     }
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
@@ -85,10 +82,9 @@ class Regression(Ranker):
 
 
 class _LeastSquares:
-    """A least-squares problem read in blocks of rows; memory does not grow with the rows.
+    """A least-squares problem in blocks of rows, kept as the triangle of a QR decomposition.
 
-    The triangle of a QR decomposition says all that the rows say, and unlike sums of products it
-    keeps every digit.
+    Unlike sums of products the triangle keeps every digit; memory does not grow with the rows.
     """
 
     block = 4096

@@ -11,8 +11,7 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.neighbors.vsim import NUMBERS, averages, column_blocks, per_feature
-from rankwright.rankers.schema import floats, integers
+from rankwright.rankers.neighbors.vsim import ABSENT, NUMBERS, averages, column_blocks, per_feature
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import FilledAverage
 
@@ -24,12 +23,10 @@ class NearestNeighbor(Ranker):
 
     Made for collaborative filtering: rows are items, each feature is what another user thinks of
     them (NaN: unknown). The neighbor is the user with the lowest ranking loss, ties counted 1/2.
-    A row that the neighbor does not know gets a default value: of the values in X (at most 64 of
-    them, evenly chosen) the one of least loss, and of equally good ones the one closest to the
-    neighbor's average. A neighbor that knows all training rows has its average as default.
-
-    A feature is never reversed: higher values always count as better. The search costs O(grades in
-    a query) for each entry of X and each default tried.
+    A row that the neighbor does not know gets a default: of the values in X (at most 64, evenly
+    chosen) the one of least loss; among equals, the one closest to the neighbor's average, which is
+    also the default of a neighbor that knows all training rows. Higher values always count as
+    better. The search costs O(grades in a query) for each entry of X and each default tried.
 
     Parameters
     ----------
@@ -64,14 +61,11 @@ class NearestNeighbor(Ranker):
     array([3., 4.])
     """
 
-    _constraints: ClassVar = {
-        "feature_mean": NUMBERS,
-        "absent": schema.one_of("zero", "abstain"),
-    }
+    _constraints: ClassVar = {"feature_mean": NUMBERS, "absent": ABSENT}
     _learned: ClassVar = {
-        "feature_": integers("n_neighbors", low=0, high="n_features"),
-        "default_": floats("n_neighbors"),
-        "rloss_": floats("n_features", low=0.0, high=1.0),
+        "feature_": schema.integers("n_neighbors", low=0, high="n_features"),
+        "default_": schema.floats("n_neighbors"),
+        "rloss_": schema.floats("n_features", low=0.0, high=1.0),
     }
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
@@ -121,9 +115,8 @@ class NearestNeighbor(Ranker):
         return np.asarray(values)
 
     def _scorer(self) -> Scorer:
-        return FilledAverage(
-            self.n_features_in_, self.feature_, self.default_, self.absent == "abstain"
-        )
+        abstains = self.absent == "abstain"
+        return FilledAverage(self.n_features_in_, self.feature_, self.default_, abstains)
 
 
 class KNN(NearestNeighbor):

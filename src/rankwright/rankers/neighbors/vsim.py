@@ -17,7 +17,6 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.schema import Constraint, Learned, floats, integer, real, texts
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
 
@@ -30,7 +29,13 @@ def _is_row_of_numbers(value: Any) -> bool:
     return array.ndim == 1 and bool(np.isfinite(array).all())
 
 
-NUMBERS = schema.optional(Constraint("one finite number per feature", _is_row_of_numbers))
+NUMBERS = schema.optional(schema.Constraint("one finite number per feature", _is_row_of_numbers))
+ABSENT = schema.one_of("zero", "abstain")
+_CONSTRAINTS = {
+    "over": schema.one_of("all", "rated"),
+    "feature_mean": NUMBERS,
+    "feature_norm": NUMBERS,
+}
 
 
 def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -> FloatArray:
@@ -113,16 +118,11 @@ class VSIM(Ranker):
     array([2, 1, 4, 3])
     """
 
-    _constraints: ClassVar = {
-        "over": schema.one_of("all", "rated"),
-        "feature_mean": NUMBERS,
-        "feature_norm": NUMBERS,
-        "absent": schema.one_of("zero", "abstain"),
-    }
+    _constraints: ClassVar = {**_CONSTRAINTS, "absent": ABSENT}
     _learned: ClassVar = {
-        "coef_": floats("n_features", low=-1.0, high=1.0),
-        "mean_": floats("n_features"),
-        "intercept_": real(),
+        "coef_": schema.floats("n_features", low=-1.0, high=1.0),
+        "mean_": schema.floats("n_features"),
+        "intercept_": schema.real(),
     }
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
@@ -154,20 +154,15 @@ class VSIM(Ranker):
         self.intercept_ = float(feedback.y @ weight) / mass if mass > 0 else 0.0
 
     def _scorer(self) -> Scorer:
-        return Deviations(
-            self.mean_,
-            self.coef_,
-            self.intercept_,
-            self.over == "rated",
-            self.absent == "abstain",
-        )
+        rated, abstains = self.over == "rated", self.absent == "abstain"
+        return Deviations(self.mean_, self.coef_, self.intercept_, rated, abstains)
 
 
 def similarities(
     X: Any, y: FloatArray, weight: FloatArray, absent_abstains: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """For each feature: its product with y, its length and its mean, over rows with a value."""
-    product, norm, mean = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    product, norm, mean = np.zeros((3, X.shape[1]))
     for columns, block in column_blocks(X, absent_abstains):
         known = np.where(np.isnan(block), 0.0, block)
         product[columns] = (weight * y) @ known
@@ -182,13 +177,11 @@ def similarities(
 class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Add the score of :class:`VSIM` to the features, as the last column.
 
-    The authors of RankBoost propose it: "RankBoost can use VSIM as one of the possible weak ranking
-    functions". In front of a :class:`RankBoost` in a pipeline, the result leans on plain
-    correlation where there are few grades, and on boosting as they grow.
-
-    ``fit_transform`` gives each training row the score that VSIM learns from the *other* rows
-    (leave one out, exactly, at the cost of one matrix product); otherwise the new column would look
-    better than it is. ``transform`` uses all training rows.
+    In front of a :class:`RankBoost` in a pipeline, as its authors propose, the result leans on
+    plain correlation where there are few grades, and on boosting as they grow. ``fit_transform``
+    gives each training row the score that VSIM learns from the *other* rows (leave one out,
+    exactly, at the cost of one matrix product), so that the new column does not look better than
+    it is. ``transform`` uses all training rows.
 
     Parameters
     ----------
@@ -204,11 +197,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     (4, 3)
     """
 
-    _constraints: ClassVar = {
-        "over": schema.one_of("all", "rated"),
-        "feature_mean": NUMBERS,
-        "feature_norm": NUMBERS,
-    }
+    _constraints: ClassVar = _CONSTRAINTS
 
     def __init__(
         self, *, over: str = "rated", feature_mean: Any = None, feature_norm: Any = None
@@ -249,11 +238,9 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values, grades = self._validated(X, y, reset=True, y_numeric=True)
         grades = np.asarray(grades, dtype=np.float64)
         filled = np.where(np.isnan(values), 0.0, values)
-        n_features = values.shape[1]
-        mean = averages(values, np.ones(len(values)))
-        self.mean_ = per_feature(self, "feature_mean", n_features, mean)
-        length = np.sqrt((filled**2).sum(axis=0))
-        self.norm_ = per_feature(self, "feature_norm", n_features, length)
+        mean, length = averages(values, np.ones(len(values))), np.sqrt((filled**2).sum(axis=0))
+        self.mean_ = per_feature(self, "feature_mean", values.shape[1], mean)
+        self.norm_ = per_feature(self, "feature_norm", values.shape[1], length)
         self.product_ = grades @ filled
         return values, grades
 
@@ -268,14 +255,14 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return WithDeviations(Deviations(self.mean_, coef, 0.0, self.over == "rated"))
 
     @classmethod
-    def learned(cls) -> Mapping[str, Learned]:
+    def learned(cls) -> Mapping[str, schema.Learned]:
         """Every learned attribute, with what it may be."""
         return {
-            "n_features_in_": integer(low=1),
-            "feature_names_in_": texts("n_features", optional=True),
-            "mean_": floats("n_features"),
-            "norm_": floats("n_features", low=0.0),
-            "product_": floats("n_features"),
+            "n_features_in_": schema.integer(low=1),
+            "feature_names_in_": schema.texts("n_features", optional=True),
+            "mean_": schema.floats("n_features"),
+            "norm_": schema.floats("n_features", low=0.0),
+            "product_": schema.floats("n_features"),
         }
 
     def __sklearn_tags__(self) -> Any:
