@@ -49,7 +49,6 @@ class Rows(NamedTuple):
     qid: Any
 
     def take(self, index: IntArray) -> Rows:
-        """The rows with these numbers."""
         qid = None if self.qid is None else self.qid[index]
         return Rows(_safe_indexing(self.X, index), self.y[index], qid)
 
@@ -63,9 +62,8 @@ class Attempt:
     name : str
     model : the candidate, fitted on the training rows of the first fold
     scores : Scores of the held-out rows; None if nothing was held out
-    held_out : (n_held_out,) the candidate's score of each held-out row; None likewise
-    n_iterations : the number of rounds that early stopping keeps, the median over the folds; None
-        if the candidate does not stop early
+    held_out : (n_held_out,) the score of each held-out row; None likewise
+    n_iterations : rounds that early stopping keeps, median over the folds; None without it
     curve : (n_iterations,) the measure on the first fold after each round; None likewise
     seconds : float, for training and evaluation on all folds
     """
@@ -80,10 +78,10 @@ class Attempt:
 
     def __str__(self) -> str:
         means = {} if self.scores is None else self.scores.to_dict()
-        words = [f"{name} {mean:.4f}" for name, mean in means.items() if mean is not None]
+        parts = [f"{name} {mean:.4f}" for name, mean in means.items() if mean is not None]
         if self.n_iterations is not None:
-            words.append(f"early stopping keeps {self.n_iterations} rounds")
-        return ", ".join([*words, f"{self.seconds:.1f} s"])
+            parts.append(f"early stopping keeps {self.n_iterations} rounds")
+        return ", ".join([*parts, f"{self.seconds:.1f} s"])
 
 
 class Attempts(tuple[Attempt, ...]):
@@ -100,8 +98,15 @@ class Attempts(tuple[Attempt, ...]):
     @property
     def best(self) -> Attempt:
         """The best mean of the first measure; the first candidate if nothing was held out."""
-        judged = [attempt for attempt in self if attempt.scores is not None]
-        return max(judged, key=_goodness) if judged else self[0]
+
+        def goodness(attempt: Attempt) -> float:
+            if attempt.scores is None:
+                return -np.inf
+            measure = attempt.scores.measures[0]
+            mean = attempt.scores.to_dict()[str(measure)]
+            return -np.inf if mean is None else measure.sign * mean
+
+        return max(self, key=goodness)
 
     def __repr__(self) -> str:
         comparison = self.comparison
@@ -112,43 +117,34 @@ class Attempts(tuple[Attempt, ...]):
         return repr(self) if comparison is None else comparison.to_html()
 
 
-def _goodness(attempt: Attempt) -> float:
-    assert attempt.scores is not None
-    measure = attempt.scores.measures[0]
-    mean = attempt.scores.to_dict()[str(measure)]
-    return -np.inf if mean is None else measure.sign * mean
-
-
 class AutoRanker(BestRanker):
     """Try several rankers on held-out queries and fit the best one to all queries.
 
-    With fewer than 500 queries every candidate is cross-validated over folds of whole queries; with
+    With fewer than 500 queries, candidates are cross-validated over folds of whole queries; with
     more, one fold is held out. A single list without ``qid`` is split by rows. With an ``eval_set``
-    every candidate is fitted to all training rows and evaluated there. If there are too few queries
-    to hold some out, the first candidate is fitted and not evaluated.
+    candidates are fitted to all training rows and evaluated there. With too few queries to hold
+    some out, the first candidate is fitted and not evaluated.
 
     Candidates that cannot handle missing values (NaN) are left out when there are some. Rankers
-    that need features on one scale (:class:`RankSVM`, :class:`LargeMarginOrdinal`) are put behind a
-    scaler. A candidate with ``early_stopping`` stops by the held-out queries (if it is True or a
-    number, by the measure that chooses); it is then fitted to all queries with the number of rounds
-    that was best, the median over the folds.
+    that need scaled features (:class:`RankSVM`, :class:`LargeMarginOrdinal`) are put behind a
+    scaler. A candidate with ``early_stopping`` stops by the held-out queries (if True or a number,
+    by the measure that chooses); its final fit has the best number of rounds, the median over folds.
 
     Parameters
     ----------
     estimators : "default" or list of (name, estimator) pairs
         The candidates, rankers or pipelines that end in one. The default is RankSVM with three
-        values of C, RankBoost with thresholds and RankBoost with trees, the latter two with early
-        stopping.
+        values of C, and RankBoost with thresholds and with trees, both with early stopping.
     measure : str, Measure or list of them, default "auto"
         The first one chooses; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
         for grades that cannot be gains (below 0 or above 30).
     validation_fraction : float from 0.05 to 0.5, default 0.2
         The fraction of the queries in a fold: 0.2 gives five folds.
     random_state : int, RandomState or None
-        Seeds the folds, and the candidates that have a ``random_state`` of None.
+        Seeds the folds, and the candidates whose ``random_state`` is None.
     n_jobs : int or None
-        Number of candidates that are trained at the same time, in threads; None is 1 (each
-        candidate uses several threads itself), -1 is all cores.
+        Candidates trained at the same time, in threads; None is 1 (most candidates use several
+        threads themselves), -1 is all cores.
     verbose : int, default 0
         1 prints a line for each candidate to standard error.
 
@@ -158,8 +154,8 @@ class AutoRanker(BestRanker):
     best_name_ : str
     results_ : tuple of Attempt
         What was tried; prints as a table with significance tests.
-    held_out_rows_ : (n_held_out,) row numbers of X that the candidates were evaluated on, in the
-        order of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
+    held_out_rows_ : (n_held_out,) the rows of X that the candidates were evaluated on, in the order
+        of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array of str, if X has column names
 
@@ -186,10 +182,7 @@ class AutoRanker(BestRanker):
         ),
         "validation_fraction": schema.between(0.05, 0.5),
         "random_state": schema.random_state(),
-        "n_jobs": schema.Constraint(
-            "None, -1 or an integer >= 1",
-            lambda value: value is None or value == -1 or schema.at_least(1).test(value),
-        ),
+        "n_jobs": schema.optional(schema.Constraint("-1", lambda n: n == -1), schema.at_least(1)),
     }
 
     def __init__(
@@ -219,24 +212,20 @@ class AutoRanker(BestRanker):
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades: the higher, the better
         qid : (n_items,) query ids of any hashable type, in any order; None is one single list
-        eval_set : (X, y) to evaluate the candidates on, instead of folds of the training queries
-        eval_qid : query ids of the rows of ``eval_set``
+        eval_set, eval_qid : (X, y) to evaluate on instead of folds, and its query ids
         """
         schema.check_parameters(self)
-        validate_data(
-            self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan"
-        )  # the candidates get the rows as they were given
-        rows = _rows(X, y, qid, "y")
-        measures = self._measures(rows.y)
-        seed = self.random_state
-        if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(2**31 - 1))
+        # The candidates get the rows as they were given.
+        validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
+        rows, seed = _rows(X, y, qid, "y"), self._seed()
+        auto = str(self.measure) == "auto"
+        measures = parse_measures([default_measure(rows.y), "AP"] if auto else self.measure)
         splits = [] if eval_set is not None else self._splits(rows, seed)
         folds = [(rows.take(split.train), rows.take(split.test)) for split in splits]
         if eval_set is not None:
             if not isinstance(eval_set, tuple) or len(eval_set) != 2:
                 raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
-            folds = [(rows, _rows(eval_set[0], eval_set[1], eval_qid, "y of eval_set"))]
+            folds = [(rows, _rows(*eval_set, eval_qid, "y of eval_set"))]
         self.held_out_rows_ = np.concatenate([s.test for s in splits]) if splits else None
         attempts = map_blocks(
             lambda candidate: self._attempt(*candidate, rows, folds, measures),
@@ -249,11 +238,6 @@ class AutoRanker(BestRanker):
         self.best_estimator_ = best.model if not splits else self._refit(best, rows)
         return self
 
-    def _measures(self, y: FloatArray) -> list[Measure]:
-        if isinstance(self.measure, str) and self.measure == "auto":
-            return parse_measures([default_measure(y), "AP"])
-        return parse_measures(self.measure)
-
     def _splits(self, rows: Rows, seed: int | None) -> list[Split]:
         n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
         n_folds = round(1 / self.validation_fraction)
@@ -261,9 +245,8 @@ class AutoRanker(BestRanker):
             splits = fold_queries(rows.qid, n_folds, random_state=seed)
             return splits if n_queries < FEW_QUERIES else splits[:1]
         if n_queries == 1 and len(rows.y) >= FEW_ROWS:
-            numbers = np.arange(len(rows.y))
             size = float(self.validation_fraction)
-            return [split_queries(numbers, test_size=size, random_state=seed)]
+            return [split_queries(np.arange(len(rows.y)), test_size=size, random_state=seed)]
         return []
 
     def _candidates(
@@ -271,23 +254,20 @@ class AutoRanker(BestRanker):
     ) -> Candidates:
         """The candidates that can learn from these rows, as they will be trained."""
         has_nan = any(_has_nan(some.X) for some in (rows, *(valid for _, valid in folds)))
-        if isinstance(self.estimators, str):
+        given = self.estimators
+        if isinstance(given, str):
             wide = hasattr(rows.X, "tocsr") and rows.X.shape[1] > MANY_COLUMNS and not has_nan
-            candidates = _default_candidates(measure, judged=bool(folds), boosting=not wide)
-        else:
-            candidates = list(self.estimators)
-        if has_nan:
-            names = ", ".join(name for name, _ in candidates)
-            candidates = [(name, one) for name, one in candidates if _allows_nan(one)]
-            if not candidates:
-                raise DataError(
-                    f"AutoRanker: X has missing values (NaN), which {names} cannot handle. Fill "
-                    "them, or use a ranker that learns from missing values, such as RankBoost."
-                )
-        if not folds:
-            candidates = candidates[:1]
+            given = _default_candidates(measure, judged=bool(folds), boosting=not wide)
+        usable = [(name, one) for name, one in given if not has_nan or _allows_nan(one)]
+        if not usable:
+            names = ", ".join(name for name, _ in given)
+            raise DataError(
+                f"AutoRanker: X has missing values (NaN), which {names} cannot handle. Fill "
+                "them, or use a ranker that learns from missing values, such as RankBoost."
+            )
         return [
-            (name, scaled(_prepared(clone(one), measure, seed), rows.X)) for name, one in candidates
+            (name, scaled(_prepared(clone(one), measure, seed), rows.X))
+            for name, one in (usable if folds else usable[:1])
         ]
 
     def _attempt(
@@ -300,48 +280,45 @@ class AutoRanker(BestRanker):
             models = [fit_ranker(clone(candidate), train, valid) for train, valid in folds]
             valid = [valid for _, valid in folds]
             held_out = _predictions(models, valid, "decision_function")
-            predictions = None
-            if any(measure.reads_predictions for measure in measures):
-                predictions = _predictions(models, valid, "predict")
+            reads = any(measure.reads_predictions for measure in measures)
+            predictions = _predictions(models, valid, "predict") if reads else None
             y = np.concatenate([some.y for some in valid])
             qid = None if valid[0].qid is None else np.concatenate([some.qid for some in valid])
             scores = evaluate(held_out, y, qid, measures, predictions=predictions)
-            kept, curve = None, None
+            attempt = Attempt(name, models[0], scores, held_out)
             if stops_early(candidate):
                 kept = round(np.median([model.best_iteration_ for model in models]))
-                curve = models[0].validation_
-            attempt = Attempt(name, models[0], scores, held_out, kept, curve)
+                attempt = replace(attempt, n_iterations=kept, curve=models[0].validation_)
         attempt = replace(attempt, seconds=time.perf_counter() - start)
         self._report(f"training {name}: {attempt}")
         return attempt
 
     def _refit(self, best: Attempt, rows: Rows) -> Any:
         start = time.perf_counter()
-        model, words = clone(best.model), ""
+        model, how = clone(best.model), ""
         if best.n_iterations is not None:
             rounds = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
             model.set_params(early_stopping=None, **{rounds: max(best.n_iterations, 1)})
-            words = f" with {rounds}={getattr(model, rounds)}"
+            how = f" with {rounds}={getattr(model, rounds)}"
         fit_ranker(model, rows)
         n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
         seconds = time.perf_counter() - start
-        self._report(f"training {best.name} on all {n_queries} queries{words}: {seconds:.1f} s")
+        self._report(f"training {best.name} on all {n_queries} queries{how}: {seconds:.1f} s")
         return model
 
     def _report(self, line: str) -> None:
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
 
-    def _saved_as(self) -> Any:
-        """What :func:`rankwright.save` writes: the ranker that was chosen."""
+    def _saved_as(self) -> Any:  # what rankwright.save writes
         check_is_fitted(self)
         return self.best_estimator_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = isinstance(self.estimators, str) or any(
-            _allows_nan(one) for _, one in self.estimators
-        )
+        given = self.estimators
+        default = isinstance(given, str)
+        tags.input_tags.allow_nan = default or any(_allows_nan(one) for _, one in given)
         return tags
 
 
@@ -375,17 +352,16 @@ def stops_early(model: Any) -> bool:
 
 
 def _default_candidates(measure: Measure, judged: bool, boosting: bool) -> Candidates:
-    """Linear and boosted rankers; if they are not evaluated, the safest one first."""
+    """Linear and boosted rankers; if none is evaluated, the safest one first."""
     linear: Candidates = [(f"RankSVM C={C:g}", RankSVM(C=C)) for C in (0.01, 1.0, 100.0)]
     if not judged:
         return [linear[1], ("RankBoost thresholds", RankBoost())]
     stopping = EarlyStopping(measure=str(measure), n_iter_no_change=30)
-    rounds: dict[str, Any] = {"n_estimators": 500, "early_stopping": stopping}
-    boosted: Candidates = [
-        ("RankBoost thresholds", RankBoost(**rounds)),
-        ("RankBoost trees", RankBoost(estimator=TreeRanking(), **rounds)),
+    weak: dict[str, Any] = {"thresholds": "threshold", "trees": TreeRanking()} if boosting else {}
+    return linear + [
+        (f"RankBoost {name}", RankBoost(estimator=one, n_estimators=500, early_stopping=stopping))
+        for name, one in weak.items()
     ]
-    return linear + boosted if boosting else linear
 
 
 def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
@@ -394,8 +370,7 @@ def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
     stopping = params.get("early_stopping")
     if stops_early(estimator) and not isinstance(stopping, EarlyStopping):
         patience = {} if stopping is True else {"n_iter_no_change": stopping}
-        stopping = EarlyStopping(measure=str(measure), **patience)
-        estimator.set_params(early_stopping=stopping)
+        estimator.set_params(early_stopping=EarlyStopping(measure=str(measure), **patience))
     names = [name for name in params if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**{name: seed for name in names if params[name] is None})
 
@@ -425,8 +400,8 @@ def _allows_nan(estimator: Any) -> bool:
 
 
 def _are_pairs(value: Any) -> bool:
-    if not isinstance(value, list | tuple) or not value:
-        return False
-    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
-        return False
-    return len({str(name) for name, _ in value}) == len(value)
+    return (
+        isinstance(value, list | tuple)
+        and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+        and len({str(name) for name, _ in value}) == len(value) > 0
+    )

@@ -1,9 +1,10 @@
-"""What estimators share that choose a ranker and then work as that ranker."""
+"""The base of estimators that choose a ranker and then work as that ranker."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
@@ -24,18 +25,22 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     __metadata_request__decision_function: ClassVar = {"qid": True}
 
     best_estimator_: Any
+    random_state: Any
+
+    def _seed(self) -> int | None:
+        """``random_state`` as a seed that can be used several times."""
+        is_state = isinstance(self.random_state, np.random.RandomState)
+        return int(self.random_state.randint(2**31 - 1)) if is_state else self.random_state
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
         """The score of each row; higher comes first."""
         check_is_fitted(self, "best_estimator_")
-        scores: FloatArray = predict_with(self.best_estimator_, "decision_function", X, qid)
-        return scores
+        return np.asarray(predict_with(self.best_estimator_, "decision_function", X, qid))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
         check_is_fitted(self, "best_estimator_")
-        values: FloatArray = predict_with(self.best_estimator_, "predict", X, qid)
-        return values
+        return np.asarray(predict_with(self.best_estimator_, "predict", X, qid))
 
     def rank(self, X: Any, qid: Any = None) -> IntArray:
         """The position of each row in its query, 1 for the first; equal scores keep their order."""

@@ -14,6 +14,7 @@ from rankwright.feedback.labels import as_grades
 
 Loss = Callable[[float, float], float]
 Chunk = tuple[Any, NDArray[np.float64]]
+Steps = Iterator[tuple[float, float]]  # grade and prediction
 
 BLOCK = 1024
 LOSSES: dict[str, Loss] = {
@@ -34,28 +35,25 @@ def progressive(
     expected: bool = False,
     every: int = 1,
 ) -> Iterator[dict[str, Any]]:
-    """Predict each row, then learn from it; yield the mean loss after every step.
+    """Predict each row, then learn from it; yield the mean loss over all steps so far.
 
-    The values are means over all steps so far: the time-averaged loss of the papers' figures.
-    Only the running means are kept (and the rows that wait for their grade), so the stream may be
-    endless.
+    That is the time-averaged loss of the papers' figures. Only running means are kept (and rows
+    that wait for their grade), so the stream may be endless.
 
     Parameters
     ----------
     ranker : an online ranker, new or fitted; it learns from every step
     X : (n_items, n_features) array, CSR matrix or data frame with grades ``y``; or any iterable of
-        rows (with an iterable ``y`` of grades), or of (row, grade) pairs (without ``y``), where a
-        row may also be a table of rows with a list of grades
+        rows (``y`` iterates over grades) or of (row, grade) pairs (without ``y``); a row may also
+        be a table of rows, with a list of grades
     y : grades
     measures : names or functions (y, prediction) -> float
         "RankLoss" (distance of the grades), "Misses" (1 for a wrong grade), "SquaredLoss".
-    delay : int >= 0
-        The number of steps after which the grade of a row becomes known.
+    delay : int >= 0, the number of steps after which the grade of a row becomes known
     classes : all grades of the stream; needed for a new ranker unless ``y`` is an array
     expected : bool
         Evaluate ``predict_expected`` (the papers' scoring of votes) instead of ``predict``.
-    every : int >= 1
-        Yield only after every so many steps, and after the last one.
+    every : int >= 1, yield only after so many steps, and after the last one
 
     Yields
     ------
@@ -88,16 +86,15 @@ def progressive(
     losses = _losses(measures)
     if classes is None and y is not None and hasattr(y, "__len__"):
         classes = np.unique(as_grades(y, "y"))
+    chunks = _started(ranker, _chunks(X, y), classes)
     if delay == 0 and hasattr(ranker, "partial_fit_predict"):
-        steps = _in_blocks(ranker, _chunks(X, y), classes, expected)
+        steps = _in_blocks(ranker, chunks, expected)
     else:
-        steps = _with_delay(ranker, _chunks(X, y), classes, expected, delay)
+        steps = _with_delay(ranker, chunks, expected, delay)
     return _running_means(steps, losses, every)
 
 
-def _running_means(
-    steps: Iterator[tuple[float, float]], losses: dict[str, Loss], every: int
-) -> Iterator[dict[str, Any]]:
+def _running_means(steps: Steps, losses: dict[str, Loss], every: int) -> Iterator[dict[str, Any]]:
     sums = dict.fromkeys(losses, 0.0)
     report: dict[str, Any] = {}
     for step, (truth, guess) in enumerate(steps, start=1):
@@ -110,22 +107,16 @@ def _running_means(
         yield report | {name: total / report["step"] for name, total in sums.items()}
 
 
-def _in_blocks(
-    ranker: Any, chunks: Iterator[Chunk], classes: Any, expected: bool
-) -> Iterator[tuple[float, float]]:
+def _in_blocks(ranker: Any, chunks: Iterator[Chunk], expected: bool) -> Steps:
     for rows, grades in chunks:
-        _start(ranker, rows, classes)
         guesses = ranker.partial_fit_predict(rows, grades, expected=expected)
         yield from zip(grades.tolist(), guesses.tolist(), strict=True)
 
 
-def _with_delay(
-    ranker: Any, chunks: Iterator[Chunk], classes: Any, expected: bool, delay: int
-) -> Iterator[tuple[float, float]]:
+def _with_delay(ranker: Any, chunks: Iterator[Chunk], expected: bool, delay: int) -> Steps:
     waiting: deque[tuple[Any, Any]] = deque()
     predict = ranker.predict_expected if expected else ranker.predict
     for rows, grades in chunks:
-        _start(ranker, rows, classes)
         for i in range(len(grades)):
             row, grade = rows[i : i + 1], grades[i : i + 1]
             guess = float(predict(row)[0])
@@ -137,15 +128,16 @@ def _with_delay(
         ranker.partial_fit(row, grade)
 
 
-def _start(ranker: Any, rows: Any, classes: Any) -> None:
-    if hasattr(ranker, "classes_"):
-        return
-    if classes is None:
-        raise ParameterError(
-            f"progressive: {type(ranker).__name__} is not fitted and the grades of the stream are "
-            "unknown. Pass them: progressive(..., classes=[...])."
-        )
-    ranker.start(rows.shape[1], classes)
+def _started(ranker: Any, chunks: Iterator[Chunk], classes: Any) -> Iterator[Chunk]:
+    for rows, grades in chunks:
+        if not hasattr(ranker, "classes_"):
+            if classes is None:
+                raise ParameterError(
+                    f"progressive: {type(ranker).__name__} is not fitted and the grades of the "
+                    "stream are unknown. Pass them: progressive(..., classes=[...])."
+                )
+            ranker.start(rows.shape[1], classes)
+        yield rows, grades
 
 
 def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
@@ -156,23 +148,16 @@ def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
         table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
         grades = as_grades(y, "y")
         if table.ndim != 2 or grades.shape != (table.shape[0],):
-            raise DataError(
-                f"X has shape {table.shape} and y {grades.shape}: one grade per row is needed."
-            )
-        if not isinstance(table, np.ndarray):
-            table = table.tocsr()
+            shapes = f"X has shape {table.shape} and y {grades.shape}"
+            raise DataError(f"{shapes}: one grade per row is needed.")
+        table = table if isinstance(table, np.ndarray) else table.tocsr()
         for start in range(0, len(grades), BLOCK):
             yield table[start : start + BLOCK], grades[start : start + BLOCK]
         return
     for row, grade in X if y is None else zip(X, y, strict=True):
-        yield _table(row), np.atleast_1d(np.asarray(grade, dtype=np.float64))
-
-
-def _table(row: Any) -> Any:
-    if hasattr(row, "tocsr"):
-        return row.tocsr()
-    values = np.asarray(row, dtype=np.float64)
-    return values.reshape(1, -1) if values.ndim == 1 else np.ascontiguousarray(values)
+        rows = row.tocsr() if hasattr(row, "tocsr") else np.asarray(row, np.float64, order="C")
+        rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
+        yield rows, np.atleast_1d(np.asarray(grade, dtype=np.float64))
 
 
 def _losses(measures: Any) -> dict[str, Loss]:
@@ -181,13 +166,11 @@ def _losses(measures: Any) -> dict[str, Loss]:
     losses: dict[str, Loss] = {}
     for measure in measures:
         name = str(getattr(measure, "__name__", measure))
-        if callable(measure) and not hasattr(measure, "definition"):
-            losses[name] = measure
-        elif name in LOSSES:
-            losses[name] = LOSSES[name]
-        else:
+        is_function = callable(measure) and not hasattr(measure, "definition")
+        if not is_function and name not in LOSSES:
             raise MeasureError(
                 f"progressive cannot compute {name!r} row by row. It knows {', '.join(LOSSES)} and "
                 "functions (y, prediction) -> float. For measures of whole lists use evaluate()."
             )
+        losses[name] = measure if is_function else LOSSES[name]
     return losses

@@ -38,7 +38,7 @@ class Trial:
     params : dict
     value : float, the mean of the measure over the folds; NaN if training failed
     values : tuple of float, the measure on each fold
-    seconds : float, for training and evaluation on all folds
+    seconds : float, training and evaluation on all folds
     """
 
     params: dict[str, Any]
@@ -69,10 +69,8 @@ class Trials:
 
     def _ordered(self) -> list[Trial]:
         sign = Measure.parse(self.measure).sign
-        return sorted(
-            self.trials,
-            key=lambda trial: math.inf if math.isnan(trial.value) else -sign * trial.value,
-        )
+        values = [math.inf if math.isnan(t.value) else -sign * t.value for t in self.trials]
+        return [self.trials[i] for i in np.argsort(values, kind="stable")]
 
     def table(self) -> Table:
         """The trials from the best to the worst, with a column for each parameter."""
@@ -81,8 +79,9 @@ class Trials:
         for place, trial in enumerate(self._ordered()):
             failed = math.isnan(trial.value)
             value = Cell("failed" if failed else f"{trial.value:.4f}", best=place == 0)
-            params = [Cell(_text(trial.params.get(name, ""))) for name in names]
-            rows.append((*params, value, Cell(f"{trial.seconds:.2f}")))
+            params = [trial.params.get(name, "") for name in names]
+            texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in params]
+            rows.append((*map(Cell, texts), value, Cell(f"{trial.seconds:.2f}")))
         return Table((*names, self.measure, "seconds"), tuple(rows))
 
     def __repr__(self) -> str:
@@ -92,29 +91,22 @@ class Trials:
         return self.table().to_html()
 
 
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 class RankSearchCV(BestRanker):
     """Search parameters by cross-validation over folds of whole queries, then fit to all rows.
 
-    This is scikit-learn's GridSearchCV with three things set for ranking: the folds never split a
-    query (rows split at random would show how well a ranker remembers queries, not how well it
-    ranks new ones), ``qid`` reaches every step without ``set_config``, and trials run in threads.
+    This is scikit-learn's GridSearchCV set up for ranking: folds never split a query (random rows
+    would show how well a ranker remembers queries, not how well it ranks new ones), ``qid`` reaches
+    every step without ``set_config``, and trials run in threads.
 
     Parameters
     ----------
     estimator : a ranker, or a pipeline that ends in one
-    param_grid : dict of parameter to list of values, or list of such dicts
-        Every combination is tried.
-    param_distributions : dict of parameter to list of values or SciPy distribution, or list of
-        such dicts
+    param_grid : dict of parameter to list of values, or list of such dicts; all are tried
+    param_distributions : the same, also with SciPy distributions, or None
         ``n_iter`` combinations are drawn; give this or ``param_grid``.
     n_iter : int, default 20
     scoring : str, Measure or scorer, default "NDCG@10"
-        A scorer is what :meth:`Measure.scorer` gives, or any function of scikit-learn's kind that
-        requests ``qid``.
+        A scorer is :meth:`Measure.scorer`, or any scikit-learn scorer that requests ``qid``.
     cv : int or iterable of (training rows, validation rows), default 5
         A number of folds of queries, or the folds themselves.
     n_jobs : int or None
@@ -132,8 +124,7 @@ class RankSearchCV(BestRanker):
     best_params_ : dict
     best_score_ : float, mean of the score over the folds; higher is better, so losses are negated
     cv_results_ : dict of arrays, as in scikit-learn
-    trials_ : Trials
-        The same as a table; losses are not negated.
+    trials_ : Trials, the same as a table; losses are not negated
 
     Examples
     --------
@@ -214,10 +205,8 @@ class RankSearchCV(BestRanker):
         if self.param_grid is not None:
             candidates = list(ParameterGrid(self.param_grid))
         else:
-            sampler = ParameterSampler(
-                self.param_distributions, self.n_iter, random_state=self.random_state
-            )
-            candidates = list(sampler)
+            space, seed = self.param_distributions, self.random_state
+            candidates = list(ParameterSampler(space, self.n_iter, random_state=seed))
         for params in candidates:
             model = clone(self.estimator).set_params(**params)
             ranker = model[-1] if hasattr(model, "steps") else model
@@ -231,10 +220,7 @@ class RankSearchCV(BestRanker):
             raise DataError(
                 f"{n_queries} queries cannot be split into {self.cv} folds. Use a smaller cv."
             )
-        seed = self.random_state
-        if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(2**31 - 1))
-        return [(f.train, f.test) for f in fold_queries(qid, self.cv, random_state=seed)]
+        return [(f.train, f.test) for f in fold_queries(qid, self.cv, random_state=self._seed())]
 
 
 @dataclass
@@ -294,12 +280,10 @@ def tune(
     params : dict of parameter to list of values, or list of such dicts
         With ``n_iter``, values may also be SciPy distributions.
     train, valid : Items
-    measure : str or Measure, as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is
-        best
+    measure, like : as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best
     n_iter : int or None
         Draw this many combinations at random; None tries all.
     n_jobs, random_state, verbose : as in :class:`RankSearchCV`
-    like : conventions of the measure, as in :func:`evaluate`
 
     Returns
     -------
@@ -319,10 +303,9 @@ def tune(
     """
     both = Items.concat([train, valid])
     rows = np.arange(len(both))
-    space = {"param_grid" if n_iter is None else "param_distributions": params}
     search = RankSearchCV(
         estimator,
-        **space,
+        **{"param_grid" if n_iter is None else "param_distributions": params},
         n_iter=n_iter or 1,
         scoring=Measure.parse(measure).scorer(like=like),
         cv=[(rows[: len(train)], rows[len(train) :])],
