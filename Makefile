@@ -27,7 +27,7 @@ demo: $(VENV)/.made-report
 	@$(BIN)/rankwright demo
 
 test: $(VENV)/.made-test
-	$(PYTEST)
+	$(PYTEST) $(ARGS)
 
 test-nojit: $(VENV)/.made-test
 	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/contract/test_reference_scores.py
@@ -37,8 +37,8 @@ test-oldest:
 	.venv-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --editable ".[test]"
 	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal -q
 
-coverage: $(VENV)/.made-test
-	$(PYTEST) --cov --cov-report=term
+coverage:
+	@$(MAKE) --no-print-directory test ARGS="--cov --cov-report=term"
 
 check: $(VENV)/.made-test $(VENV)/.made-check
 	$(BIN)/ruff check .
