@@ -213,9 +213,7 @@ def test_bad_input_is_refused_by_name() -> None:
         rw.fuse(run)
     with pytest.raises(DataError, match="run-0: 7 is not a ranked list"):
         rw.fuse([7])
-    with pytest.raises(
-        DataError, match="run-0: query 0, document a appears in row 0 and again in row 1"
-    ):
+    with pytest.raises(DataError, match="run-0: query 0, document a appears in row 0"):
         rw.fuse([["a", "a"]])
     with pytest.raises(DataError, match="compared as text"):
         rw.fuse([[1, "1"]])
