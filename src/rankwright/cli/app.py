@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import sys
-import tomllib
 import warnings
 from argparse import ArgumentError, ArgumentParser
 from typing import Any
@@ -186,6 +185,8 @@ def take_config(words: list[str]) -> tuple[list[str], str | None, bool]:
 
 
 def _check_config(path: str) -> None:
+    import tomllib
+
     with open(path, "rb") as file:
         try:
             tables = tomllib.load(file)
