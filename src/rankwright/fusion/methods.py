@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from reprlib import repr as short
@@ -160,11 +160,7 @@ def _net_wins(rank: NDArray[np.float32], weights: NDArray[Any]) -> NDArray[np.in
 
 WEIGHTED = {"sum": comb_sum, "mnz": comb_mnz, "anz": comb_anz}
 # CombMED, CombMIN and CombMAX: of the scores that the runs that list the document gave it.
-REDUCED: dict[str, Callable[..., Any]] = {
-    "med": np.nanmedian,
-    "min": np.fmin.reduce,
-    "max": np.fmax.reduce,
-}
+REDUCED: dict[str, Any] = {"med": np.nanmedian, "min": np.fmin.reduce, "max": np.fmax.reduce}
 BY_SCORE = (*WEIGHTED, *REDUCED)
 BY_RANK = {"rrf": rrf, "borda": borda, "median_rank": median_rank, "condorcet": condorcet}
 METHODS = (*BY_SCORE, *BY_RANK)

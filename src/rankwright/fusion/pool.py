@@ -32,8 +32,6 @@ class Pool:
         The rank in the run's list, from 1 (ties as trec_eval orders them); NaN as above.
     names : tuple of str
 
-    Examples
-    --------
     >>> one, two = Run.from_dict({"q": {"a": 9, "b": 5}}), Run.from_dict({"q": {"b": 0.5}})
     >>> pool = Pool.of([one, two])
     >>> pool.rank.tolist()

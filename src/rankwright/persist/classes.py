@@ -242,7 +242,6 @@ def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[s
 
 
 def build_model(unpacker: Unpacker, content: Any) -> Any:
-    """The estimator that a node describes, with every value checked."""
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
     cls = find_ranker(node.kind) or _class(node.kind, OTHERS)
     model = _construct(unpacker, cls, node.kind, node.params)
@@ -256,7 +255,6 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
 
 
 def build_part(unpacker: Unpacker, content: Any) -> Any:
-    """The parameter object that a node describes, with every value checked."""
     node = msgspec.convert(content, StateNode)
     return _construct(unpacker, _class(node.kind, PARTS), node.kind, node.values)
 

@@ -172,7 +172,6 @@ class Unpacker:
 
 
 def pack_state(packer: Packer, state: State, path: str) -> StateNode:
-    """A scorer or transform, field by field."""
     values = {name: packer.pack(value, f"{path}.{name}") for name, value in state.values().items()}
     return StateNode(state.kind, values)
 

@@ -59,9 +59,7 @@ def evaluate_system(
     judged : Items or Qrels
         Items with the features of a model (``read_items(path, like=model)``), or with ids for a
         run; only a run can be measured on qrels.
-    measures : as in :func:`rankwright.evaluate`
-    like : str or None
-        Conventions, as in :func:`rankwright.evaluate`; on qrels trec_eval's by default.
+    measures, like : as in :func:`rankwright.evaluate`; on qrels trec_eval's conventions by default
     name, data : str
         What errors and warnings call the two.
 
@@ -131,7 +129,6 @@ class JudgedFile:
 
 
 def score_items(system: Any, items: Items, name: str = "the system") -> Any:
-    """The score of each item by a model, or the scores themselves."""
     if hasattr(system, "decision_function"):
         return system.decision_function(items.X, items.qid)
     if len(system) != items.n_items:

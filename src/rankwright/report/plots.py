@@ -48,8 +48,6 @@ def contributions(
     models, boosted thresholds) this is exactly what the feature adds. Features that are constant
     in the data are left out.
 
-    Examples
-    --------
     >>> import rankwright as rw
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> model = rw.Regression().fit(X, X[:, 1])

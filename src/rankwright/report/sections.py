@@ -15,15 +15,8 @@ from rankwright.data.queries import Queries
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
 from rankwright.persist.systems import score_items
-from rankwright.report import charts
+from rankwright.report import charts, plots
 from rankwright.report.page import Chart, Page, Section, key_value_table
-from rankwright.report.plots import (
-    contribution_specs,
-    contributions,
-    means_spec,
-    per_query_spec,
-    win_loss_spec,
-)
 from rankwright.report.provenance import environment, file_fingerprint
 
 N_QUERIES, N_RANKS = 3, 10
@@ -91,7 +84,9 @@ def comparison_section(comparison: Comparison, title: str = "Comparison") -> Sec
     body = body.replace("</table>", "</table></div>", 1)
     if len(comparison.systems) == 1:
         return Section(title, body, headline=verdict(comparison))
-    charts = tuple(Chart(means_spec(comparison, measure)) for measure in comparison.measures[:4])
+    charts = tuple(
+        Chart(plots.means_spec(comparison, measure)) for measure in comparison.measures[:4]
+    )
     remark = (
         "Dots are means over queries, lines their bootstrap intervals; the best mean is colored. "
         "Where intervals overlap widely, more queries are needed to separate the systems."
@@ -126,7 +121,7 @@ def queries_section(systems: Mapping[str, Scores], comparison: Comparison) -> Se
         f"Every query is a column of points, sorted by {best[0]}: look for queries on which all "
         f"systems fail, and for those on which they differ.{more}"
     )
-    chart = Chart(per_query_spec(chosen, measure), caption)
+    chart = Chart(plots.per_query_spec(chosen, measure), caption)
     return Section(f"{measure} per query", charts=(chart,))
 
 
@@ -136,7 +131,7 @@ def win_loss_section(systems: Mapping[str, Scores], comparison: Comparison) -> S
     first, *others = by_mean(comparison)
     charts, alike = [], []
     for other in others:
-        spec, (wins, ties, losses) = win_loss_spec(systems, first, other, measure)
+        spec, (wins, ties, losses) = plots.win_loss_spec(systems, first, other, measure)
         if wins + losses == 0:
             alike.append(other)
             continue
@@ -168,11 +163,11 @@ def contributions_section(
     model: Any, X: Any, names: Sequence[str] | None = None, title: str = "What the features add"
 ) -> Section | None:
     """Curves of the eight features that change the score most; None if no feature does."""
-    curves = contributions(model, X, names)
+    curves = plots.contributions(model, X, names)
     if not curves:
         return None
     shown = [curve for curve in curves if curve.span >= MIN_SPAN * curves[0].span]
-    charts = tuple(Chart(spec) for spec in contribution_specs(shown))
+    charts = tuple(Chart(spec) for spec in plots.contribution_specs(shown))
     rest = [curve.name for curve in curves[len(shown) :]]
     remark = (
         "The mean change of the score as one feature changes and the others keep their values, "

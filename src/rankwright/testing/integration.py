@@ -191,7 +191,7 @@ def check_learning_goes_on_after_loading(ranker: Any) -> None:
 
 
 def _why_not_saved(ranker: Any) -> str:
-    """What the error says if a model file cannot hold this ranker; empty if it can."""
+    """What the error says if a model file cannot hold this ranker."""
     if any(callable(value) for value in ranker.get_params(deep=False).values()):
         return "function"
     known = rankers().get(type(ranker).__name__) is type(ranker)
