@@ -20,24 +20,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Definition:
-    """One measure.
-
-    cutoff : "optional", "required" or "none"
-    grades : "any", "gain" (>= 0, small enough for its gain) or "stop" (0 .. max)
-    reads : "order" (scores may be infinite), "scores" or "predictions" (their size counts)
-    empty : why a query has nothing to measure
-    """
+    """One measure."""
 
     name: str
     words: str
     function: Callable[..., Any]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    cutoff: str = "none"
+    cutoff: str = "none"  # or "optional", "required"
     higher_is_better: bool = True
-    grades: str = "any"
-    reads: str = "order"
-    empty: str = "no relevant item"
+    grades: str = "any"  # or "gain" (>= 0, small enough for its gain), "stop" (0 .. max)
+    reads: str = "order"  # (scores may be infinite) or "scores", "predictions" (their size counts)
+    empty: str = "no relevant item"  # why a query has nothing to measure
 
     def compute(self, lists: RankedLists, cutoff: int | None, params: Mapping[str, Any]) -> Any:
         """Value and "is defined" for each row."""

@@ -242,25 +242,13 @@ _PARAMETER_WORDS = {"exp": "2^grade - 1", "linear": "grade"}
 
 @dataclass(frozen=True)
 class Conventions:
-    """What tools disagree about: gain, discount, ties, queries with nothing to measure.
+    """What tools disagree about: gain, discount, ties, queries with nothing to measure."""
 
-    Attributes
-    ----------
-    ties : {"expected", "stable", "worst", "best", "docid"}
-        Tied scores: exact mean over all orders; the order given; lowest or highest grade first;
-        document id descending as text (needs ``docid``).
-    empty : {"skip", "zero", "one"}
-        The value of a query with nothing to measure.
-    defaults : mapping of measure name to the parameters that a tool fixes
-    single : bool, whether scores are compared in single precision, so that close ones tie
-    clip : bool, whether negative grades count as 0
-    """
-
-    ties: str = "expected"
-    empty: str = "skip"
-    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    single: bool = False
-    clip: bool = False
+    ties: str = "expected"  # a key of _TIES
+    empty: str = "skip"  # the value of a query with nothing to measure, a key of _EMPTY
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name of measure
+    single: bool = False  # whether scores are compared in single precision, so that close ones tie
+    clip: bool = False  # whether negative grades count as 0
 
     @classmethod
     def choose(cls, like: str | None, ties: str | None, empty: str | None) -> Conventions:

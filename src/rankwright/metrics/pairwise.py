@@ -1,9 +1,9 @@
 """Measures on pairs: Disagreement, Misranked, KendallTau, Spearman, HR, MP, HMP, SVR, MSD, M1D.
 
 With predictions h and grades y, the cost of a pair (HR to M1D) depends on D = h' - h and
-Y = y' - y. A list of m items gets the mean cost of all m² ordered pairs (MPRank, eq 2). Each
-measure takes a few sorts: D - Y is a difference of residuals h - y, and a misranked pair has a D
-and a D - Y of known sign, so that its cost is a polynomial, summed while wrong pairs are counted.
+Y = y' - y; a list of m items gets the mean over all m² ordered pairs (MPRank, eq 2). A few sorts
+are enough: D - Y is a difference of residuals h - y, and a misranked pair has a D and a D - Y of
+known sign, so that its cost is a polynomial, summed while wrong pairs are counted.
 """
 
 from __future__ import annotations
@@ -279,11 +279,9 @@ def hinge_magnitude(lists: RankedLists, n: int = 1) -> Values:
 
 
 def tube(lists: RankedLists, n: int = 1, eps: float = 0.1) -> Values:
-    """SVR: the excess of the distance of D and Y over eps, to the power n.
-
-    For each residual t + eps, the residuals below t are a prefix of the sorted row; merging the row
-    with itself shifted by eps finds them all, and running sums of powers add up their costs.
-    """
+    """SVR: the excess of the distance of D and Y over eps, to the power n."""
+    # For each residual t + eps, the residuals below t are a prefix of the sorted row; merging the
+    # row with itself shifted by eps finds them all, and running sums of powers add up their costs.
     ordered = _sorted(_residuals(lists, lists.scores), lists)
     both = np.concatenate([ordered - eps, ordered], axis=1)
     order = np.argsort(both, axis=1, kind="stable")

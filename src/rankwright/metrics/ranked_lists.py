@@ -30,16 +30,11 @@ def group_begins(ordered: NDArray[Any]) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class TieGroups:
-    """Which places of each row share one score; every array has the shape of the block.
+    """Which places of each row share one score; every array has the shape of the block."""
 
-    number : the group of each place, counted through the whole block
-    first : the place (0-based) at which its group begins
-    size : how many items the group holds
-    """
-
-    number: IntArray
-    first: IntArray
-    size: IntArray
+    number: IntArray  # the group of each place, counted through the whole block
+    first: IntArray  # the place (0-based) at which its group begins
+    size: IntArray  # how many items the group holds
 
     @classmethod
     def of(cls, begins: BoolArray) -> TieGroups:
@@ -63,23 +58,14 @@ class TieGroups:
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
-    """A block of queries, one per row, each sorted from the best score to the worst.
+    """A block of queries, one per row, each sorted from the best score to the worst."""
 
-    Attributes
-    ----------
-    query : (n_rows,) int64, which query each row is
-    sizes : (n_rows,) int64, how many items it has; NaN follows
-    scores, grades : (n_rows, width) float64, in the order of the scores
-    others : dict of (n_rows, width) float64, in the same order: "predictions", "weight"
-    ties : the groups to average over; None where no scores tie, or a rule has broken the ties
-    """
-
-    query: IntArray
-    sizes: IntArray
-    scores: FloatArray
-    grades: FloatArray
-    others: Mapping[str, FloatArray] = field(default_factory=dict)
-    ties: TieGroups | None = None
+    query: IntArray  # (n_rows,) which query each row is
+    sizes: IntArray  # (n_rows,) how many items it has; NaN follows
+    scores: FloatArray  # (n_rows, width)
+    grades: FloatArray  # (n_rows, width), in the order of the scores
+    others: Mapping[str, FloatArray] = field(default_factory=dict)  # "predictions", "weight"
+    ties: TieGroups | None = None  # to average over; None without ties, or if a rule broke them
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -70,20 +70,11 @@ class Table:
 
     def to_latex(self) -> str:
         """A ``tabular`` with booktabs rules."""
-        head = " & ".join(_escape_latex(text) for text in self.header)
+        begin = rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}"
+        head = " & ".join(_escape_latex(text) for text in self.header) + r" \\"
         body = [" & ".join(_rich(cell, *_TEX) for cell in row) + r" \\" for row in self.rows]
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
-                r"\toprule",
-                head + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                *(f"% {note}" for note in self._rich_notes()),
-            ]
-        )
+        lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join(lines + [f"% {note}" for note in self._rich_notes()])
 
     def to_html(self) -> str:
         """A table without style of its own."""

@@ -101,13 +101,9 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         held_out = np.zeros(n, bool)
         held_out[rng.permutation(n)[:n_held_out]] = True
         rows = np.flatnonzero(held_out[feedback.queries.codes])
-        rest = Grades(
-            feedback.y,
-            feedback.queries,
-            sample_weight=feedback.sample_weight,
-            query_weight=np.where(held_out, 0.0, feedback.query_weight),
-            magnitude=feedback.magnitude,
-        )
+        weights: Any = {name: getattr(feedback, name) for name in ("sample_weight", "magnitude")}
+        weights["query_weight"] = np.where(held_out, 0.0, feedback.query_weight)
+        rest = Grades(feedback.y, feedback.queries, **weights)
         queries = Queries.from_ids(feedback.queries.codes[rows])
         return rest, EvalSet(X[rows], feedback.y[rows], queries)
 
@@ -140,14 +136,7 @@ def rows_and_grades(eval_set: Any, owner: str) -> tuple[Any, Any]:
 
 
 class Validation:
-    """A measure on validation rows after each iteration, and when to stop.
-
-    Attributes
-    ----------
-    X : the validation rows, as the scorer expects them
-    curve : list of float, the measure after each iteration
-    best_iteration : int, the first iteration with the best value, counted from 1
-    """
+    """A measure on validation rows after each iteration, and when to stop."""
 
     def __init__(self, rows: EvalSet, stopping: EarlyStopping | None) -> None:
         self.X, self._y, self._queries = rows
@@ -156,8 +145,8 @@ class Validation:
         self._measure = Measure.parse(stopping.measure)
         self._patience = stopping.n_iter_no_change
         self._scores = np.zeros(len(self._y))
-        self.curve: list[float] = []
-        self.best_iteration = 0
+        self.curve: list[float] = []  # the measure after each iteration
+        self.best_iteration = 0  # the first with the best value, counted from 1
 
     def update(self, scores: FloatArray) -> bool:
         """Measure the scores of the rows after one more iteration; whether to stop."""
@@ -189,11 +178,7 @@ class Validation:
 
 
 def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:
-    """Make the passes of a ranker, each a step of ``passes``, and validate after each.
-
-    Sets ``validation_`` and ``best_iteration_`` of an iterative ranker. With early stopping, its
-    learned attributes are those after the best pass.
-    """
+    """Make the passes of a ranker, validate after each, and keep the best with early stopping."""
     own, n_passes = vars(ranker), 0
     best: dict[str, Any] = {}
     for n_passes, _ in enumerate(passes, start=1):

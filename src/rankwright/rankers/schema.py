@@ -105,22 +105,16 @@ TYPES = {"f": "float64", "i": "int64", "b": "bool", "U": "text"}
 class Learned:
     """A learned attribute.
 
-    Attributes
-    ----------
-    dtype : "f", "i" or "b" (float64, int64, bool) or "U" (text)
-    shape : sizes by number or by name; a name means the same size wherever it occurs in the
-        estimator (``n_features`` is the number of columns of X); () is a plain number
-    low, high : the least and the greatest value allowed, or the name of a size (then: < that size)
-    finite : whether every value must be finite
-    optional : whether None is a value too
+    A size by name is the same wherever it occurs in the estimator; ``n_features`` is the number of
+    columns of X.
     """
 
-    dtype: str
-    shape: tuple[int | str, ...] = ()
+    dtype: str  # "f", "i" or "b" (float64, int64, bool) or "U" (text)
+    shape: tuple[int | str, ...] = ()  # sizes by number or by name; () is a plain number
     low: float = -np.inf
-    high: float | str = np.inf
+    high: float | str = np.inf  # or the name of a size: less than that
     finite: bool = True
-    optional: bool = False
+    optional: bool = False  # whether None is a value too
 
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
         """Raise a DataError unless this is such an attribute; ``sizes`` learns new names."""

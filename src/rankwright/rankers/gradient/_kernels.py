@@ -17,30 +17,21 @@ from rankwright.feedback._kernels.disorder import tree_add, tree_sum
 
 
 class ScoredQueries(NamedTuple):
-    """Rows grouped by query, with scores.
+    """Rows grouped by query, with scores."""
 
-    ptr     (n_queries + 1,) int64, where each query starts
-    level   (n,) int64, 1 .. the number of levels of the query
-    upper   (n_factors, n) float64, weight of a row as the upper of a pair
-    lower   (n_factors, n) float64, ... and as the lower
-    scores  (n,) float64, centered by query
-    order   (n,) int64, rows by descending score inside each query
-    """
-
-    ptr: Any
-    level: Any
-    upper: Any
-    lower: Any
-    scores: Any
-    order: Any
+    ptr: Any  # (n_queries + 1,) int64, where each query starts
+    level: Any  # (n,) int64, 1 .. the number of levels of the query
+    upper: Any  # (n_factors, n) float64, weight of a row as the upper of a pair
+    lower: Any  # (n_factors, n) float64, ... and as the lower
+    scores: Any  # (n,) float64, centered by query
+    order: Any  # (n,) int64, rows by descending score inside each query
 
 
 @njit(cache=True, nogil=True)
 def sort_queries(queries, first, last):
     """Sort the rows of queries first .. last - 1 by score, highest first; center their scores.
 
-    Of the ScoredQueries, ``order`` is written, and ``scores`` is changed in place: the middle score
-    of each query becomes 0.
+    Writes ``order`` and changes ``scores`` in place: the middle score of each query becomes 0.
     """
     ptr, scores, order = queries.ptr, queries.scores, queries.order
     for q in range(first, last):

@@ -117,8 +117,8 @@ class RankNet(Ranker):
         held out, and training stops when their loss has not improved for ten epochs.
     random_state : int, RandomState or None
     normalize : None or "query", default None
-        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
-        scoring (which then needs ``qid``); it is part of the model and of its file.
+        ``"query"`` scales each feature to 0 .. 1 inside its query, also in scoring, which then
+        needs ``qid``; it is saved with the model.
 
     Attributes
     ----------

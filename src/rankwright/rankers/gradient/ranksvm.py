@@ -49,8 +49,8 @@ class RankSVM(Ranker):
     max_iter : int, default 200
         Newton steps; at the limit there is a ConvergenceWarning.
     normalize : None or "query", default None
-        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
-        scoring (which then needs ``qid``); it is part of the model and of its file.
+        ``"query"`` scales each feature to 0 .. 1 inside its query, also in scoring, which then
+        needs ``qid``; it is saved with the model.
 
     Attributes
     ----------

@@ -136,8 +136,8 @@ class _LeastSquares:
         rows = np.concatenate([self._triangle, *self._waiting])
         self._waiting = []
         tall = len(rows) > rows.shape[1]
-        self._triangle = linalg.qr(rows, mode="r", overwrite_a=True)[0] if tall else rows
-        self._triangle = self._triangle[: rows.shape[1]]
+        triangle = linalg.qr(rows, mode="r", overwrite_a=True)[0] if tall else rows
+        self._triangle = triangle[: rows.shape[1]]
 
     def _add_means(self, X: Any, y: FloatArray, weight: FloatArray) -> None:
         mass = float(weight.sum())

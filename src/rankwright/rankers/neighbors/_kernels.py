@@ -9,19 +9,13 @@ from numba import njit
 
 
 class GradedRows(NamedTuple):
-    """Graded rows and their weights.
+    """Graded rows and their weights: arrays of shape (n_items,)."""
 
-    level        (n_items,) int64, the (query, grade) level of each row, neighbors within a query
-    first, last  (n_items,) int64, the lowest level of the row's query, and one past its highest
-    weight       (n_items,) float64, the weight of each row
-    share        (n_items,) float64, the weight of a pair of the row's query, over all weight
-    """
-
-    level: Any
-    first: Any
-    last: Any
-    weight: Any
-    share: Any
+    level: Any  # int64, the (query, grade) level of each row, neighbors within a query
+    first: Any  # int64, the lowest level of the row's query
+    last: Any  # int64, one past its highest
+    weight: Any  # float64, the weight of each row
+    share: Any  # float64, the weight of a pair of the row's query, over all weight
 
 
 @njit(cache=True, nogil=True)
