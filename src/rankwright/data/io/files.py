@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NoReturn, cast
 
-import numpy as np
-
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 MAX_LINE = 16 * 2**20  # bytes; a longer line means that this is another kind of file
@@ -81,7 +79,7 @@ class TextFile:
             block, carry = data[:cut], data[cut:]
             if block:
                 yield _with_bare_newlines(block)
-                self.line += int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+                self.line += block.count(b"\n")
 
     def _check_start(self, data: bytes) -> bytes:
         for signature, kind, fix in _SIGNATURES:
