@@ -97,7 +97,7 @@ def info(
         A model, items, a TREC run, qrels, or ratings (--read-as ratings, if not detected).
     """
     from rankwright.data.io.items import detect_format
-    from rankwright.data.validation.description import describe
+    from rankwright.data.validation.findings import describe
     from rankwright.persist.systems import describe_model
 
     with opt.local_file(file) as local:

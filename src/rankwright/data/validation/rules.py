@@ -1,4 +1,4 @@
-"""Rules that data should keep, and what a rule says about data."""
+"""Rules that items and ratings should keep, and what a rule says about them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.items import Items
+from rankwright.data.queries import Queries
+from rankwright.data.ratings import Ratings, first_twice
 
 Status = Literal["PASS", "WARN", "FAIL"]
 Fault = tuple[Status, str, int | None, str]  # status, reason, row, fix
@@ -19,10 +22,7 @@ Rule = tuple[str, str, Callable[[Any, Any], Fault | None]]  # name, what holds, 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says about the data.
-
-    ``line`` is the line of the file, or the row counted from 1 for data in memory.
-    """
+    """What one rule says about the data; ``line`` is the row, from 1, for data in memory."""
 
     rule: str
     status: Status
@@ -32,7 +32,6 @@ class Finding:
 
 
 def apply_rules(rules: Sequence[Rule], data: Any, lines: Lines) -> Iterator[Finding]:
-    """A finding for each rule."""
     for name, holds, check in rules:
         fault = check(data, lines)
         if fault is None:
@@ -43,13 +42,218 @@ def apply_rules(rules: Sequence[Rule], data: Any, lines: Lines) -> Iterator[Find
             yield Finding(name, status, reason, line, fix)
 
 
-def all_equal(values: FloatArray, group: IntArray, n_groups: int) -> NDArray[np.bool_]:
-    """For each group whether its values are all the same."""
-    low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-    np.minimum.at(low, group, values)
-    np.maximum.at(high, group, values)
+def _all_equal(values: FloatArray, groups: Queries) -> NDArray[np.bool_]:
+    low, high = np.full(groups.n_queries, np.inf), np.full(groups.n_queries, -np.inf)
+    np.minimum.at(low, groups.codes, values)
+    np.maximum.at(high, groups.codes, values)
     return np.asarray(low == high)
 
 
-def count(mask: Any) -> str:
-    return f"{int(np.sum(mask)):,}"
+def _first(groups: Queries, chosen: NDArray[np.bool_]) -> tuple[int, Any]:
+    """The first row of the first chosen group, and the id of the group."""
+    group = int(np.argmax(chosen))
+    return int(np.argmax(groups.codes == group)), groups.ids[group]
+
+
+def _check_grades(items: Items, lines: IntArray) -> Fault | None:
+    if np.unique(items.y).size == 1:
+        reason = f"every item has the grade {items.y[0]:g}: there is nothing to learn"
+        return "FAIL", reason, None, "check that this is the column of the grades"
+    odd = (items.y < 0) | (items.y > 30) | (items.y != np.round(items.y))
+    if not odd.any():
+        return None
+    row = int(np.argmax(odd))
+    reason = f"grade {items.y[row]:g}: NDCG takes whole grades from 0 to 30 ({odd.sum():,})"
+    return "WARN", reason, row, "measure pairs (Disagreement), or map the grades"
+
+
+def _check_queries(items: Items, lines: IntArray) -> Fault | None:
+    if items.qid is None:
+        fix = "write qid:<id> on each line, or name the column: qid='NAME'"
+        return "WARN", "no queries are named: all items are taken as one list", None, fix
+    single = items.queries.sizes == 1
+    if not single.any():
+        return None
+    row, query = _first(items.queries, single)
+    reason = f"query {query} has a single item ({single.sum():,} of {len(single)} queries)"
+    status: Status = "FAIL" if single.all() else "WARN"
+    return status, reason, row, "such queries teach and measure nothing"
+
+
+def _check_one_grade(items: Items, lines: IntArray) -> Fault | None:
+    equal = _all_equal(items.y, items.queries)
+    flat = equal & (items.queries.sizes > 1)
+    if not flat.any():
+        return None
+    row, query = _first(items.queries, flat)
+    name = "" if items.qid is None else f"query {query}: "
+    share = f"{flat.sum():,} of {len(flat)} queries"
+    reason = f"{name}all items have the grade {items.y[row]:g} ({share})"
+    status: Status = "FAIL" if equal.all() else "WARN"
+    return status, reason, row, "judge more items of these queries, or remove them"
+
+
+def _check_ids(items: Items, lines: IntArray) -> Fault | None:
+    if items.docid is None:
+        return None
+    seen: dict[tuple[int, Any], int] = {}
+    for row, key in enumerate(zip(items.queries.codes.tolist(), items.docid.tolist(), strict=True)):
+        if key[1] is None:
+            continue
+        if key in seen:
+            query = "" if items.qid is None else f" of query {items.qid[row]}"
+            reason = f"item {key[1]}{query} is on line {lines[seen[key]]} already"
+            return "FAIL", reason, row, "keep one of the two lines"
+        seen[key] = row
+    return None
+
+
+def _check_duplicates(items: Items, lines: IntArray) -> Fault | None:
+    first: dict[bytes, int] = {}
+    repeats = np.zeros(items.n_items, dtype=bool)
+    for row, key in enumerate(_row_keys(items, with_query=True)):
+        earlier = first.setdefault(key, row)
+        if earlier == row:
+            continue
+        repeats[row] = True
+        if items.y[earlier] != items.y[row]:
+            reason = (
+                f"the same features as line {lines[earlier]} in the same query, but grade "
+                f"{items.y[row]:g} instead of {items.y[earlier]:g}"
+            )
+            return "WARN", reason, row, "no ranker can tell the two apart: judge them again"
+    if not repeats.any():
+        return None
+    reason = f"a copy of an item: same query, features and grade ({repeats.sum():,})"
+    return "WARN", reason, int(np.argmax(repeats)), "remove copies, unless they are weights"
+
+
+def _check_constant(items: Items, lines: IntArray) -> Fault | None:
+    constant = [k for k in range(items.n_features) if _is_constant(_column(items, k))]
+    if not constant:
+        return None
+    names = ", ".join(_name(items, k) for k in constant[:8]) + (" ..." if constant[8:] else "")
+    status: Status = "FAIL" if len(constant) == items.n_features else "WARN"
+    share = f"{len(constant)} of {items.n_features} features"
+    reason = f"{share} have the same value in all items: {names}"
+    return status, reason, None, "remove them; they cannot order anything"
+
+
+def _check_leakage(items: Items, lines: IntArray) -> Fault | None:
+    if np.unique(items.y).size < 2:
+        return None
+    for k in range(items.n_features):
+        column = _column(items, k)
+        if np.isnan(column).any() or _is_constant(column):
+            continue
+        with np.errstate(invalid="ignore"):
+            correlation = np.corrcoef(column, items.y)[0, 1]
+        if abs(correlation) > 1 - 1e-9:
+            reason = f"{_name(items, k)} is the grade itself (correlation {correlation:+.3f})"
+            return "FAIL", reason, None, "remove it: it will not be known for new items"
+    return None
+
+
+ITEM_RULES: list[Rule] = [
+    ("grades", "whole numbers from 0 to 30, more than one", _check_grades),
+    ("queries", "every query has several items", _check_queries),
+    ("grades differ inside queries", "every query has something to order", _check_one_grade),
+    ("ids", "no id is repeated in a query", _check_ids),
+]
+FEATURE_RULES: list[Rule] = [
+    ("duplicates", "no two items are the same", _check_duplicates),
+    ("constant features", "every feature varies", _check_constant),
+    ("grade among the features", "no feature repeats the grade", _check_leakage),
+]
+
+
+def check_against(items: Items, other: Items, lines: Lines, name: str = "") -> Finding:
+    """Whether queries or items are also in other data, of this name."""
+    rule = f"nothing shared{name and f' with {name}'}"
+
+    def finding(status: Status, shared: NDArray[np.bool_], reason: str, fix: str) -> Finding:
+        row = int(np.argmax(shared))
+        return Finding(rule, status, reason, None if lines is None else int(lines[row]), fix)
+
+    if items.qid is not None and other.qid is not None:
+        queries = set(map(str, other.queries.ids.tolist()))
+        shared = np.array([str(query) in queries for query in items.queries.ids.tolist()])
+        if shared.any():
+            query = items.queries.ids[np.argmax(shared)]
+            reason = f"query {query} is in both ({shared.sum():,} queries)"
+            return finding("FAIL", shared[items.queries.codes], reason, "split the data by query")
+    keys = set(_row_keys(other, with_query=False))
+    same = np.array([key in keys for key in _row_keys(items, with_query=False)])
+    if same.mean() <= 0.01:
+        return Finding(rule, "PASS", "no query and hardly an item in common")
+    status: Status = "FAIL" if same.mean() > 0.5 else "WARN"  # real data share empty rows
+    reason = f"{same.sum():,} of {items.n_items} items have the same features as items there"
+    return finding(status, same, reason, "check that no document is in both")
+
+
+def _row_keys(items: Items, *, with_query: bool) -> Iterator[bytes]:
+    codes = items.queries.codes
+    for row in range(items.n_items):
+        cells = items.X[[row]]
+        key = cells.indices.tobytes() + cells.data.tobytes() if items.is_sparse else cells.tobytes()
+        yield key + codes[row].tobytes() if with_query else key
+
+
+def _column(items: Items, k: int) -> FloatArray:
+    column = items.X[:, [k]]
+    return np.asarray(column.toarray() if items.is_sparse else column)[:, 0]
+
+
+def _is_constant(column: FloatArray) -> bool:
+    known = column[~np.isnan(column)]
+    some_missing = 0 < len(known) < len(column)
+    return not some_missing and (len(known) == 0 or bool((known == known[0]).all()))
+
+
+def _name(items: Items, k: int) -> str:
+    return f"feature {k + 1}" if items.feature_names is None else items.feature_names[k]
+
+
+def _check_pairs(ratings: Ratings, lines: Lines) -> Fault | None:
+    repeat = first_twice(ratings)
+    if repeat is None:
+        return None
+    row, earlier = repeat
+    before = "before" if lines is None else f"on line {lines[earlier]}"
+    user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
+    fix = "remove one, or say which counts: duplicates='first', 'last' or 'mean'"
+    return "FAIL", f"user {user} rated item {item} {before} already", row, fix
+
+
+def _check_values(ratings: Ratings, lines: Lines) -> Fault | None:
+    if np.unique(ratings.value).size > 1:
+        return None
+    reason = f"every rating is {ratings.value[0]:g}: there is no order to learn"
+    return "FAIL", reason, None, "check that this is the column of the ratings: value='NAME'"
+
+
+def _check_single_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
+    single = ratings.user_counts == 1
+    if not single.any():
+        return None
+    row, user = _first(ratings.by_user, single)
+    reason = f"user {user} gave a single rating ({single.sum():,} of {len(single):,} users)"
+    return "WARN", reason, row, "little can be learned about such users"
+
+
+def _check_equal_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
+    equal = _all_equal(ratings.value, ratings.by_user) & (ratings.user_counts > 1)
+    if not equal.any():
+        return None
+    row, user = _first(ratings.by_user, equal)
+    share = f"{equal.sum():,} of {len(equal):,} users"
+    reason = f"user {user} rated everything {ratings.value[row]:g} ({share})"
+    return "WARN", reason, row, "such users tell nothing about order: remove them"
+
+
+RATING_RULES: list[Rule] = [
+    ("pairs", "no user rated an item twice", _check_pairs),
+    ("values", "more than one value", _check_values),
+    ("ratings per user", "every user gave several ratings", _check_single_ratings),
+    ("values differ per user", "users with several ratings tell items apart", _check_equal_ratings),
+]
