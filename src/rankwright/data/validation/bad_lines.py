@@ -42,10 +42,7 @@ class Readable(NamedTuple):
 
 
 def read_what_is_readable(path: str, kind: str, **options: Any) -> Readable:
-    """Read a file of this kind (items, ratings, run, qrels) with the options of its reader.
-
-    A bad line is blanked in a copy, and reading goes on.
-    """
+    """Read a file of this kind (items, ratings, run, qrels) with the options of its reader."""
     if kind == "items":
         kind = options.pop("format", None) or detect_format(path) or "letor"
     if not is_parquet(path):
@@ -73,10 +70,7 @@ def _reader(kind: str, options: dict[str, Any], words: list[Words]) -> Callable[
 
 
 def _read_numbers(path: str, kind: str, options: dict[str, Any], words: list[Words]) -> Any:
-    """Items of a table without its columns of words, which are added to ``words``.
-
-    None where the grades are words: they cannot be left out.
-    """
+    """Items without the columns of words, which are added to ``words``; None without grades."""
     drop = [*options.get("drop", ()), *(column.column for column in words)]
     try:
         return read_items(path, **{**options, "format": kind, "drop": drop})
@@ -126,7 +120,6 @@ def _read_around(
 
 
 def _enough(bad: Iterable[BadPlace]) -> bool:
-    """Whether there are many bad lines, or several that need the same correction."""
     fixes = Counter(place.fix for place in bad)
     return fixes.total() >= MAX_BAD_LINES or max(fixes.values(), default=0) >= MAX_SAME_FIX
 
@@ -146,10 +139,7 @@ def _word_column(words: Words, path: str, kind: str) -> BadPlace:
 
 
 def _blank_record(path: str, kind: str, number: int, copy: str) -> None:
-    """Write a copy in which a record is blank, so that the other lines keep their numbers.
-
-    A quoted cell may hold line ends: then all lines of the record are blank.
-    """
+    """Write a copy in which a record is blank, so that the other lines keep their numbers."""
     starts, end = _record_lines(path, kind)
     stop = next((start for start in starts if start > number), end)
     if number not in starts:  # broken quotes: the end of the record is unknown
@@ -161,10 +151,7 @@ def _blank_record(path: str, kind: str, number: int, copy: str) -> None:
 
 
 def _lines_of_rows(path: str, kind: str, data: Any) -> IntArray | None:
-    """The line on which each item or rating begins; its row, from 1, where that is not known.
-
-    None for ratings in a format that holds several on a line.
-    """
+    """The line (or row, from 1) of each item or rating; None if a line holds several ratings."""
     rows = np.arange(1, len(data) + 1)
     if kind in ("run", "qrels") or is_parquet(path):
         return rows
@@ -180,10 +167,7 @@ def _lines_of_rows(path: str, kind: str, data: Any) -> IntArray | None:
 
 
 def _record_lines(path: str, kind: str) -> tuple[list[int], int]:
-    """The lines on which records begin, and the line after the last one.
-
-    Lines inside a quoted cell and the comments of LETOR are left out.
-    """
+    """The lines on which records (not comments) begin, and the line after the last one."""
     content = _content(path)
     if kind in ("csv", "tsv", "ratings") and b'"' in content:
         text, starts = Text(path, content), list[int]()

@@ -1,4 +1,4 @@
-"""Look for mistakes in data before they become results, and say what is in data."""
+"""Look for mistakes in data before they become results, and say what is in it."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Findings(Sequence[Finding]):
         return len(self.findings)
 
     def __str__(self) -> str:
-        return "\n".join(map(self._line, self))
-
-    def _line(self, finding: Finding) -> str:
-        where = f"{self.source}:{finding.line}: " if finding.line is not None else ""
-        fix = f"\n      fix: {finding.fix}" if finding.fix and finding.status != "PASS" else ""
-        return f"{finding.status}  {finding.rule}: {where}{finding.reason}{fix}"
+        lines = []
+        for finding in self:
+            where = f"{self.source}:{finding.line}: " if finding.line is not None else ""
+            fix = f"\n      fix: {finding.fix}" if finding.fix and finding.status != "PASS" else ""
+            lines.append(f"{finding.status}  {finding.rule}: {where}{finding.reason}{fix}")
+        return "\n".join(lines)
 
 
 def validate(
@@ -80,9 +80,8 @@ def validate(
     """Check items, ratings or a file for mistakes that spoil results.
 
     Items: grades, queries of one item or one grade, repeated ids, copies and contradictions,
-    constant features, a feature that is the grade. Ratings: repeated pairs, equal ratings, users
-    who tell nothing about order. In a file also each line and column that cannot be read; the rest
-    is checked without them.
+    constant features, a feature that is the grade. Ratings: repeated pairs, users who tell nothing
+    about order. Files: also lines and columns that cannot be read; the rest is still checked.
 
     Parameters
     ----------
@@ -137,25 +136,17 @@ def validate(
         if content.n_features:
             findings += apply_rules(FEATURE_RULES, content, lines)
         if against is not None:
-            findings.append(_check_against(content, against, lines, options))
+            name = ""
+            if not isinstance(against, Items):
+                name = os.fspath(against)
+                like = None if content.feature_names is None else content
+                against = read_items(name, **options, like=like)
+            findings.append(check_against(content, against, lines, name))
     return Findings(source, findings)
 
 
-def _check_against(
-    items: Items, against: Items | str | os.PathLike[str], lines: Lines, options: dict[str, Any]
-) -> Finding:
-    if isinstance(against, Items):
-        return check_against(items, against, lines)
-    like = None if items.feature_names is None else items
-    other = read_items(against, **options, like=like)
-    return check_against(items, other, lines, os.fspath(against))
-
-
 def detect_kind(path: str | os.PathLike[str]) -> str:
-    """What a file holds: ``"items"``, ``"ratings"``, ``"run"``, ``"qrels"``, ``"model"``, ...
-
-    A table whose columns are user, item, rating and perhaps time, and no others, holds ratings.
-    """
+    """What a file holds: ``"items"``, ``"ratings"``, ``"run"``, ``"qrels"``, ``"model"``, ..."""
     name = os.fspath(path)
     format = detect_format(name) or "letor"
     if format in ("csv", "tsv"):
@@ -163,6 +154,7 @@ def detect_kind(path: str | os.PathLike[str]) -> str:
             columns = first_fields(name, "\t" if format == "tsv" else None)
         except DataError:  # a damaged file: its reader says so
             return "items"
+        # Ratings have the columns user, item, rating and perhaps time, and no others.
         positions = [usual_place(role, columns) for role in ("user", "item", "value", "time")]
         known = set(positions) - {None}
         is_rating = None not in positions[:3] and len(known) == len(columns)
@@ -179,40 +171,31 @@ def describe(data: Items | Ratings | Run | Qrels) -> dict[str, Any]:
     {'n_rows': 2, 'n_queries': 1, 'name': 'bm25', 'rows_per_query': '2 to 2, mean 2.0'}
     """
     if isinstance(data, Items):
-        return _describe_items(data)
+        values = data.X.data if data.is_sparse else data.X
+        return {
+            "n_items": data.n_items,
+            "n_features": data.n_features,
+            "n_queries": None if data.qid is None else data.n_queries,
+            "items_per_query": _spread(data.queries.sizes),
+            "grades": _counts(data.y),
+            "features": None if data.feature_names is None else list(data.feature_names[:20]),
+            "ids": data.docid is not None,
+            "missing": int((values != values).sum()),
+            "sparse": data.is_sparse,
+        }
     if isinstance(data, Ratings):
-        return _describe_ratings(data)
+        return {
+            "n_ratings": len(data),
+            "n_users": data.n_users,
+            "n_items": data.n_items,
+            "values": _counts(data.value),
+            "density": float(f"{len(data) / (data.n_users * data.n_items):.4g}"),
+            "ratings_per_user": _spread(data.user_counts),
+            "ratings_per_item": _spread(data.item_counts),
+        }
     more = {"name": data.name} if isinstance(data, Run) else {"grades": _counts(data.grade)}
     sizes = _spread(data.by_query.sizes)
     return {"n_rows": len(data), "n_queries": data.n_queries, **more, "rows_per_query": sizes}
-
-
-def _describe_items(items: Items) -> dict[str, Any]:
-    values = items.X.data if items.is_sparse else items.X
-    return {
-        "n_items": items.n_items,
-        "n_features": items.n_features,
-        "n_queries": None if items.qid is None else items.n_queries,
-        "items_per_query": _spread(items.queries.sizes),
-        "grades": _counts(items.y),
-        "features": None if items.feature_names is None else list(items.feature_names[:20]),
-        "ids": items.docid is not None,
-        "missing": int((values != values).sum()),
-        "sparse": items.is_sparse,
-    }
-
-
-def _describe_ratings(ratings: Ratings) -> dict[str, Any]:
-    density = len(ratings) / (ratings.n_users * ratings.n_items)
-    return {
-        "n_ratings": len(ratings),
-        "n_users": ratings.n_users,
-        "n_items": ratings.n_items,
-        "values": _counts(ratings.value),
-        "density": float(f"{density:.4g}"),
-        "ratings_per_user": _spread(ratings.user_counts),
-        "ratings_per_item": _spread(ratings.item_counts),
-    }
 
 
 def _spread(sizes: NDArray[Any]) -> str:

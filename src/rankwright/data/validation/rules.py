@@ -1,4 +1,4 @@
-"""Rules that items and ratings should keep, and what a rule says about data."""
+"""Rules that items and ratings should keep, and what a rule says about them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.items import Items
+from rankwright.data.queries import Queries
 from rankwright.data.ratings import Ratings, first_twice
 
 Status = Literal["PASS", "WARN", "FAIL"]
@@ -21,10 +22,7 @@ Rule = tuple[str, str, Callable[[Any, Any], Fault | None]]  # name, what holds, 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says about the data.
-
-    ``line`` is the line of the file, or the row counted from 1 for data in memory.
-    """
+    """What one rule says about the data; ``line`` is the row, from 1, for data in memory."""
 
     rule: str
     status: Status
@@ -34,7 +32,6 @@ class Finding:
 
 
 def apply_rules(rules: Sequence[Rule], data: Any, lines: Lines) -> Iterator[Finding]:
-    """A finding for each rule."""
     for name, holds, check in rules:
         fault = check(data, lines)
         if fault is None:
@@ -45,16 +42,17 @@ def apply_rules(rules: Sequence[Rule], data: Any, lines: Lines) -> Iterator[Find
             yield Finding(name, status, reason, line, fix)
 
 
-def _all_equal(values: FloatArray, group: IntArray, n_groups: int) -> NDArray[np.bool_]:
-    """For each group whether its values are all the same."""
-    low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-    np.minimum.at(low, group, values)
-    np.maximum.at(high, group, values)
+def _all_equal(values: FloatArray, groups: Queries) -> NDArray[np.bool_]:
+    low, high = np.full(groups.n_queries, np.inf), np.full(groups.n_queries, -np.inf)
+    np.minimum.at(low, groups.codes, values)
+    np.maximum.at(high, groups.codes, values)
     return np.asarray(low == high)
 
 
-def _count(mask: Any) -> str:
-    return f"{int(np.sum(mask)):,}"
+def _first(groups: Queries, chosen: NDArray[np.bool_]) -> tuple[int, Any]:
+    """The first row of the first chosen group, and the id of the group."""
+    group = int(np.argmax(chosen))
+    return int(np.argmax(groups.codes == group)), groups.ids[group]
 
 
 def _check_grades(items: Items, lines: IntArray) -> Fault | None:
@@ -65,7 +63,7 @@ def _check_grades(items: Items, lines: IntArray) -> Fault | None:
     if not odd.any():
         return None
     row = int(np.argmax(odd))
-    reason = f"grade {items.y[row]:g}: NDCG takes whole grades from 0 to 30 ({_count(odd)})"
+    reason = f"grade {items.y[row]:g}: NDCG takes whole grades from 0 to 30 ({odd.sum():,})"
     return "WARN", reason, row, "measure pairs (Disagreement), or map the grades"
 
 
@@ -76,24 +74,20 @@ def _check_queries(items: Items, lines: IntArray) -> Fault | None:
     single = items.queries.sizes == 1
     if not single.any():
         return None
-    query = int(np.argmax(single))
-    row = int(np.argmax(items.queries.codes == query))
+    row, query = _first(items.queries, single)
+    reason = f"query {query} has a single item ({single.sum():,} of {len(single)} queries)"
     status: Status = "FAIL" if single.all() else "WARN"
-    share = f"{_count(single)} of {len(single)} queries"
-    reason = f"query {items.queries.ids[query]} has a single item ({share})"
     return status, reason, row, "such queries teach and measure nothing"
 
 
 def _check_one_grade(items: Items, lines: IntArray) -> Fault | None:
-    codes, n_queries = items.queries.codes, items.queries.n_queries
-    equal = _all_equal(items.y, codes, n_queries)
+    equal = _all_equal(items.y, items.queries)
     flat = equal & (items.queries.sizes > 1)
     if not flat.any():
         return None
-    query = int(np.argmax(flat))
-    row = int(np.argmax(codes == query))
-    name = "" if items.qid is None else f"query {items.queries.ids[query]}: "
-    share = f"{_count(flat)} of {n_queries} queries"
+    row, query = _first(items.queries, flat)
+    name = "" if items.qid is None else f"query {query}: "
+    share = f"{flat.sum():,} of {len(flat)} queries"
     reason = f"{name}all items have the grade {items.y[row]:g} ({share})"
     status: Status = "FAIL" if equal.all() else "WARN"
     return status, reason, row, "judge more items of these queries, or remove them"
@@ -130,7 +124,7 @@ def _check_duplicates(items: Items, lines: IntArray) -> Fault | None:
             return "WARN", reason, row, "no ranker can tell the two apart: judge them again"
     if not repeats.any():
         return None
-    reason = f"a copy of an item: same query, features and grade ({_count(repeats)})"
+    reason = f"a copy of an item: same query, features and grade ({repeats.sum():,})"
     return "WARN", reason, int(np.argmax(repeats)), "remove copies, unless they are weights"
 
 
@@ -185,33 +179,29 @@ def check_against(items: Items, other: Items, lines: Lines, name: str = "") -> F
         queries = set(map(str, other.queries.ids.tolist()))
         shared = np.array([str(query) in queries for query in items.queries.ids.tolist()])
         if shared.any():
-            name = items.queries.ids[int(np.argmax(shared))]
-            reason = f"query {name} is in both ({_count(shared)} queries)"
+            query = items.queries.ids[np.argmax(shared)]
+            reason = f"query {query} is in both ({shared.sum():,} queries)"
             return finding("FAIL", shared[items.queries.codes], reason, "split the data by query")
     keys = set(_row_keys(other, with_query=False))
     same = np.array([key in keys for key in _row_keys(items, with_query=False)])
     if same.mean() <= 0.01:
         return Finding(rule, "PASS", "no query and hardly an item in common")
     status: Status = "FAIL" if same.mean() > 0.5 else "WARN"  # real data share empty rows
-    reason = f"{_count(same)} of {items.n_items} items have the same features as items there"
+    reason = f"{same.sum():,} of {items.n_items} items have the same features as items there"
     return finding(status, same, reason, "check that no document is in both")
 
 
 def _row_keys(items: Items, *, with_query: bool) -> Iterator[bytes]:
     codes = items.queries.codes
     for row in range(items.n_items):
-        if items.is_sparse:
-            part = items.X[[row]]
-            key = part.indices.tobytes() + part.data.tobytes()
-        else:
-            key = np.ascontiguousarray(items.X[row]).tobytes()
+        cells = items.X[[row]]
+        key = cells.indices.tobytes() + cells.data.tobytes() if items.is_sparse else cells.tobytes()
         yield key + codes[row].tobytes() if with_query else key
 
 
 def _column(items: Items, k: int) -> FloatArray:
-    if items.is_sparse:
-        return np.asarray(items.X[:, [k]].toarray())[:, 0]
-    return np.asarray(items.X[:, k])
+    column = items.X[:, [k]]
+    return np.asarray(column.toarray() if items.is_sparse else column)[:, 0]
 
 
 def _is_constant(column: FloatArray) -> bool:
@@ -246,25 +236,19 @@ def _check_single_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
     single = ratings.user_counts == 1
     if not single.any():
         return None
-    row, user, share = _first_user(ratings, single)
-    reason = f"user {user} gave a single rating ({share})"
+    row, user = _first(ratings.by_user, single)
+    reason = f"user {user} gave a single rating ({single.sum():,} of {len(single):,} users)"
     return "WARN", reason, row, "little can be learned about such users"
 
 
 def _check_equal_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
-    equal = _all_equal(ratings.value, ratings.user, ratings.n_users) & (ratings.user_counts > 1)
+    equal = _all_equal(ratings.value, ratings.by_user) & (ratings.user_counts > 1)
     if not equal.any():
         return None
-    row, user, share = _first_user(ratings, equal)
+    row, user = _first(ratings.by_user, equal)
+    share = f"{equal.sum():,} of {len(equal):,} users"
     reason = f"user {user} rated everything {ratings.value[row]:g} ({share})"
     return "WARN", reason, row, "such users tell nothing about order: remove them"
-
-
-def _first_user(ratings: Ratings, chosen: NDArray[np.bool_]) -> tuple[int, Any, str]:
-    """A row of the first of the chosen users, the user's id, and how many are chosen."""
-    user = int(np.argmax(chosen))
-    share = f"{_count(chosen)} of {ratings.n_users:,} users"
-    return int(np.argmax(ratings.user == user)), ratings.users[user], share
 
 
 RATING_RULES: list[Rule] = [
