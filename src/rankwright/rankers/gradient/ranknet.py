@@ -124,8 +124,8 @@ class RankNet(Ranker):
     ----------
     layers_ : (n_layers,) array, units of each layer, the features first
     weights_ : (n_weights,) array, see ``rankwright.scoring.Network``
-    train_losses_ : (n_iter_,) array, mean pair loss of each epoch
-    validation_ : (n_iter_,) array or None, the measure on the validation queries after each epoch
+    train_losses_ : (``n_iter_``,) array, mean pair loss of each epoch
+    validation_ : (``n_iter_``,) array or None, the measure on the validation queries by epoch
         ("auto" without an ``eval_set``: their mean pair loss, or 1 - NDCG with
         ``weighting="ndcg"``)
     n_iter_ : int, the number of epochs run
