@@ -265,7 +265,7 @@ def write_letor(
     *,
     zero_based: bool = False,
 ) -> None:
-    """Write items as a LETOR file: ``label qid:<id> <number>:<value> ... #docid = <id>``.
+    """Write items as a LETOR (svmlight) file, gzipped if the path ends in ``.gz``.
 
     :func:`read_letor` reads the same numbers back, bit for bit; NaN is written as ``NULL``. Every
     cell of a dense row is written, and every stored cell of a sparse row. The first sparse row
