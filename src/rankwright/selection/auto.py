@@ -128,7 +128,7 @@ class AutoRanker(BestRanker):
     Candidates that cannot handle missing values (NaN) are left out when there are some. Rankers
     that need scaled features (:class:`RankSVM`, :class:`LargeMarginOrdinal`) are put behind a
     scaler. A candidate with ``early_stopping`` stops by the held-out queries (if True or a number,
-    by the measure that chooses); its final fit has the best number of rounds, the median over folds.
+    by the measure that chooses); its final fit has the best number of rounds, the folds' median.
 
     Parameters
     ----------
