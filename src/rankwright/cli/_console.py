@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -28,7 +29,6 @@ def to_json(content: Any) -> str:
 
 
 def print_json(content: Any) -> None:
-    """Print a result as JSON."""
     print(to_json(content), end="")
 
 
@@ -39,9 +39,7 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain_values(params: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +54,7 @@ def suggest(*words: str) -> None:
 
 
 def command() -> str:
-    """This call as it would be typed."""
+    """This call, as typed."""
     return shlex.join(["rankwright", *sys.argv[1:]])
 
 

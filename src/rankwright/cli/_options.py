@@ -17,12 +17,7 @@ from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
 from rankwright.cli._console import STDIN, note
-from rankwright.exceptions import (
-    DataError,
-    FileFormatError,
-    ModelFileError,
-    ParameterError,
-)
+from rankwright.exceptions import DataError, FileFormatError, ModelFileError, ParameterError
 
 
 def _check_run_name(type_: Any, name: str) -> None:
@@ -87,12 +82,10 @@ class TableOptions:
     on_bad_line: Literal["error", "skip"] = "error"
 
     def parameters(self) -> dict[str, Any]:
-        """The same as parameters of ``rankwright.read_items``."""
         given = dataclasses.asdict(self)
         return given | {"format": given.pop("read_as"), "features": given.pop("feature")}
 
     def read(self, path: str, **more: Any) -> rw.Items:
-        """The items of a file, or of standard input for ``-``."""
         with local_file(path) as local:
             return rw.read_items(local, **self.parameters(), **more)
 
@@ -125,7 +118,6 @@ class RatingsOptions:
     rating_column: str | None = None
 
     def parameters(self) -> dict[str, Any]:
-        """The same as parameters of ``rankwright.read_ratings``."""
         given = {"user": self.user_column, "item": self.item_column, "value": self.rating_column}
         columns = {
             role: int(column) if column.isdigit() else column
@@ -135,7 +127,6 @@ class RatingsOptions:
         return {"format": self.ratings_format, **columns}
 
     def read(self, path: str, duplicates: str) -> rw.Ratings:
-        """The ratings in a file, or on standard input for ``-``."""
         with local_file(path, RATING_OPTIONS) as local:
             return rw.read_ratings(local, duplicates=duplicates, **self.parameters())
 
@@ -168,8 +159,7 @@ def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
 def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]:
     """A path that can be opened repeatedly: standard input is copied to a file first.
 
-    Errors raised in the block name ``<stdin>`` instead of that file, and options instead of
-    parameters.
+    Errors raised in the block name ``<stdin>``, and options instead of parameters.
     """
     with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy:
         local = path
@@ -181,12 +171,10 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
             yield local
         except FileFormatError as error:
             name = path if error.path == local else error.path
-            fix = in_options(error.fix, names)
-            parts = (error.line, error.column, error.reason, error.text, fix)
-            raise FileFormatError(name, *parts) from None
+            parts = (error.line, error.column, error.reason, error.text)
+            raise FileFormatError(name, *parts, in_options(error.fix, names)) from None
         except (DataError, ModelFileError, ParameterError) as error:
-            text = in_options(str(error).replace(local, path), names)
-            raise type(error)(text) from None
+            raise type(error)(in_options(str(error).replace(local, path), names)) from None
 
 
 def refuse_two_pipes(*paths: str) -> None:

@@ -71,7 +71,6 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
 
 
 def check_parameters(ranker: str, names: Iterable[str], known: list[str]) -> None:
-    """Refuse parameters that the ranker does not have."""
     for name in names:
         if name not in known:
             raise ParameterError(f"{ranker} has no parameter {name!r}. It has {', '.join(known)}.")
@@ -104,9 +103,8 @@ def read_training_data(
 
 def name_features(model: Any, items: rw.Items) -> None:
     """Put the names of the features into the model, so that columns are found by name."""
-    if items.feature_names is None:
-        return
     import numpy as np
 
-    first = model[0] if hasattr(model, "steps") else model
-    first.feature_names_in_ = np.array(items.feature_names, dtype=object)
+    if items.feature_names is not None:
+        first = model[0] if hasattr(model, "steps") else model
+        first.feature_names_in_ = np.array(items.feature_names, dtype=object)

@@ -15,25 +15,17 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from rankwright import __version__
+from rankwright import __version__, exceptions
 from rankwright.cli._console import STDIN, note
-from rankwright.exceptions import (
-    DataError,
-    DatasetError,
-    ModelFileError,
-    ParameterError,
-    RankwrightError,
-    RankwrightWarning,
-)
+from rankwright.exceptions import DataError, ParameterError
 
 # Error -> exit code, most special first; scripts rely on them: see `rankwright --help`.
 EXIT_CODES: dict[type[Exception], int] = {
     CycloptsError: 2,
-    ModelFileError: 4,
-    DatasetError: 5,
+    exceptions.ModelFileError: 4,
     OSError: 5,
     DataError: 3,
-    RankwrightError: 2,
+    exceptions.RankwrightError: 2,
 }
 EXIT_INTERRUPTED = 130
 
@@ -99,8 +91,7 @@ app.register_install_completion_command()
 def main() -> None:
     """Run the command line; an error of the library ends as its message and an exit code."""
     warnings.showwarning = _show_warning
-    _replace_closed_streams()
-    _use_utf8()
+    _prepare_streams()
     try:
         _run(sys.argv[1:])
         sys.stdout.flush()
@@ -124,15 +115,11 @@ def _stop(message: str, code: int) -> None:
     sys.exit(code)
 
 
-def _replace_closed_streams() -> None:
-    """After ``>&-`` Python has no stream at all: print to nowhere instead."""
+def _prepare_streams() -> None:
+    """Open closed streams (``>&-``), and print UTF-8 in any locale; a terminal keeps its own."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
-
-
-def _use_utf8() -> None:
-    """Print results in UTF-8 whatever the locale, as data are read; a terminal keeps its own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -142,7 +129,7 @@ def _use_utf8() -> None:
 
 def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
     """Print a warning without the line of source that raised it."""
-    if issubclass(category, RankwrightWarning | UserWarning):
+    if issubclass(category, UserWarning):  # as those of rankwright are
         note(f"rankwright: warning: {message}")
 
 
@@ -166,7 +153,7 @@ def _run(words: list[str]) -> None:
 
 
 def take_config(words: list[str]) -> tuple[list[str], str | None, bool]:
-    """The words without ``--config FILE`` and ``--print-config``; the file; whether to print.
+    """The words without ``--config FILE`` and ``--print-config``, and these two.
 
     >>> take_config(["train", "a.txt", "--print-config"])
     (['train', 'a.txt'], None, True)

@@ -58,10 +58,9 @@ def check(
         print(opt.in_options(str(findings).replace(local, data), names))
         n_failed, n_rules = (len({f.rule for f in some}) for some in (failed, findings))
         print(f"{data}: {f'{n_failed} of {n_rules} rules failed' if failed else 'passed'}")
-    if any(finding.rule == "readable" for finding in findings.failed):
-        sys.exit(EXIT_DATA)
     if failed:
-        sys.exit(EXIT_FAILED)
+        unreadable = any(finding.rule == "readable" for finding in findings.failed)
+        sys.exit(EXIT_DATA if unreadable else EXIT_FAILED)
 
 
 def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions) -> str:
@@ -75,6 +74,12 @@ def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions
         return detect_kind(path)
     kind = table.read_as or detect_format(path) or "letor"
     return "items" if kind in ITEM_FORMATS else kind
+
+
+def _read(path: str, kind: str, table: opt.TableOptions) -> Any:
+    if kind in ("run", "qrels"):
+        return rw.read_run(path) if kind == "run" else rw.read_qrels(path)
+    return rw.read_items(path, graded=False, **table.parameters())
 
 
 def info(
@@ -104,13 +109,11 @@ def info(
         kind = _detect_kind(local, table, reading)
         if kind == "model":
             about = describe_model(local)
-        elif kind in ("run", "qrels"):
-            about = describe(rw.read_run(local) if kind == "run" else rw.read_qrels(local))
         elif kind == "ratings":
             about = describe(reading.read(local, duplicates="keep"))
         else:
-            kind = table.read_as or detect_format(local) or "letor"
-            about = describe(rw.read_items(local, graded=False, **table.parameters()))
+            kind = kind if kind != "items" else table.read_as or detect_format(local) or "letor"
+            about = describe(_read(local, kind, table))
     about = {"file": file, "format": kind, **about}
     if json:
         console.print_json(about)
@@ -158,10 +161,7 @@ def convert(
         kind = write_as or format_of_name(target) or _plain_format(found, target)
         if to_stdout and kind == "parquet":
             raise ParameterError("Parquet is written to a file only. Give its name instead of -.")
-        if found in ("run", "qrels"):
-            data: Any = rw.read_run(local) if found == "run" else rw.read_qrels(local)
-        else:
-            data = rw.read_items(local, graded=False, **table.parameters())
+        data = _read(local, found, table)
     if to_stdout:
         with tempfile.TemporaryDirectory() as folder:
             copy = os.path.join(folder, "copy")
@@ -171,8 +171,9 @@ def convert(
     else:
         write_data(data, target, kind)
     if json:
-        summary = {"source": source, "target": target, "format": kind, "n_rows": len(data)}
-        console.print_json(summary)
+        console.print_json(
+            {"source": source, "target": target, "format": kind, "n_rows": len(data)}
+        )
     elif not to_stdout:
         console.note(f"{target}: {len(data):,} rows as {kind}")
 

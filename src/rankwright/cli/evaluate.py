@@ -65,9 +65,8 @@ def evaluate(
                 print("\t".join([str(query), *cells]))
     if limit is not None:
         measure, least = limit
-        mean, higher = scores[measure], measure.higher_is_better
-        if mean < least if higher else mean > least:
-            side = "below" if higher else "above"
+        mean, side = scores[measure], "below" if measure.higher_is_better else "above"
+        if mean < least if side == "below" else mean > least:
             console.note(f"rankwright: {measure} is {mean:.4f}, {side} the limit of {least:g}")
             sys.exit(1)
 
@@ -148,7 +147,6 @@ def compare(
 
 
 def _open_judged(local: str, data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
-    """Judged data for systems, of which this is the first."""
     from rankwright.persist.systems import JudgedFile
 
     judged = JudgedFile(local, data, **table.parameters())
@@ -173,7 +171,6 @@ def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:
 
 
 def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
-    """The measure that ``--fail-under`` names, and its limit."""
     measures = [rw.Measure.parse(name) for name in names]
     name, equals, number = limit.rpartition("=")
     try:
@@ -182,10 +179,8 @@ def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
             return measure, float(number)
     except ValueError:
         pass
-    known = ", ".join(map(str, measures))
-    raise ParameterError(
-        f"--fail-under {limit}: write a number, or MEASURE=number with one of {known}."
-    )
+    form = f"a number, or MEASURE=number with one of {', '.join(map(str, measures))}"
+    raise ParameterError(f"--fail-under {limit}: write {form}.")
 
 
 def _system_names(paths: list[str], given: list[str]) -> list[str]:

@@ -99,10 +99,7 @@ def _check_method(method: str, *, qrels: str | None, model: str | None, save: st
                 f"--method {method} learns nothing: leave it out, or --qrels, --model and --save."
             )
     elif (qrels is None) == (model is None):
-        raise ParameterError(
-            "--method learned: give judged queries with --qrels or a saved fusion with --model, "
-            "not both."
-        )
+        raise ParameterError("--method learned: give either --qrels to learn from, or --model.")
     elif model is not None and save is not None:
         raise ParameterError("--save with --model: nothing is learned that could be saved.")
 
@@ -121,12 +118,11 @@ def _read_runs(paths: tuple[str, ...]) -> dict[str, rw.Run]:
 
 
 def _make_fusion(ranker: str | None, settings: list[str]) -> rw.LearnedFusion:
-    given = dict(parse_settings(settings))
-    if ranker is not None:
-        return rw.LearnedFusion(make_ranker(ranker, given))
-    default = rw.LearnedFusion().default_ranker()
-    params = default.get_params(deep=False) | given
-    return rw.LearnedFusion(make_ranker(type(default).__name__, params))
+    given = parse_settings(settings)
+    if ranker is None:
+        default = rw.LearnedFusion().default_ranker()
+        ranker, given = type(default).__name__, default.get_params(deep=False) | given
+    return rw.LearnedFusion(make_ranker(ranker, given))
 
 
 def _rows(run: rw.Run) -> Iterator[Row]:

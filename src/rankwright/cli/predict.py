@@ -38,9 +38,8 @@ def predict(
     values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
     key = "grades" if grades else "scores"
     result = {"model": model, "data": data, "n_items": items.n_items, key: values}
-    console.write_result(
-        [console.to_json(result)] if json else (f"{v!r}\n" for v in values.tolist()), output
-    )
+    lines = (f"{value!r}\n" for value in values.tolist())
+    console.write_result([console.to_json(result)] if json else lines, output)
 
 
 def rank(
@@ -84,7 +83,6 @@ def rank(
 
 
 def nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:
-    """Ordered lists by query, for JSON."""
     lists: dict[str, list[dict[str, Any]]] = {}
     for query, item, position, score in rows:
         entry = {"item": item, "rank": position, "score": score}

@@ -66,17 +66,16 @@ def train(
     auto.fit(items.X, items.y, qid=items.qid, **eval_set)
     name_features(auto.best_estimator_, items)
     rw.save(auto, output)
-    rows = auto.held_out_rows_
     if report is not None:
         from rankwright.report.page import write_page
         from rankwright.report.sections import fingerprints, training_page
 
+        rows = auto.held_out_rows_
         held_out = other if rows is None else items.take(rows)
         about = {"random_state": random_state, "command": console.command(), **fingerprints([data])}
         write_page(training_page(auto, held_out, data=data, settings=about), report)
-    comparison = auto.results_.comparison
     if json:
-        model = auto.best_estimator_
+        model, comparison = auto.best_estimator_, auto.results_.comparison
         last = model[-1] if hasattr(model, "steps") else model
         result = {
             "model": output,
@@ -89,14 +88,17 @@ def train(
         }
         console.print_json(result)
         return
+    _print_validation(auto, valid, items.n_items)
+    print(f"model: {output} ({auto.best_name_})" + (f"\nreport: {report}" if report else ""))
+    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _print_validation(auto: rw.AutoRanker, valid: str | None, n_items: int) -> None:
+    comparison, rows = auto.results_.comparison, auto.held_out_rows_
     if comparison is None:
         console.note("too few queries to hold some out: trained on all, and not evaluated")
-    else:
-        all_rows = rows is not None and len(rows) == items.n_items
-        folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
-        scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
-        print(f"validation on {valid or folds}:\n\n{scores}\n")
-    print(f"model: {output} ({auto.best_name_})")
-    if report is not None:
-        print(f"report: {report}")
-    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+        return
+    all_rows = rows is not None and len(rows) == n_items
+    folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
+    scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
+    print(f"validation on {valid or folds}:\n\n{scores}\n")

@@ -66,8 +66,7 @@ def tune(
     settings = training.parse_settings(set)
     estimator = training.make_ranker(ranker, settings)
     space = _parse_grid(estimator, grid)
-    fixed = [name for name in space if name in settings]
-    if fixed:
+    if fixed := [name for name in space if name in settings]:
         raise ParameterError(f"--set {fixed[0]}: it is searched. Leave it out, or give --grid.")
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=random_state)
@@ -90,23 +89,23 @@ def tune(
         tuned.fit(items.X, items.y, qid=items.qid)
     training.name_features(tuned.best_estimator_, items)
     rw.save(tuned.best_estimator_, output)
-    tried = replace(tuned.trials_, trials=tuple(_without(step, t) for t in tuned.trials_.trials))
+    tried = _without_step(tuned.trials_, step)
+    name = type(estimator).__name__
     if json:
         rows = [{"params": console.plain_values(t.params), "value": t.value} for t in tried.trials]
-        best = rows[tried.trials.index(tried.best)]
-        about = {"model": output, "ranker": type(estimator).__name__, "measure": measure}
-        seconds = round(time.perf_counter() - start, 3)
-        console.print_json({**about, "best": best, "trials": rows, "seconds": seconds})
+        about = {"model": output, "ranker": name, "measure": measure}
+        best = {"best": rows[tried.trials.index(tried.best)], "trials": rows}
+        console.print_json({**about, **best, "seconds": round(time.perf_counter() - start, 3)})
         return
-    print(tried)
-    print(f"\nmodel: {output} ({type(estimator).__name__})")
+    print(f"{tried}\n\nmodel: {output} ({name})")
     console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
 
 
-def _without(step: str, trial: Any) -> Any:
-    """A trial with parameters as the ranker calls them, not as a pipeline does."""
-    params = {name.removeprefix(step): value for name, value in trial.params.items()}
-    return replace(trial, params=params)
+def _without_step(trials: Any, step: str) -> Any:
+    """Trials with parameters as the ranker calls them, not as a pipeline does."""
+    params = [{name.removeprefix(step): v for name, v in t.params.items()} for t in trials.trials]
+    renamed = zip(trials.trials, params, strict=True)
+    return replace(trials, trials=tuple(replace(trial, params=p) for trial, p in renamed))
 
 
 def _parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:

@@ -102,12 +102,9 @@ class Mixture(Feedback):
     def to_pairs(self) -> Pairs:
         from rankwright.feedback.pairs import Pairs
 
-        parts = [(factor, part.to_pairs()) for factor, part in self.parts]
-        return Pairs(
-            np.concatenate([pairs.lower for _, pairs in parts]),
-            np.concatenate([pairs.upper for _, pairs in parts]),
-            np.concatenate([factor * pairs.weight for factor, pairs in parts]),
-        )
+        lists = [(factor, part.to_pairs()) for factor, part in self.parts]
+        arrays = zip(*((p.lower, p.upper, factor * p.weight) for factor, p in lists), strict=True)
+        return Pairs(*map(np.concatenate, arrays))
 
     def terms(self) -> Iterator[tuple[float, Feedback]]:
         yield from self.parts
@@ -129,15 +126,11 @@ def frozen_rows(rows: Any, name: str) -> IntArray:
 
 def frozen_weights(weights: Any, n: int, name: str) -> FloatArray:
     """Weights >= 0 as a read-only float64 copy; ``None`` is all ones."""
-    array = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
-    if array.ndim == 0:
-        array = np.full(n, float(array))
+    array = np.array(1.0 if weights is None else weights, dtype=np.float64)
+    array = np.full(n, float(array)) if array.ndim == 0 else array
     if array.shape != (n,):
         raise FeedbackError(f"{name} has shape {array.shape}; its shape must be ({n},).")
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if len(bad):
-        raise FeedbackError(
-            f"{name}[{bad[0]}] is {array[bad[0]]}; weights must be finite and >= 0."
-        )
+    if len(bad := np.flatnonzero(~(np.isfinite(array) & (array >= 0)))):
+        raise FeedbackError(f"{name}[{bad[0]}] is {array[bad[0]]}: it must be finite and >= 0.")
     array.setflags(write=False)
     return array

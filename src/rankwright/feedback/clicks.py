@@ -1,10 +1,9 @@
 """Preferences from clicks: a clicked item belongs above items that were seen and skipped.
 
-A *session* is one list shown to one person. People read from the top, so an item above a clicked
-one was most likely seen and rejected; items below the last click may never have been seen and say
-nothing (Joachims 2002). Items at the top are seen more often, so a click further down is stronger
-evidence: dividing by the probability that its position is examined (its *propensity*) removes that
-bias (Joachims, Swaminathan, Schnabel 2017).
+A *session* is one list shown to one person. People read from the top: an item above a click was
+probably seen and rejected, while items below the last click say nothing (Joachims 2002). Clicks
+further down are stronger evidence, because fewer people look there: dividing by the probability
+that the position is examined (its *propensity*) removes that bias (Joachims et al. 2017).
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def skip_above(
     clicked : (n_shown,) whether it was clicked
     session : (n_shown,) ids of any type; None is one session
     position : (n_shown,) 1 = top; None takes the order given within each session
-    propensity : probability that position 1, 2, .. is examined; a pair weighs one over that of its
-        clicked item
+    propensity : probability that position 1, 2, .. is examined; a pair weighs 1 / that of its click
     max_weight : the largest weight of a pair, so that clicks far down do not dominate
 
     Examples
@@ -75,9 +73,8 @@ def last_click(
 ) -> Pairs:
     """The last clicked item of a session belongs above the unclicked items shown above it.
 
-    The last click ended the search. ``time`` is when each click came (its value at unclicked items
-    is ignored); without it the lowest click counts as the last. The other parameters are those of
-    :func:`skip_above`.
+    ``time`` is when each click came (unclicked items are ignored); without it the lowest click
+    counts as the last. The other parameters are those of :func:`skip_above`.
 
     Examples
     --------
@@ -119,12 +116,11 @@ class _Impressions:
                 raise FeedbackError("position must be finite and >= 1: 1 is the top of the list.")
         # Items at one position are side by side: the items above them end where they begin.
         new = np.ones(n, dtype=bool)
-        new[1:] = np.diff(self.session) != 0
-        new[1:] |= np.diff(self.position) != 0
+        new[1:] = (np.diff(self.session) != 0) | (np.diff(self.position) != 0)
         self._level = np.maximum.accumulate(np.where(new, np.arange(n), 0))
 
     def preferences(self, chosen: Any, propensity: ArrayLike | None, max_weight: float) -> Pairs:
-        """The chosen items, each above the unclicked items above it in its session."""
+        """The chosen items, each above the unclicked items above it."""
         skipped = np.flatnonzero(~self.clicked)
         before = np.concatenate([[0], np.cumsum(~self.clicked)])  # skipped items before each item
         winner = np.flatnonzero(chosen)

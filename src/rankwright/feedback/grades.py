@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class Grades(Feedback):
     """One grade per row: within a query, each row belongs above the rows with lower grades.
 
-    The weight of a pair is the product of its rows' weights and its query's weight, so a row of
-    weight 2 counts as two copies of it. With ``magnitude``, it is also multiplied by the difference
-    of the grades. Memory and time grow with the number of rows, not with the number of pairs.
+    A pair weighs the product of its rows' weights and its query's weight, so a row of weight 2
+    counts as two copies of it; with ``magnitude``, also times the difference of the grades. Memory
+    and time grow with the number of rows, not with the number of pairs.
 
     Parameters
     ----------
@@ -65,8 +65,7 @@ class Grades(Feedback):
         grades = np.array(y, dtype=np.float64)
         if grades.ndim != 1:
             raise FeedbackError(f"y has shape {grades.shape}; it must hold one grade per row.")
-        bad = np.flatnonzero(~np.isfinite(grades))
-        if len(bad):
+        if len(bad := np.flatnonzero(~np.isfinite(grades))):
             raise FeedbackError(f"y[{bad[0]}] is {grades[bad[0]]}; grades must be finite numbers.")
         grades.setflags(write=False)
         queries = qid if isinstance(qid, Queries) else Queries.from_ids(qid, len(grades))
@@ -103,10 +102,9 @@ class Grades(Feedback):
 
     @cached_property
     def levels(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """The distinct (query, grade) levels: per row its level, per level its query and its grade.
+        """Distinct (query, grade) levels: per row its level, per level its query and grade.
 
-        Levels are numbered query by query, grades ascending: with that order, sums over pairs cost
-        O(rows + levels).
+        Levels are numbered query by query, grades ascending, for sums in O(rows + levels).
         """
         order = np.lexsort((self.y, self.queries.codes))
         query, grade = self.queries.codes[order], self.y[order]
@@ -119,9 +117,7 @@ class Grades(Feedback):
     @property
     def n_pairs(self) -> int:
         level, query, grade = self.levels
-        counts = np.bincount(level, minlength=len(query)).astype(np.float64)
-        ones = np.ones(self.queries.n_queries)
-        return round(level_pair_sum(counts, query, grade, ones, False))
+        return round(level_pair_sum(np.bincount(level, minlength=len(query)), query, grade))
 
     @property
     def total_weight(self) -> float:
@@ -146,11 +142,11 @@ class Grades(Feedback):
 
 
 def level_pair_sum(
-    mass: FloatArray,
+    mass: FloatArray | IntArray,
     query: IntArray,
     grade: FloatArray,
-    query_weight: FloatArray,
-    magnitude: bool | BoolArray,
+    query_weight: FloatArray | None = None,
+    magnitude: bool | BoolArray = False,
 ) -> float:
     """Sum over pairs of levels of a query of mass * mass * query weight * gap.
 
@@ -158,24 +154,23 @@ def level_pair_sum(
     magnitude : for all or for each level; the gap is the difference of the grades, otherwise 1
     """
     first = np.searchsorted(query, query)  # the lowest level of the query of each level
-    y = grade - grade[first]
+    mass, y = mass.astype(np.float64), grade - grade[first]
 
     def below(values: FloatArray) -> FloatArray:
         running: FloatArray = np.concatenate([[0.0], np.cumsum(values)])
         return running[:-1] - running[first]
 
     gapped = np.where(magnitude, y * below(mass) - below(mass * y), below(mass))
-    return float(np.sum(mass * gapped * query_weight[query]))
+    return float(np.sum(mass * gapped * (1.0 if query_weight is None else query_weight[query])))
 
 
 def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
     """One weight per query, given as {id: weight}, one per query, or one per row."""
-    n = queries.n_queries
+    n, ids = queries.n_queries, queries.ids.tolist()
     if isinstance(query_weight, dict):
-        missing = [i for i in queries.ids.tolist() if i not in query_weight]
-        if missing:
+        if missing := [i for i in ids if i not in query_weight]:
             raise FeedbackError(f"query_weight has no weight for query {missing[0]!r}.")
-        return frozen_weights([query_weight[i] for i in queries.ids.tolist()], n, "query_weight")
+        query_weight = [query_weight[i] for i in ids]
     if query_weight is None or np.ndim(query_weight) == 0 or len(query_weight) == n:
         return frozen_weights(query_weight, n, "query_weight")
     if len(query_weight) != queries.n_items:
@@ -186,12 +181,11 @@ def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
         )
     rows = frozen_weights(query_weight, queries.n_items, "query_weight")
     weights = rows[queries.order[queries.ptr[:-1]]]
-    odd = np.flatnonzero(rows != weights[queries.codes])
-    if len(odd):
+    if len(odd := np.flatnonzero(rows != weights[queries.codes])):
+        where = f"query {ids[queries.codes[odd[0]]]!r} (row {odd[0]})"
         raise FeedbackError(
-            f"query_weight has two values for query "
-            f"{queries.ids.tolist()[queries.codes[odd[0]]]!r} (row {odd[0]}). Give each query one "
-            "weight; use sample_weight for rows."
+            f"query_weight has two values for {where}. Give each query one weight; use "
+            "sample_weight for rows."
         )
     weights.setflags(write=False)
     return weights

@@ -20,20 +20,18 @@ def as_grades(values: Any, name: str) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(
-            f"{name} holds {_first_text(values)}: grades are numbers, the higher the better. Map "
-            "each label to a number, for instance with {'bad': 0, 'good': 1}."
-        ) from None
-
-
-def _first_text(values: Any) -> str:
-    """The first entry that is not a number, for an error message."""
+        pass
+    culprit = "rows of different length"
     for value in np.asarray(values, dtype=object).ravel().tolist():
         try:
             float(value)
         except (TypeError, ValueError):
-            return repr(value)
-    return "rows of different length"
+            culprit = repr(value)
+            break
+    raise DataError(
+        f"{name} holds {culprit}: grades are numbers, the higher the better. Map each label to a "
+        "number, for instance with {'bad': 0, 'good': 1}."
+    )
 
 
 def as_classes(classes: Any) -> FloatArray:
@@ -56,8 +54,7 @@ def check_same_classes(known: FloatArray, classes: Any) -> None:
 def codes_of(classes: FloatArray, values: FloatArray) -> NDArray[np.int64]:
     """The index of each grade among the declared ones."""
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    odd = np.flatnonzero(classes[codes] != values)
-    if len(odd):
+    if len(odd := np.flatnonzero(classes[codes] != values)):
         refuse_grade(classes, values[odd[0]])
     return codes.astype(np.int64)
 

@@ -1,7 +1,4 @@
-"""Feedback as the arrays that sums over pairs read: rows on levels of queries, and lists of pairs.
-
-Compiled code takes these tuples of arrays as they are (see :mod:`rankwright.feedback._kernels`).
-"""
+"""Feedback as tuples of arrays for compiled code: rows on levels of queries, and lists of pairs."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay
 class Levels(NamedTuple):
     """Documents on the levels of queries: each belongs above all documents of lower levels.
 
-    A level is one grade of one query, a document is a row on a level; with several feedbacks a row
-    may be a document of several queries. The levels of a query are neighbors, grades ascending.
+    A level is one grade of one query (grades ascending), a document is a row on a level; with
+    several feedbacks a row may be a document of several queries.
     """
 
     row: IntArray  # (n_documents,) the row of each document
@@ -46,9 +43,7 @@ class Levels(NamedTuple):
 
     @property
     def n_pairs(self) -> int:
-        counts = np.diff(self.level_ptr).astype(np.float64)
-        ones = np.ones(len(self.query_weight))
-        return round(level_pair_sum(counts, self.query, self.grade, ones, False))
+        return round(level_pair_sum(np.diff(self.level_ptr), self.query, self.grade))
 
     @property
     def total_weight(self) -> float:
@@ -120,8 +115,6 @@ class Move(NamedTuple):
 
 
 class PairList(NamedTuple):
-    """Pairs one by one."""
-
     lower: IntArray  # (n_pairs,) rows
     upper: IntArray
     weight: FloatArray  # > 0
@@ -142,11 +135,9 @@ def read_feedback(feedback: Feedback, n_items: int) -> tuple[IntArray, Levels, P
     """
     terms = list(feedback.terms())
     levels = _join_levels([term for term in terms if isinstance(term[1], Grades | Bipartite)])
-    lists = [(factor, term) for factor, term in terms if isinstance(term, Pairs)]
-    none = np.zeros(0, np.int64)
-    lower = np.concatenate([none, *(term.lower for _, term in lists)])
-    upper = np.concatenate([none, *(term.upper for _, term in lists)])
-    weight = np.concatenate([np.zeros(0), *(factor * term.weight for factor, term in lists)])
+    lists = [(f * t.weight, t.lower, t.upper) for f, t in terms if isinstance(t, Pairs)]
+    none = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    weight, lower, upper = map(np.concatenate, zip(none, *lists, strict=True))
     lower, upper, weight = lower[weight > 0], upper[weight > 0], weight[weight > 0]
     used = np.concatenate([levels.row, lower, upper])
     _, first = np.unique(used, return_index=True)
@@ -155,18 +146,15 @@ def read_feedback(feedback: Feedback, n_items: int) -> tuple[IntArray, Levels, P
     number[rows] = np.arange(len(rows))
     row = number[levels.row]
     levels = levels._replace(row=row, direct=np.array_equal(row, np.arange(len(rows))))
-    pairs = PairList(number[lower], number[upper], weight, np.zeros(len(weight)))
-    return rows, levels, pairs
+    return rows, levels, PairList(number[lower], number[upper], weight, np.zeros(len(weight)))
 
 
 def count_roles(levels: Levels, pairs: PairList, n_rows: int) -> tuple[int, int]:
     """How many rows are the lower, and how many the upper, of some pair."""
     lower, upper = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
-    lower[pairs.lower], upper[pairs.upper] = True, True
-    first, last = np.zeros(len(levels.grade), bool), np.zeros(len(levels.grade), bool)
-    first[levels.query_ptr[:-1]], last[levels.query_ptr[1:] - 1] = True, True
-    lower[levels.row[~last[levels.level]]] = True
-    upper[levels.row[~first[levels.level]]] = True
+    first, last = levels.query_ptr[:-1], levels.query_ptr[1:] - 1
+    lower[pairs.lower] = lower[levels.row[~np.isin(levels.level, last)]] = True
+    upper[pairs.upper] = upper[levels.row[~np.isin(levels.level, first)]] = True
     return int(lower.sum()), int(upper.sum())
 
 

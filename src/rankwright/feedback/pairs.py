@@ -53,11 +53,9 @@ class Pairs(Feedback):
             raise FeedbackError(
                 f"lower has {len(below)} rows, upper has {len(above)}. Give one of each per pair."
             )
-        same = np.flatnonzero(below == above)
-        if len(same):
-            raise FeedbackError(
-                f"pair {same[0]} puts row {below[same[0]]} above itself. Remove such pairs."
-            )
+        if len(same := np.flatnonzero(below == above)):
+            where = f"pair {same[0]} puts row {below[same[0]]} above itself"
+            raise FeedbackError(f"{where}. Remove such pairs.")
         ids = None if query is None else np.array(query)
         if ids is not None:
             if len(ids) != len(below):
@@ -93,8 +91,7 @@ class Pairs(Feedback):
 class Bipartite(Feedback):
     """Every row of ``upper`` belongs above every row of ``lower``.
 
-    The weight of a pair is the product of its rows' weights. Add several of these up, for instance
-    one per query: ``Bipartite(..) + Bipartite(..)``.
+    A pair weighs the product of its rows' weights. For several queries, add them up.
 
     Examples
     --------
@@ -116,16 +113,12 @@ class Bipartite(Feedback):
         upper_weight: ArrayLike | None = None,
     ) -> None:
         below, above = frozen_rows(lower, "lower"), frozen_rows(upper, "upper")
-        both = np.intersect1d(below, above)
-        if len(both):
-            raise FeedbackError(
-                f"row {both[0]} is in both lower and upper; a row cannot be above itself."
-            )
+        if len(both := np.intersect1d(below, above)):
+            where = f"row {both[0]} is in both lower and upper"
+            raise FeedbackError(f"{where}; a row cannot be above itself.")
         for name, rows in (("lower", below), ("upper", above)):
             if len(np.unique(rows)) < len(rows):
-                raise FeedbackError(
-                    f"{name} names a row twice. Use {name}_weight to count it twice."
-                )
+                raise FeedbackError(f"{name} has a row twice. Use {name}_weight to count it twice.")
         self.__dict__.update(
             lower=below,
             upper=above,

@@ -128,7 +128,7 @@ class AutoRanker(BestRanker):
     Candidates that cannot handle missing values (NaN) are left out when there are some. Rankers
     that need scaled features (:class:`RankSVM`, :class:`LargeMarginOrdinal`) are put behind a
     scaler. A candidate with ``early_stopping`` stops by the held-out queries (if True or a number,
-    by the measure that chooses); its final fit has the median over folds of the best rounds.
+    by the measure that chooses); its final fit has the best number of rounds, the folds' median.
 
     Parameters
     ----------
@@ -157,12 +157,12 @@ class AutoRanker(BestRanker):
     held_out_rows_ : (n_held_out,) the rows of X that the candidates were evaluated on, in the order
         of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
     n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str, if X has column names
+    feature_names_in_ : (n_features_in_,) array of str, if X has column names
 
     Examples
     --------
     >>> from rankwright import PRank, Regression
-    >>> from rankwright.testing.inputs import make_problem
+    >>> from rankwright.testing.problems import make_problem
     >>> data = make_problem(n_queries=12)
     >>> model = AutoRanker([("PRank", PRank()), ("Regression", Regression())], random_state=0)
     >>> model = model.fit(data.X, data.y, qid=data.qid)

@@ -173,9 +173,8 @@ class RankSearchCV(BestRanker):
         qid : (n_items,) query ids; at least as many queries as folds
         """
         y = as_grades(y, "y")
-        scorer = self.scoring
-        if isinstance(scorer, str | Measure):
-            scorer = Measure.parse(scorer).scorer()
+        by_name = isinstance(self.scoring, str | Measure)
+        scorer = Measure.parse(self.scoring).scorer() if by_name else self.scoring
         candidates = self._candidates()
         folds = self._folds(qid, len(y)) if isinstance(self.cv, int) else list(self.cv)
         search = GridSearchCV(

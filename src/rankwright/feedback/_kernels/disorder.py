@@ -47,11 +47,7 @@ def gapped_before(trees, level, y, gaps):
 
 @njit(cache=True, nogil=True)
 def level_disorder(scores, levels):
-    """The weight of the pairs in wrong order, and of those with equal scores: O(n log n).
-
-    scores  (n_rows,) float64
-    levels  rankwright.feedback.levels.Levels
-    """
+    """The weight of the pairs in wrong order, and of those with equal scores: O(n log n)."""
     level_ptr, weight = levels.level_ptr, levels.weight
     wrong, tied = 0.0, 0.0
     for query in range(len(levels.query_ptr) - 1):
@@ -83,16 +79,4 @@ def level_disorder(scores, levels):
             for k in order[at:end]:
                 add_at(higher, level_of[k], weight[start + k], y[k])
             at = end
-    return wrong, tied
-
-
-@njit(cache=True, nogil=True)
-def pair_disorder(scores, pairs):
-    """As level_disorder, for a PairList."""
-    wrong, tied = 0.0, 0.0
-    for p in range(len(pairs.lower)):
-        if scores[pairs.lower[p]] > scores[pairs.upper[p]]:
-            wrong += pairs.weight[p]
-        elif scores[pairs.lower[p]] == scores[pairs.upper[p]]:
-            tied += pairs.weight[p]
     return wrong, tied

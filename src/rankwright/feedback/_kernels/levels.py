@@ -3,9 +3,7 @@
 A pair (lower i, upper j) weighs ``w_i w_j query_weight gap exp(s_i - s_j)``: the exponential pair
 loss of scores s. The gap is the difference of the grades where ``magnitude`` is set, else 1.
 Between levels only logarithms are compared, so nothing overflows however far apart scores are.
-
-The tuples of arrays (Levels, LevelState, Move, PairList, Potentials) are those of
-:mod:`rankwright.feedback.levels`.
+The tuples of arrays are those of :mod:`rankwright.feedback.levels`.
 """
 
 from __future__ import annotations
@@ -32,12 +30,11 @@ def refresh_levels(scores, levels, state, first, last, shift):
 
 @njit(cache=True, nogil=True)
 def link_levels(levels, state, first, last, shift):
-    """The factors by which sums over lower (upper) levels are carried from level to level.
+    """Write ``carry``, the factors by which sums over levels go from level to level.
 
-    A running sum is kept relative to the largest exponent so far. Row 0 of ``carry`` is what the
-    sum over lower levels is multiplied by when a level joins it, row 1 what the level is multiplied
-    by, row 2 what turns the sum before it into weights of pairs; rows 3 to 5 are the same from the
-    top down. All are at most one but rows 2 and 5, which stay near one.
+    A running sum is relative to the largest exponent so far. When a level joins it, the sum over
+    lower levels is multiplied by row 0 and the level by row 1; row 2 turns the sum before it into
+    weights of pairs. Rows 3 to 5 are the same from the top down. Only rows 2 and 5 may exceed one.
     """
     high, low, carry = state.high, state.low, state.carry
     for query in range(first, last):
@@ -86,10 +83,7 @@ def step_levels(move, levels, state, first_level, last_level):
 
 @njit(cache=True, nogil=True)
 def level_factors(levels, state, first, last, ratio):
-    """Compute as_upper and as_lower of the levels and the sums of queries first .. last.
-
-    ratio  float: what the weights of ``carry`` are multiplied by
-    """
+    """Compute as_upper, as_lower and query_sum of queries first .. last; weights times ratio."""
     query_ptr, grade, carry = levels.query_ptr, levels.grade, state.carry
     as_upper, as_lower = state.as_upper, state.as_lower
     for query in range(first, last):
@@ -147,18 +141,8 @@ def level_potentials(scores, move, levels, state, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def scatter_add(values, rows, out):
-    """Add the values of documents to their rows."""
-    for k in range(len(rows)):
-        out[rows[k]] += values[k]
-
-
-@njit(cache=True, nogil=True)
 def pair_potentials(scores, pairs, shift, out):
-    """As level_potentials, for a list of pairs: adds to ``out``, returns the weight of all pairs.
-
-    pairs  PairList: share is written
-    """
+    """As level_potentials, for pairs: adds to out, writes their shares, returns their weight."""
     total = 0.0
     for p in range(len(pairs.lower)):
         lower, upper = pairs.lower[p], pairs.upper[p]
@@ -175,10 +159,7 @@ def pair_potentials(scores, pairs, shift, out):
 
 @njit(cache=True, nogil=True)
 def level_curve(scores, slope, levels, shift):
-    """The weight of all pairs at these scores, and its first two derivatives along ``slope``.
-
-    slope  (n_rows,) float64: the scores move as scores + t * slope
-    """
+    """The weight of all pairs at scores + t * slope for t = 0, and two derivatives by t."""
     row, level_ptr, query_ptr, grade = levels.row, levels.level_ptr, levels.query_ptr, levels.grade
     value, first, second = 0.0, 0.0, 0.0
     for query in range(len(query_ptr) - 1):
@@ -231,11 +212,7 @@ def pair_curve(scores, slope, pairs, shift):
 
 @njit(cache=True, nogil=True)
 def sum_leaves(leaf, levels, state, sums):
-    """What the documents of each leaf weigh on each level.
-
-    leaf  (n_rows,) int32
-    sums  (n_levels, n_leaves, 2) float64: sums of rising and of falling   written
-    """
+    """Write the sums of rising and of falling by level and leaf, (n_levels, n_leaves, 2)."""
     sums[:] = 0.0
     for level in range(len(levels.grade)):
         for k in range(levels.level_ptr[level], levels.level_ptr[level + 1]):
@@ -246,12 +223,7 @@ def sum_leaves(leaf, levels, state, sums):
 
 @njit(cache=True, nogil=True)
 def leaf_curve(sums, value, alpha, levels, carry, ratio):
-    """The weight of all pairs if the rows of each leaf moved by ``alpha * value``, with its first
-    two derivatives.
-
-    value         (n_leaves,) float64
-    carry, ratio  as in level_factors
-    """
+    """The weight of all pairs if leaves moved by ``alpha * value``, and two derivatives."""
     query_ptr, grade = levels.query_ptr, levels.grade
     weight, first, second = 0.0, 0.0, 0.0
     n_leaves = len(value)

@@ -24,30 +24,21 @@ def _tie_discounts(first, n):
 
 @njit(cache=True, nogil=True)
 def _gap_sum(sums, level, discount, tie_gap):
-    """Sum of weight * |discount - own discount| over the documents of a level.
-
-    sums  (5, n_levels) float64
-    """
+    """Sum of weight * |discount - own discount| over the documents of a level."""
     above, above_d, same = sums[ABOVE, level], sums[ABOVE_D, level], sums[SAME, level]
     below = sums[ALL, level] - above - same
     below_d = sums[ALL_D, level] - above_d - same * discount
-    return (
-        max(above_d - discount * above, 0.0)
-        + max(discount * below - below_d, 0.0)
-        + (tie_gap * same)
-    )
+    gaps = max(above_d - discount * above, 0.0) + max(discount * below - below_d, 0.0)
+    return gaps + tie_gap * same
 
 
 @njit(cache=True, nogil=True)
 def ndcg_potentials(scores, levels, state, ndcg, first, last, unit, out):
     """Potentials of queries first .. last with each pair weighted by its expected |delta NDCG|.
 
-    The weight of a pair is multiplied by what exchanging its documents would change NDCG by; for
-    tied scores by the mean of that over all orders of the tied documents.
-
-    levels, state, ndcg  Levels, LevelState, NdcgGains; state.query_sum is written
-    unit                 float: the logarithm that weights are divided by
-    out                  Potentials by document                               written
+    That is what exchanging its documents would change NDCG by; for tied scores the mean over all
+    orders of the tied documents. Weights are divided by exp(unit). Writes state.query_sum and out,
+    Potentials by document.
     """
     rising, falling, level_ptr, gain = state.rising, state.falling, levels.level_ptr, ndcg.gain
     for query in range(first, last):

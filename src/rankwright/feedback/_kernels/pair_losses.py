@@ -10,18 +10,12 @@ from numba import njit
 
 
 class GradedQueries(NamedTuple):
-    """Rows grouped by query.
+    """Rows grouped by query."""
 
-    ptr           (n_queries + 1,) int64, where each query starts
-    grade         (n,) float64
-    weight        (n,) float64, > 0
-    query_weight  (n_queries,) float64
-    """
-
-    ptr: Any
-    grade: Any
-    weight: Any
-    query_weight: Any
+    ptr: Any  # (n_queries + 1,) int64, where each query starts
+    grade: Any  # (n,) float64
+    weight: Any  # (n,) float64, > 0
+    query_weight: Any  # (n_queries,) float64
 
 
 @njit(cache=True, nogil=True)
@@ -79,16 +73,13 @@ def position_discounts(order, weight, discount):
 
 @njit(cache=True, nogil=True)
 def pair_loss_sums(queries, first, last, scores, gain, code, magnitude, slope):
-    """Weighted loss over all pairs of queries first .. last - 1.
+    """The sums of weighted losses and of weights over all pairs of queries first .. last - 1.
 
     queries    GradedQueries of n rows
-    scores     (n,) float64
     gain       (n,) float64: a pair is also weighted by |delta NDCG|; empty: it is not
     code       which loss, as in ``pair_loss``
     magnitude  whether a pair is also weighted by its difference of grades
     slope      (n,) float64   increased by the derivative
-
-    Returns the sum of weighted losses and the sum of weights.
     """
     ptr, grade, weight, query_weight = queries
     value, mass = 0.0, 0.0
@@ -127,11 +118,9 @@ def pair_loss_sums(queries, first, last, scores, gain, code, magnitude, slope):
 
 @njit(cache=True, nogil=True)
 def pair_slope_split(queries, first, last, scores, h, code, magnitude):
-    """Sums of weighted |slope| over pairs of queries first .. last - 1 that a weak ranking orders.
+    """Sums of weighted |slope| over pairs with h(upper) > h(lower), and h(upper) < h(lower).
 
-    h  (n,) uint8, the weak ranking; the rest as in pair_loss_sums
-
-    Returns the sum over pairs with h(upper) > h(lower), and over those with h(upper) < h(lower).
+    h  (n,) uint8, a weak ranking; the rest as in pair_loss_sums
     """
     ptr, grade, weight, query_weight = queries
     right, wrong = 0.0, 0.0
