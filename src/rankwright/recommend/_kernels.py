@@ -1,8 +1,7 @@
-"""Sweeps over sparse ratings: sums of vectors, posteriors of factors, nearest items.
+"""Sweeps over the rows of a Table of ratings.
 
-Ratings come as a Table (ptr, other, value): row u is other[ptr[u]:ptr[u + 1]], value[..].
-Inner loops run along rows and add vectors, never into one number. So they are vectorized without
-permission to reorder sums, and results are the same on every machine.
+Inner loops add vectors, never into one number: they are vectorized without permission to reorder
+sums, and results are the same on every machine.
 """
 
 from __future__ import annotations
@@ -35,21 +34,14 @@ class Prior(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def add_rows(table, vector, start, stop, total):
-    """total[u] = sum of value * vector[other] over the entries of row u: a sparse product.
-
-    table        the sparse matrix
-    vector       (n_others, d) float64
-    start, stop  rows to do
-    total        (n, d) float64                      written
-    """
+    """Rows start .. stop of total (n, d) = the sparse matrix table times vector (n_others, d)."""
     ptr, other, value = table.ptr, table.other, table.value
-    d = vector.shape[1]
     for u in range(start, stop):
         row = total[u]
         row[:] = 0.0
         for entry in range(ptr[u], ptr[u + 1]):
             term, weight = vector[other[entry]], value[entry]
-            for k in range(d):
+            for k in range(len(row)):
                 row[k] += weight * term[k]
 
 
@@ -67,10 +59,9 @@ def update_factors(table, others, prior, noise, start, stop, posterior, error):
     """
     ptr, other, value = table.ptr, table.other, table.value
     their_mean, moments = others.mean, others.moments
-    mean, new_moments, variance = posterior.mean, posterior.moments, posterior.variance
-    prior_mean, precision = prior.mean, prior.precision
-    d = their_mean.shape[1]
-    width = moments.shape[1]
+    mean, new_moments, variance = posterior
+    prior_mean, precision = prior
+    d, width = their_mean.shape[1], moments.shape[1]
     total, right, squares = np.zeros((LANES, width)), np.zeros((LANES, d)), np.zeros(LANES)
     system, inverse = np.zeros((d, d, LANES)), np.zeros((d, d, LANES))
     turned, weight = np.zeros((d, d, LANES)), np.zeros(LANES)
@@ -188,8 +179,7 @@ def nearest_items(by_user, by_item, norm, shrinkage, start, stop, neighbor, simi
     neighbor     (n_items, n_neighbors) int64        written, -1 where there are fewer
     similarity   (n_items, n_neighbors) float64      written, 0 where there are fewer
     """
-    n_items = len(by_item.ptr) - 1
-    k = neighbor.shape[1]
+    n_items, k = neighbor.shape
     sums = np.zeros((n_items, 2))  # product and number of users, side by side: one cache line
     touched = np.zeros(n_items, np.int64)
     for item in range(start, stop):

@@ -16,8 +16,7 @@ from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_b
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
-from rankwright.recommend.explain import Reasons
-from rankwright.recommend.models.base import RatingModel, Table
+from rankwright.recommend.models.base import RatingModel, Reasons, Table
 from rankwright.recommend.models.factors import MatrixFactorization
 from rankwright.recommend.models.item_knn import ItemKNN
 from rankwright.recommend.models.popularity import ItemMeans
@@ -44,8 +43,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    models_ : list of RatingModel
-        One of each of ``MODELS``.
+    models_ : list of RatingModel, one of each of ``MODELS``
     ranker_ : the fitted ranker, or None
     """
 
@@ -60,18 +58,17 @@ class Blend(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, ratings: Ratings) -> Self:
-        self._ratings = ratings
+        self._ratings, self.ranker_ = ratings, None
+        self.models_ = [kind() for kind in MODELS]
+        self.models_[-1].set_params(random_state=self.random_state)
+        uniform = np.random.default_rng(self.random_state).random(len(ratings))
+        fold = (uniform / SHARE).astype(np.int64)
+        n_folds = min(round(1 / SHARE), int(np.ceil(ENOUGH / (SHARE * len(ratings)))))
+        one_fold = np.bincount(fold).max() == len(ratings)  # nothing would be left to fit
+        held_out = Grades.from_ratings(ratings.take(fold < n_folds))
         # Matrices are small here: threads inside BLAS would only wait for each other.
         with single_threaded_blas():
-            uniform = np.random.default_rng(self.random_state).random(len(ratings))
-            fold = (uniform / SHARE).astype(np.int64)
-            n_folds = min(round(1 / SHARE), int(np.ceil(ENOUGH / (SHARE * len(ratings)))))
-            self.models_ = [kind() for kind in MODELS]
-            self.models_[-1].set_params(random_state=self.random_state)
-            self.ranker_ = None
-            one_fold = np.bincount(fold).max() == len(ratings)  # nothing would be left to fit
-            held_out = ratings.take(fold < n_folds)
-            if not one_fold and Grades.from_ratings(held_out).total_weight > 0:
+            if not one_fold and held_out.total_weight > 0:
                 self.ranker_ = self._fit_ranker(ratings, fold, n_folds)
             for model in self.models_:
                 model.fit(ratings) if self.ranker_ is None else model.refit(ratings)
@@ -83,20 +80,18 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
         features = np.zeros((len(ratings), len(MODELS)))
         for number in range(n_folds):
-            features[fold == number] = self._held_out_features(
-                ratings.take(fold != number), ratings.take(fold == number)
+            train, held_out = ratings.take(fold != number), ratings.take(fold == number)
+            for model in self.models_:
+                model.fit(train)
+            known = Table.by_user(train)
+            features[fold == number] = predict_rows(
+                lambda user, items: self._features(*known.row(user), items),  # noqa: B023
+                held_out,
+                len(MODELS),
             )
         used = fold < n_folds
         ranker = MPRank(C=1e6) if self.ranker is None else clone(self.ranker)
         return ranker.fit(features[used], ratings.value[used], qid=ratings.user[used])
-
-    def _held_out_features(self, train: Ratings, held_out: Ratings) -> FloatArray:
-        for model in self.models_:
-            model.fit(train)
-        known = Table.by_user(train)
-        return predict_rows(
-            lambda user, items: self._features(*known.row(user), items), held_out, len(MODELS)
-        )
 
     def prepare(self, ratings: Ratings) -> None:
         """After loading: check that all this could be learned from these ratings."""
@@ -115,7 +110,6 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def learned(cls) -> dict[str, Holds]:
-        """Every learned attribute, with what it may be."""
         return {
             "models_": Holds((RatingModel,), several=True),
             "ranker_": Holds((Ranker,), optional=True),
@@ -130,8 +124,8 @@ class Blend(BaseEstimator):  # type: ignore[misc]
         if len(items) == 0:
             return np.zeros(0)
         # Straight to the scorer: validating these rows would cost more than scoring them.
-        scorer = self.ranker_._scorer()
-        return np.asarray(scorer.decision_function(self._features(rated, value, items)))
+        features = self._features(rated, value, items)
+        return np.asarray(self.ranker_._scorer().decision_function(features))
 
     def explain(self, rated: IntArray, value: FloatArray, item: int, user: int, n: int) -> Reasons:
         """Similar users who rated the item, and what the user's own ratings add to its score."""
@@ -143,16 +137,13 @@ class Blend(BaseEstimator):  # type: ignore[misc]
         weight = similarity.similarity(rated, value)[users]
         kept = (weight > 0) & (users != user)
         items = np.array([item])
-        score = self.scores(rated, value, items)[0]
-
-        def added(i: int) -> float:
-            """How far the score falls without one rating."""
-            return float(score - self.scores(np.delete(rated, i), np.delete(value, i), items)[0])
-
         # Scoring again without each rating is slow; factorization tells which ratings matter.
         contributions = np.abs(factors.contributions(rated, value, item))
         candidates = np.argsort(-contributions, kind="stable")[: 4 * n]
-        gains = np.array([added(i) for i in candidates])
+        without = [
+            self.scores(np.delete(rated, i), np.delete(value, i), items)[0] for i in candidates
+        ]
+        gains = self.scores(rated, value, items)[0] - np.array(without)
         first = np.argsort(-np.abs(gains), kind="stable")[:n]
         return Reasons(users[kept], points[kept], weight[kept], candidates[first], gains[first])
 
@@ -163,10 +154,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
 def predict_rows(
     score: Callable[[int, IntArray], FloatArray], ratings: Ratings, n_columns: int = 0
 ) -> FloatArray:
-    """``score(user, items)`` for every row of ``ratings``, user by user, on all cores.
-
-    Returns one number (or ``n_columns`` numbers) for each row, in the order of the rows.
-    """
+    """``score(user, items)``, one or ``n_columns`` numbers per row of ``ratings``, on all cores."""
     table, order = Table.by_user(ratings), ratings.by_user.order
     scores = np.zeros((len(ratings), n_columns) if n_columns else len(ratings))
 

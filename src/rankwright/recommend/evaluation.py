@@ -55,27 +55,18 @@ def density_bins(
 ) -> dict[str, IntArray]:
     """Group users (numbers) by how many ratings they gave.
 
-    Parameters
-    ----------
-    ratings : Ratings
-    edges : ascending numbers; the default gives the paper's bins, 10-20, 21-40, .., 101+
+    ``edges`` are ascending numbers; the default gives the paper's bins, 10-20, 21-40, .., 101+.
 
-    Examples
-    --------
     >>> ratings = Ratings.from_arrays(np.repeat([1, 2, 3], [2, 5, 9]), np.arange(16), np.ones(16))
     >>> density_bins(ratings, (2, 4, 8))
     {'2-4': array([0]), '5-8': array([1]), '9+': array([2])}
     """
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
         raise ParameterError(f"edges={tuple(edges)}: give two or more ascending numbers.")
-    counts = ratings.user_counts
     low = [edges[0], *(edge + 1 for edge in edges[1:])]
-    bins = {
-        f"{first}-{last}": np.flatnonzero((counts >= first) & (counts <= last))
-        for first, last in zip(low[:-1], edges[1:], strict=True)
-    }
-    bins[f"{low[-1]}+"] = np.flatnonzero(counts >= low[-1])
-    return bins
+    names = [f"{first}-{last}" for first, last in zip(low[:-1], edges[1:], strict=True)]
+    bins = np.searchsorted(low, ratings.user_counts, side="right") - 1
+    return {name: np.flatnonzero(bins == n) for n, name in enumerate([*names, f"{low[-1]}+"])}
 
 
 def assess(
@@ -84,12 +75,7 @@ def assess(
     split: Split,
     measures: str | Iterable[Any] = ("Disagreement",),
 ) -> Any:
-    """Fit on the training rows, score the test rows, measure each user by itself.
-
-    Returns
-    -------
-    scores : the result of :func:`rankwright.evaluate`, users as queries
-    """
+    """Fit the training rows, score the test rows, :func:`rankwright.evaluate` users as queries."""
     model, test = recommender.fit(ratings.take(split.train)), ratings.take(split.test)
     return evaluate(model.predict_ratings(test), test.value, test.user, measures)
 
@@ -111,8 +97,7 @@ def compare_rankers(
 
     Parameters
     ----------
-    ratings : Ratings
-    split : training and test rows, such as ``halve_users(ratings.user)``
+    ratings, split : all ratings; training and test rows, such as ``halve_users(ratings.user)``
     rankers : name -> ranker, pipeline, or None for random order
     targets, reference : numbers of users; a target that is also a reference does not see itself
     measures : measures or their names
@@ -126,8 +111,12 @@ def compare_rankers(
     measures = [measures] if isinstance(measures, str) else list(measures)
     targets = _user_numbers(ratings, targets, "targets")
     table = ReferenceUsers(ratings, _user_numbers(ratings, reference, "reference"))
-    train, test = Table.by_user(ratings.take(split.train)), Table.by_user(ratings.take(split.test))
-    fill = {name: _fill(ranker, (missing or {}).get(name)) for name, ranker in rankers.items()}
+    train, test = (Table.by_user(ratings.take(rows)) for rows in (split.train, split.test))
+    fill = {
+        name: "abstain" if ranker is None or abstains(ranker) else "median"
+        for name, ranker in rankers.items()
+    }
+    fill.update(missing or {})
 
     def block(users: IntArray) -> dict[str, list[FloatArray]]:
         scores: dict[str, list[FloatArray]] = {name: [] for name in rankers}
@@ -152,12 +141,11 @@ def compare_rankers(
     with single_threaded_blas(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)
         parts = map_blocks(block, blocks)
-    grades = [test.row(int(user))[1] for user in targets]
-    qid = np.repeat(targets, [len(values) for values in grades])
+    index, _, grades = test.rows(targets)
     results = {}
     for name in rankers:
         scores = np.concatenate([values for part in parts for values in part[name]])
-        results[name] = evaluate(scores, np.concatenate(grades), qid, measures)
+        results[name] = evaluate(scores, grades, targets[index], measures)
     return results
 
 
@@ -170,12 +158,6 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
             f"ratings.users (0 .. {ratings.n_users - 1}), for example from density_bins."
         )
     return numbers.astype(np.int64)
-
-
-def _fill(ranker: Any, missing: str | None) -> str:
-    if missing is not None or ranker is None:
-        return missing or "abstain"
-    return "abstain" if abstains(ranker) else "median"
 
 
 def _n_test(ratings: Ratings, test_size: float) -> int:

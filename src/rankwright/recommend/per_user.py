@@ -16,26 +16,20 @@ from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integers
-from rankwright.recommend.explain import Reasons
-from rankwright.recommend.models.base import Table
+from rankwright.recommend.models.base import Reasons, Table
 from rankwright.recommend.models.popularity import ItemMeans
 from rankwright.recommend.models.user_similarity import UserSimilarity
 from rankwright.scoring.linear import dense_rows
 
 MISSING = ("abstain", "median", "mean", "standard")
+REFERENCE = ("random", "dense", "similar")
+BLOCK = 4096  # items scored at once
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceUsers:
     """Users whose ratings are the features of all items.
 
-    Parameters
-    ----------
-    ratings : Ratings
-    users : (n_reference,) int64, numbers of the users
-
-    Examples
-    --------
     >>> ratings = Ratings.from_arrays(["a", "a", "b", "b"], ["X", "Y", "Y", "Z"], [5, 3, 4, 2])
     >>> reference = ReferenceUsers(ratings, np.array([0, 1]))
     >>> reference.rows(np.array([0, 2]))
@@ -47,17 +41,14 @@ class ReferenceUsers:
     """
 
     ratings: Ratings
-    users: IntArray
+    users: IntArray  # (n_reference,) their numbers
 
     def rows(self, items: IntArray, missing: str = "abstain", without: int = -1) -> FloatArray:
         """The features of some items, one row each.
 
-        Parameters
-        ----------
-        items : (n,) numbers of items
-        missing : "abstain" (NaN), "median" or "mean" (of the reference user's own ratings), or
-            "standard" (each user standardized to mean 0 and variance 1, missing ratings 0)
-        without : number of a user whose ratings count as missing, because it is the target
+        A missing rating is NaN ("abstain"), the "median" or "mean" of the reference user's own
+        ratings, or 0 after each user was standardized to mean 0 and variance 1 ("standard"). The
+        ratings of user number ``without`` count as missing, because it is the target.
         """
         if missing not in MISSING:
             raise ParameterError(f"missing={missing!r}: use one of {', '.join(MISSING)}.")
@@ -68,8 +59,8 @@ class ReferenceUsers:
             return values
         if missing == "standard":
             values = (values - self.mean) / np.where(self.deviation > 0, self.deviation, 1.0)
-        filler = {"median": self.median, "mean": self.mean, "standard": np.zeros(len(self.users))}
-        return np.where(np.isnan(values), filler[missing], values)
+            return np.where(np.isnan(values), 0.0, values)
+        return np.where(np.isnan(values), getattr(self, missing), values)
 
     @cached_property
     def _table(self) -> Any:
@@ -82,31 +73,16 @@ class ReferenceUsers:
         shape = (self.ratings.n_items, len(self.users))
         return csr_array((self.ratings.value[used], where), shape=shape)
 
-    def _statistic(self, function: Callable[[FloatArray], Any]) -> FloatArray:
-        """A statistic of the ratings of each reference user; 0 for a user without ratings."""
+    def _of_each(self, function: Callable[[FloatArray], Any]) -> FloatArray:
+        """A statistic of all ratings of each reference user; 0 for a user without ratings."""
         table = Table.by_user(self.ratings)
         values = (table.row(int(user))[1] for user in self.users)
         return np.array([function(v) if len(v) else 0.0 for v in values])
 
-    @cached_property
-    def mean(self) -> FloatArray:
-        """The mean rating of each reference user, over all items that the user rated."""
-        return self._statistic(np.mean)
-
-    @cached_property
-    def median(self) -> FloatArray:
-        """The median rating of each reference user."""
-        return self._statistic(np.median)
-
-    @cached_property
-    def deviation(self) -> FloatArray:
-        """The standard deviation of each reference user's ratings."""
-        return self._statistic(np.std)
-
-    @cached_property
-    def norm(self) -> FloatArray:
-        """The length of each reference user's vector of ratings."""
-        return self._statistic(lambda v: np.sqrt((v**2).sum()))
+    mean = cached_property(lambda self: self._of_each(np.mean))
+    median = cached_property(lambda self: self._of_each(np.median))
+    deviation = cached_property(lambda self: self._of_each(np.std))
+    norm = cached_property(lambda self: self._of_each(lambda v: np.sqrt((v**2).sum())))
 
 
 def abstains(ranker: Any) -> bool:
@@ -119,37 +95,25 @@ def abstains(ranker: Any) -> bool:
 
 def prepared(ranker: Any, reference: ReferenceUsers) -> Any:
     """A clone of a ranker; parameters ``feature_mean`` and ``feature_norm`` are set if None."""
-    ranker = clone(ranker)
-    return _with_defaults(
-        ranker,
-        feature_mean=lambda: reference.mean,
-        feature_norm=lambda: reference.norm,
-    )
+    values = {"feature_mean": lambda: reference.mean, "feature_norm": lambda: reference.norm}
+    return _with_defaults(clone(ranker), values)
 
 
-def _with_defaults(ranker: Any, **defaults: Callable[[], Any]) -> Any:
+def _with_defaults(ranker: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
     """Set parameters of these names, in any step of a pipeline, where they are None."""
-    given = {
-        name: defaults[name.rsplit("__", 1)[-1]]()
-        for name, value in ranker.get_params().items()
-        if name.rsplit("__", 1)[-1] in defaults and value is None
-    }
-    return ranker.set_params(**given)
-
-
-REFERENCE = ("random", "dense", "similar")
-BLOCK = 4096  # items scored at once
+    for name, value in ranker.get_params().items():
+        default = defaults.get(name.rsplit("__", 1)[-1])
+        if value is None and default is not None:
+            ranker.set_params(**{name: default()})
+    return ranker
 
 
 def a_ranker() -> schema.Constraint:
     """The constraint of a parameter that is a ranker, or a pipeline that ends in one."""
+    methods = ("fit", "decision_function")
     return schema.Constraint(
         "a ranker with fit and decision_function",
-        lambda value: (
-            hasattr(value, "fit")
-            and hasattr(value, "decision_function")
-            and not isinstance(value, type)
-        ),
+        lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in methods),
     )
 
 
@@ -164,8 +128,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    users_ : (n_reference,) array, or None
-        Numbers of the reference users; None if each user has others ("similar").
+    users_ : (n_reference,) reference users; None if each user has others ("similar")
     """
 
     weight_is_agreement: ClassVar = False
@@ -198,25 +161,21 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
         return self.prepare(ratings)
 
     def prepare(self, ratings: Ratings) -> Self:
-        """Derive what scoring needs from these ratings; after fitting, and after loading."""
+        """After fitting or loading: derive what scoring needs from these ratings."""
         self._ratings = ratings
         self._missing = "abstain" if abstains(self.ranker) else "median"
         self._means = ItemMeans().fit(ratings)
         if self.users_ is None:
             self._similarity = UserSimilarity().fit(ratings)
         else:
-            largest = self.users_.max(initial=-1)
-            if largest >= ratings.n_users:
-                raise DataError(
-                    f"users_ holds the user number {largest}; the ratings have {ratings.n_users} "
-                    "users."
-                )
+            largest, n = self.users_.max(initial=-1), ratings.n_users
+            if largest >= n:
+                raise DataError(f"users_ holds the user number {largest}; there are {n} users.")
             self._common = ReferenceUsers(ratings, self.users_)
         return self
 
     @classmethod
     def learned(cls) -> dict[str, Learned]:
-        """Every learned attribute, with what it may be."""
         return {"users_": integers("n_reference", low=0, optional=True)}
 
     def scores(
@@ -233,27 +192,22 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
             return self._means.scores(rated, value, items)
         reference = self._reference(rated, value, user)
         model = self._trained(reference, rated, value, user)
-        scores = [np.zeros(0)]
-        for start in range(0, len(items), BLOCK):
-            rows = reference.rows(items[start : start + BLOCK], self._missing, user)
-            scores.append(model.decision_function(rows))
-        return np.concatenate(scores[1:] or scores)
+        if len(items) == 0:
+            return np.zeros(0)
+        blocks = (items[start : start + BLOCK] for start in range(0, len(items), BLOCK))
+        rows = (reference.rows(block, self._missing, user) for block in blocks)
+        return np.concatenate([model.decision_function(block) for block in rows])
 
     def explain(self, rated: IntArray, value: FloatArray, item: int, user: int, n: int) -> Reasons:
-        """Reference users whose rating of an item changes its score.
-
-        The weight is how far the score falls if that user had not rated the item.
-        """
-        none = np.zeros(0, np.int64)
-        nothing = Reasons(none, np.zeros(0), np.zeros(0), none, np.zeros(0))
+        """Reference users without whose rating of the item its score falls by so much."""
         if len(value) == 0 or np.ptp(value) == 0:
-            return nothing
+            return Reasons()
         reference = self._reference(rated, value, user)
         items = np.array([item])
         row = reference.rows(items, "abstain", user)[0]
         columns = np.flatnonzero(~np.isnan(row))
         if not len(columns):
-            return nothing
+            return Reasons()
         # One row for each reference user made silent, and last the row as it is.
         rows = np.repeat(reference.rows(items, self._missing, user), len(columns) + 1, axis=0)
         silent = np.nan if self._missing == "abstain" else reference.median[columns]
@@ -261,16 +215,14 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
         scores = self._trained(reference, rated, value, user).decision_function(rows)
         change = scores[-1] - scores[:-1]
         kept = np.flatnonzero(change)
-        users, points = reference.users[columns[kept]], row[columns[kept]]
-        return nothing._replace(users=users, points=points, weight=change[kept])
+        return Reasons(reference.users[columns[kept]], row[columns[kept]], change[kept])
 
     def _trained(
         self, reference: ReferenceUsers, rated: IntArray, value: FloatArray, user: int
     ) -> Any:
         # The same user gets the same list each time, from rankers that draw at random too.
-        model = _with_defaults(
-            prepared(self.ranker, reference), random_state=lambda: self.random_state
-        )
+        seed = {"random_state": lambda: self.random_state}
+        model = _with_defaults(prepared(self.ranker, reference), seed)
         return model.fit(reference.rows(rated, self._missing, user), value)
 
     def _reference(self, rated: IntArray, value: FloatArray, user: int) -> ReferenceUsers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +25,6 @@ from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.blend import Blend, predict_rows
-from rankwright.recommend.explain import Explanation, Liked, Viewer
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.models.popularity import ItemMeans
 from rankwright.recommend.per_user import REFERENCE, PerUser, a_ranker
@@ -35,6 +35,65 @@ class Recommendation(NamedTuple):
 
     item: Any
     score: float
+
+
+class Viewer(NamedTuple):
+    """A user who rated the item: the rating, and the agreement with you or what it adds."""
+
+    user: Any
+    rating: float
+    weight: float
+
+
+class Liked(NamedTuple):
+    """A rating of your own, and what it adds to the score."""
+
+    item: Any
+    rating: float
+    added: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item has its score.
+
+    >>> print(Explanation("Alien", 4.25, (Viewer("bob", 5.0, 0.81),), (Liked("Heat", 5.0, 0.4),)))
+    Alien: score 4.25
+    because these viewers, who agree with you, rated it:
+      bob gave it 5 (agreement 0.81)
+    and because of what you rated:
+      you gave Heat 5 (adds +0.4)
+    >>> print(Explanation("Alien", 1.2, (Viewer("eve", 1.0, 0.5),), (), by_agreement=False))
+    Alien: score 1.2
+    because of what these viewers gave it:
+      eve gave it 1 (adds +0.5)
+    >>> print(Explanation("Alien", 3.9, (), ()))
+    Alien: score 3.9
+    because of its average rating: none of your ratings says more.
+    """
+
+    item: Any
+    score: float
+    viewers: tuple[Viewer, ...]
+    ratings: tuple[Liked, ...]
+    by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
+
+    def __str__(self) -> str:
+        first, form = "of what these viewers gave it:", "adds {:+.2g}"
+        if self.by_agreement:
+            first, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
+        parts = []
+        if self.viewers:
+            parts.append(f"because {first}")
+            for user, rating, weight in self.viewers:
+                parts[-1] += f"\n  {user} gave it {rating:g} ({form.format(weight)})"
+        if self.ratings:
+            parts.append("because of what you rated:")
+            for item, rating, added in self.ratings:
+                parts[-1] += f"\n  you gave {item} {rating:g} (adds {added:+.2g})"
+        if not parts:
+            parts = ["because of its average rating: none of your ratings says more."]
+        return f"{self.item}: score {self.score:.4g}\n" + "\nand ".join(parts)
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
@@ -110,18 +169,17 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.model_: Any
-        if self.ranker is None:
-            self.model_ = Blend(random_state=seed).fit(ratings)
-        else:
-            options = (self.ranker, self.n_reference, self.reference, seed)
-            self.model_ = PerUser(*options).fit(ratings)
+        model: Any = Blend(random_state=seed)
+        if self.ranker is not None:
+            model = PerUser(self.ranker, self.n_reference, self.reference, seed)
+        self.model_ = model.fit(ratings)
         self._prepare()
         return self
 
     def _prepare(self) -> None:
         self._by_user = Table.by_user(self.ratings_)
         self._rated_items = np.flatnonzero(self.ratings_.item_counts > 0)
+        self._low, self._high = self.ratings_.value.min(), self.ratings_.value.max()
         # Ties are broken by average rating, then by number of ratings.
         bias = ItemMeans().fit(self.ratings_).item_bias_
         order = np.lexsort((-self.ratings_.item_counts, -bias))
@@ -138,7 +196,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def learned(cls) -> dict[str, Holds]:
-        """Every learned attribute, with what it may be."""
         return {"ratings_": Holds((Ratings,)), "model_": Holds((Blend, PerUser))}
 
     def scores(self, user: Any, items: Any = None) -> FloatArray:
@@ -148,20 +205,15 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self._scores(rated, value, self._item_numbers(items), number)
 
     def predict_ratings(self, ratings: Ratings) -> FloatArray:
-        """A score for each row of other ratings of the *same* users and items.
-
-        Ratings from ``ratings.take(...)`` share users and items, whichever rows were taken.
-        """
+        """A score for each row of other ratings of the same users and items, see Ratings.take."""
         check_is_fitted(self)
-        for known, ids in (
-            (self.ratings_.users, ratings.users),
-            (self.ratings_.items, ratings.items),
-        ):
-            if len(known) != len(ids) or not np.array_equal(known, ids):
-                raise DataError(
-                    "predict_ratings: these ratings have other users or items than those of fit. "
-                    "Split one Ratings with take(train) and take(test), without compact()."
-                )
+        known = self.ratings_
+        same = np.array_equal(known.users, ratings.users)
+        if not (same and np.array_equal(known.items, ratings.items)):
+            raise DataError(
+                "predict_ratings: these ratings have other users or items than those of fit. "
+                "Split one Ratings with take(train) and take(test), without compact()."
+            )
         with single_threaded_blas():  # the threads work on different users
             return predict_rows(
                 lambda user, items: self._scores(*self._by_user.row(user), items, user), ratings
@@ -220,15 +272,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         first = np.argsort(-np.abs(reasons.weight), kind="stable")[:n]
         users = self.ratings_.users[reasons.users[first]].tolist()
         own = self.ratings_.items[rated[reasons.rated]].tolist()
-        return Explanation(
-            item,
-            score,
-            tuple(
-                map(Viewer, users, reasons.points[first].tolist(), reasons.weight[first].tolist())
-            ),
-            tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist())),
-            by_agreement=self.model_.weight_is_agreement,
-        )
+        points, weight = reasons.points[first].tolist(), reasons.weight[first].tolist()
+        viewers = tuple(map(Viewer, users, points, weight))
+        liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
+        return Explanation(item, score, viewers, liked, self.model_.weight_is_agreement)
 
     def _unrated(self, rated: IntArray) -> IntArray:
         return self._rated_items[~np.isin(self._rated_items, rated)]
@@ -266,7 +313,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if not len(value):
             return np.zeros(0, np.int64), value, -1
         rated = self._item_numbers(list(user))
-        low, high = self.ratings_.value.min(), self.ratings_.value.max()
+        low, high = self._low, self._high
         # Some tolerance, because the data need not contain the ends of their scale.
         outside = np.maximum(low - value, value - high) > 0.5 * (high - low)
         if outside.any() and high > low:
@@ -291,7 +338,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return *self._by_user.row(number), number
 
     def _item_numbers(self, items: Any) -> IntArray:
-        """The numbers of some items of the data (ids; None: all)."""
         if items is None:
             return np.arange(self.ratings_.n_items)
         ids, known = as_ids(items, "items"), self.ratings_.item_vocabulary

@@ -10,10 +10,15 @@ import pytest
 
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.rankers.magnitude.dual import center_gram, scale_gram
 from rankwright.rankers.magnitude.leave_out import pairs_out
 from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.smoothers import GramSource, Spectrum, gram_source
+from rankwright.rankers.magnitude.smoothers import (
+    GramSource,
+    Spectrum,
+    center_gram,
+    gram_source,
+    scale_gram,
+)
 
 
 def test_the_path_holds_the_error_of_each_pair_of_values(rows: Any) -> None:

@@ -120,51 +120,33 @@ def left_out_pairs_approximately(inverse, codes, ptr, diagonal, shift, residual,
 
 
 @njit(cache=True, nogil=True)
-def sweep_gram(K, target, ridge, alpha, product):
+def sweep(table, square, target, ridge, is_gram, alpha, product):
     """One round of section 2.5: every dual coefficient once, with the step 1 / (2 K_ii + m / C).
 
-    K        (n_rows, n_rows) float64, centered
+    table    (n_rows, n_columns) float64: the centered Gram matrix K, or the centered rows
+    square   (n_rows,) float64, K_ii
     target   (n_rows,) float64, centered grades
     ridge    m / (2 C)
-    alpha    (n_rows,) float64                changed in place
-    product  (n_rows,) float64, K alpha       changed in place
+    alpha    (n_rows,) float64                      changed in place
+    product  (n_columns,) float64, table' alpha     changed in place
 
     Returns the growth of the dual objective (eq 16).
     """
-    n = len(alpha)
+    n, d = table.shape
     growth = 0.0
     for i in range(n):
-        slope = 2.0 * (target[i] - product[i]) - 2.0 * ridge * alpha[i]
-        step = slope / (2.0 * K[i, i] + 2.0 * ridge)
-        growth += step * step * (K[i, i] + ridge)
-        if step != 0.0:
-            alpha[i] += step
-            for j in range(n):
-                product[j] += step * K[i, j]
-    return growth
-
-
-@njit(cache=True, nogil=True)
-def sweep_rows(rows, square, target, ridge, alpha, coef):
-    """The same round for the linear kernel, O(n_features) a step.
-
-    rows    (n_rows, n_features) float64, centered
-    square  (n_rows,) float64, squared lengths of the rows
-    target, ridge, alpha as in sweep_gram
-    coef    (n_features,) float64, rows' alpha    changed in place
-    """
-    n, d = rows.shape
-    growth = 0.0
-    for i in range(n):
-        product = 0.0
-        for k in range(d):
-            product += rows[i, k] * coef[k]
-        step = (target[i] - product - ridge * alpha[i]) / (square[i] + ridge)
+        score = 0.0
+        if is_gram:
+            score = product[i]
+        else:
+            for k in range(d):
+                score += table[i, k] * product[k]
+        step = (target[i] - score - ridge * alpha[i]) / (square[i] + ridge)
         growth += step * step * (square[i] + ridge)
         if step != 0.0:
             alpha[i] += step
             for k in range(d):
-                coef[k] += step * rows[i, k]
+                product[k] += step * table[i, k]
     return growth
 
 
@@ -176,13 +158,11 @@ def rows_beyond(residual, ptr, theta, low, high):
     low, high  (n_rows,) int64: rows ptr[q] .. low - 1 and high .. ptr[q + 1] - 1   changed in place
     """
     for q in range(len(ptr) - 1):
-        below = ptr[q]
-        above = ptr[q]
+        below = above = ptr[q]
         for i in range(ptr[q], ptr[q + 1]):
             while below < i and residual[i] - residual[below] > theta:
                 below += 1
-            if above < i:
-                above = i
+            above = max(above, i)
             while above < ptr[q + 1] and residual[above] - residual[i] <= theta:
                 above += 1
             low[i] = below
@@ -198,13 +178,13 @@ def squared_excess(residual, weight, ptr, theta, low, high, slope):
     low, high (n_rows,) int64, from rows_beyond at theta
     slope     (n_rows,) float64, gradient of the sum of squares   changed in place
 
-    Returns the sum of the first powers and the sum of the squares.
+    Returns the sum of the first powers and the sum of the squares. The gradient is linear in the
+    residuals for given low and high: with a vector instead, and theta = 0, slope is the product of
+    the Hessian and that vector.
     """
-    first = 0.0
-    second = 0.0
+    first = second = 0.0
     for q in range(len(ptr) - 1):
-        count = 0.0
-        moment = 0.0
+        count = moment = 0.0
         j = ptr[q]
         for i in range(ptr[q], ptr[q + 1]):
             while j < low[i]:
@@ -213,8 +193,7 @@ def squared_excess(residual, weight, ptr, theta, low, high, slope):
                 j += 1
             slope[i] = count * (residual[i] - theta) - moment
             first += 2.0 * weight[i] * slope[i]
-        count = 0.0
-        moment = 0.0
+        count = moment = 0.0
         j = ptr[q + 1] - 1
         for i in range(ptr[q + 1] - 1, ptr[q] - 1, -1):
             while j >= high[i]:
@@ -225,34 +204,6 @@ def squared_excess(residual, weight, ptr, theta, low, high, slope):
             slope[i] *= 4.0 * weight[i]
             second += 0.5 * slope[i] * residual[i]
     return first, second - theta * first
-
-
-@njit(cache=True, nogil=True)
-def squared_hessian_product(vector, weight, ptr, low, high, result):
-    """The Hessian of the sum of squares times a vector, all in sorted order.
-
-    result  (n_rows,) float64   changed in place
-    """
-    for q in range(len(ptr) - 1):
-        count = 0.0
-        moment = 0.0
-        j = ptr[q]
-        for i in range(ptr[q], ptr[q + 1]):
-            while j < low[i]:
-                count += weight[j]
-                moment += weight[j] * vector[j]
-                j += 1
-            result[i] = count * vector[i] - moment
-        count = 0.0
-        moment = 0.0
-        j = ptr[q + 1] - 1
-        for i in range(ptr[q + 1] - 1, ptr[q] - 1, -1):
-            while j >= high[i]:
-                count += weight[j]
-                moment += weight[j] * vector[j]
-                j -= 1
-            result[i] += count * vector[i] - moment
-            result[i] *= 4.0 * weight[i]
 
 
 @njit(cache=True, nogil=True)
@@ -275,16 +226,14 @@ def smoothed_excess(residual, weight, ptr, epsilon, mu, zones, slope):
         count[i + 1] = count[i] + weight[i]
         first[i + 1] = first[i] + weight[i] * residual[i]
         second[i + 1] = second[i] + weight[i] * residual[i] * residual[i]
-    plain = 0.0
-    slack = 0.0
+    plain = slack = 0.0
     for q in range(len(ptr) - 1):
         start, stop = ptr[q], ptr[q + 1]
         for i in range(start, stop):
             # Rows below i: far ones pull with full weight, those in the zone with t / mu.
             near, low = zones.near[i], zones.low[i]
             top = residual[i] - epsilon
-            zone = 0.0
-            squares = 0.0
+            zone = squares = 0.0
             if low - near <= SHORT:
                 for j in range(near, low):
                     t = residual[i] - residual[j] - epsilon
@@ -319,7 +268,7 @@ def smoothed_hessian_product(vector, weight, mu, zones, result):
 
     result  (n_rows,) float64   changed in place
     """
-    near, low, high, far = zones.near, zones.low, zones.high, zones.far
+    near, low, high, far = zones
     n = len(vector)
     count = np.zeros(n + 1)
     moment = np.zeros(n + 1)

@@ -27,8 +27,7 @@ from rankwright.rankers.kernels import (
     draw_landmarks,
     resolve_gamma,
 )
-from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.scatter import too_large
+from rankwright.rankers.magnitude.sample import Sample, too_large
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.kernel import Kernel
@@ -44,9 +43,6 @@ def cut_at_gap(
     min_gap: float = 0.0,
 ) -> int | IntArray:
     """How many items of a ranked list to keep: those before the largest gap between neighbors.
-
-    Magnitude-preserving rankers predict how much one row is preferred to another, so the items
-    after a large gap are clearly worse.
 
     Parameters
     ----------
@@ -114,16 +110,15 @@ class StabilityBound:
     training_error: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise ParameterError(
-                f"stability_bound(delta={self.delta!r}): delta must be between 0 and 1."
-            )
-        for name in ("M", "kappa"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ParameterError(
-                    f"stability_bound({name}={value!r}): {name} must be a finite number >= 0."
-                )
+        allowed = {
+            "delta": (0 < self.delta < 1, "between 0 and 1"),
+            "M": (0 <= self.M < math.inf, "a finite number >= 0"),
+            "kappa": (0 <= self.kappa < math.inf, "a finite number >= 0"),
+        }
+        for name, (well, needed) in allowed.items():
+            if not well:
+                value = getattr(self, name)
+                raise ParameterError(f"stability_bound({name}={value!r}): {name} must be {needed}.")
 
     @property
     def admissibility(self) -> float:
@@ -168,13 +163,16 @@ class Problem:
     X: Any
     sample: Sample
 
-    @property
-    def is_linear(self) -> bool:
-        return isinstance(self.gram.kernel, Kernel) and self.gram.kernel.name == "linear"
-
     @cached_property
     def rows(self) -> Any:
         return self.sample.select(self.X)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the kernel is linear, with no more features than rows."""
+        kernel = self.gram.kernel
+        linear = isinstance(kernel, Kernel) and kernel.name == "linear"
+        return linear and self.rows.shape[1] <= self.sample.n_rows
 
     def matrix(self) -> FloatArray:
         """The kernel matrix of the rows, as a new array."""
@@ -245,8 +243,7 @@ class MagnitudeRanker(Ranker):
         better, worse = self.decision_function(X1), self.decision_function(X0)
         if better.shape != worse.shape:
             raise DataError(
-                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}; give both "
-                "the same number of rows."
+                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}: give pairs."
             )
         return better - worse
 
@@ -271,20 +268,19 @@ class MagnitudeRanker(Ranker):
                 f"{self.mass_:g} (Pairs have none); the theorem is about m graded rows. Fit "
                 "grades, with weights of 1 on average."
             )
+        C, power = self._cost_terms()
         return StabilityBound(
             n_items=round(self.mass_),
-            C=self._chosen_C(),
-            power=self._power_of_cost(),
+            C=C,
+            power=power,
             M=M,
             kappa=self.kappa_ if kappa is None else kappa,
             delta=delta,
             training_error=self.cost_,
         )
 
-    def _chosen_C(self) -> float:
-        return self.C
-
-    def _power_of_cost(self) -> int:
+    def _cost_terms(self) -> tuple[float, int]:
+        """C and n of the objective."""
         raise NotImplementedError
 
     def _problem(self, X: Any, sample: Sample, gamma: float | str) -> Problem:
@@ -310,49 +306,39 @@ class MagnitudeRanker(Ranker):
 
     def _landmarks(self, problem: Problem) -> DrawnLandmarks:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = problem.sample.rows
-        chosen = draw_landmarks(problem.gram, problem.X, rows, self.n_components, seed)
-        return chosen.on(problem.rows)
+        options = (problem.sample.rows, self.n_components, seed)
+        return draw_landmarks(problem.gram, problem.X, *options).on(problem.rows)
 
     def _keep_linear(self, coef: FloatArray) -> None:
         self.coef_, self.support_, self.dual_coef_, self.gamma_ = coef, None, None, None
 
-    def _keep_dual(self, problem: Problem, alpha: FloatArray) -> None:
-        """Keep the coefficients of the sample's rows: of features, if the kernel is linear."""
-        if self.kernel == "linear":
-            self._keep_linear(np.asarray(problem.rows.T @ alpha))
-        else:
-            self._keep_expansion(problem, problem.sample.rows, alpha)
-
-    def _keep_landmarks(
-        self, problem: Problem, landmarks: DrawnLandmarks, coef: FloatArray
+    def _keep_dual(
+        self, problem: Problem, alpha: FloatArray, landmarks: DrawnLandmarks | None = None
     ) -> None:
+        """Keep the coefficients of the sample's rows, or of the features of landmarks."""
+        rows, support = problem.sample.rows, problem.rows
+        if landmarks is not None:
+            rows, support, alpha = landmarks.rows, landmarks.support, landmarks.dual(alpha)
+        kernel = problem.gram.kernel
         if self.kernel == "linear":
-            self._keep_linear(landmarks.support.T @ landmarks.dual(coef))
-        else:
-            self._keep_expansion(problem, landmarks.rows, landmarks.dual(coef))
-
-    def _keep_expansion(self, problem: Problem, rows: Any, alpha: FloatArray) -> None:
-        if problem.gram.is_precomputed:
+            self._keep_linear(np.asarray(support.T @ alpha))
+        elif kernel is None:  # precomputed
             coef = np.zeros(problem.X.shape[1])
             coef[rows] = alpha
             self._keep_linear(coef)
-            return
-        self.coef_, self.dual_coef_ = None, alpha
-        self.support_ = dense(problem.X[rows])
-        kernel = problem.gram.kernel
-        self.gamma_ = kernel.gamma if isinstance(kernel, Kernel) else None
+        else:
+            self.coef_, self.dual_coef_, self.support_ = None, alpha, dense(problem.X[rows])
+            self.gamma_ = kernel.gamma if isinstance(kernel, Kernel) else None
 
     def _scorer(self) -> Scorer:
         if self.coef_ is not None:
             return Linear(self.coef_, self.intercept_)
-        assert self.support_ is not None
-        assert self.dual_coef_ is not None
+        support, alpha = self.support_, self.dual_coef_
+        assert support is not None
+        assert alpha is not None
         gram = Gram.of(self.kernel, gamma=self.gamma_ or 1.0, degree=self.degree, coef0=self.coef0)
-        rows = np.arange(len(self.dual_coef_))
-        return gram.expansion(
-            self.support_, rows, self.dual_coef_, self.n_features_in_, self.intercept_
-        )
+        rows = np.arange(len(alpha))
+        return gram.expansion(support, rows, alpha, self.n_features_in_, self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,7 +14,6 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
-from rankwright.rankers.magnitude.dual import center_gram, factorized, inverse, scale_gram
 from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.smoothers import (
     GramSource,
@@ -22,6 +21,10 @@ from rankwright.rankers.magnitude.smoothers import (
     Smoother,
     Source,
     Spectrum,
+    center_gram,
+    factorized,
+    inverse,
+    scale_gram,
 )
 
 FEW = 8  # rows per query below which whole queries are drawn instead of rows
@@ -35,22 +38,15 @@ def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> Fl
     from rankwright.rankers.magnitude._kernels import Copies, left_out_pairs
 
     sample = source.sample
-    copy, once = np.sqrt(sample.copy), sample.once
-    alone = copy * np.sqrt(once)[sample.codes]
-    rows = Copies(
-        sample.codes,
-        sample.ptr,
-        sample.row_weight,
-        copy,
-        once,
-        alone * sample.roots,
-        sample.unit,
-    )
+    codes, copy, once = sample.codes, np.sqrt(sample.copy), sample.once
+    alone = copy * np.sqrt(once)[codes]
+    copies = (sample.row_weight, copy, once, alone * sample.roots, sample.unit)
+    rows = Copies(codes, sample.ptr, *copies)
     costs: list[float] = []
     for smoothers in source.smoothers(factors):
         errors = alone * smoothers.errors
         fitted = 1.0 - sample.unit**2 - smoothers.diagonals
-        diagonals = 1.0 - sample.copy * (sample.unit**2 + once[sample.codes] * fitted)
+        diagonals = 1.0 - sample.copy * (sample.unit**2 + once[codes] * fitted)
         sums = np.zeros((len(errors), sample.n_queries))
         for start, first, values in smoothers.blocks():
             for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
@@ -68,27 +64,19 @@ def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average:
             "leave_pair_out(exact=False): the paper's approximation is for rows and queries "
             "without weights. Use exact=True."
         )
-    rows_of = np.add.reduceat(K, sample.ptr[:-1], axis=0) / sample.sums[:, None]
+    codes, starts = sample.codes, sample.ptr[:-1]
+    rows_of = np.add.reduceat(K, starts, axis=0) / sample.sums[:, None]
     inverted = inverse(factorized(center_gram(K, sample), factor))
     y = sample.centered(sample.y)
     alpha = factor * linalg.blas.dsymv(1.0, inverted.T, y, lower=0)
-    centered = (
-        rows_of - (np.add.reduceat(rows_of, sample.ptr[:-1], axis=1) / sample.sums)[:, sample.codes]
-    )
+    centered = rows_of - (np.add.reduceat(rows_of, starts, axis=1) / sample.sums)[:, codes]
     shift = factor * linalg.blas.dsymm(1.0, inverted.T, centered.T, lower=0)
     # Inside a query h - y centered is -alpha / C'; the mean of h is k.alpha.
     offset = rows_of @ alpha - sample.means(sample.y)
-    sums = np.zeros(sample.n_queries)
-    left_out_pairs_approximately(
-        inverted,
-        sample.codes,
-        sample.ptr,
-        inverted.diagonal().copy(),
-        shift[np.arange(sample.n_rows), sample.codes],
-        offset[sample.codes] - alpha / factor,
-        offset,
-        sums,
-    )
+    sums, diagonal = np.zeros(sample.n_queries), inverted.diagonal().copy()
+    shift, residual = shift[np.arange(sample.n_rows), codes], offset[codes] - alpha / factor
+    arrays = (codes, sample.ptr, diagonal, shift, residual, offset, sums)
+    left_out_pairs_approximately(inverted, *arrays)
     return average_cost(sums, sample, average)
 
 
@@ -100,8 +88,7 @@ def queries_out(smoother: Smoother, average: str = "pairs") -> float:
         rows = np.arange(sample.ptr[q], sample.ptr[q + 1])
         unit, weight = sample.unit[rows], sample.row_weight[rows]
         identity = np.eye(len(rows))
-        # R is singular along the unit vector of a whole query: adding a multiple of it changes
-        # nothing.
+        # R is singular along the unit vector of a whole query: a multiple of it changes nothing.
         fitted = identity - np.outer(unit, unit) - smoother.among(rows)
         R = identity - sample.once[q] * fitted
         left = linalg.solve(R, smoother.error[rows], assume_a="pos", check_finite=False)
@@ -147,13 +134,11 @@ def sampled_pairs_out(
 ) -> Estimate:
     """The mean cost over all pairs among some rows (few queries) or in some queries (many).
 
-    The standard error is a jackknife over rows or queries, times the root of the share that was
-    not drawn: the value is exact if all are drawn.
+    The error is a jackknife over rows or queries, times the root of the share that was not drawn.
     """
-    sizes = np.diff(smoother.sample.ptr)
-    if (sizes > 1).sum() * FEW > n_rows:
-        return _from_queries(smoother, n_rows, rng, average)
-    return _from_rows(smoother, n_rows, rng, average)
+    n_queries = (np.diff(smoother.sample.ptr) > 1).sum()
+    draw = _from_queries if n_queries * FEW > n_rows else _from_rows
+    return draw(smoother, n_rows, rng, average)
 
 
 def _from_rows(smoother: Smoother, n_rows: int, rng: np.random.Generator, average: str) -> Estimate:
@@ -172,8 +157,7 @@ def _from_rows(smoother: Smoother, n_rows: int, rng: np.random.Generator, averag
         variance[q] = unseen * _jackknife(tops, bottoms) if unseen > 0 else 0.0
     share = sample.query_weight * (mass if average == "pairs" else mass > 0)
     share = share / max(share.sum(), np.finfo(float).tiny)
-    error = float(np.sqrt(share**2 @ variance))
-    return Estimate(average_cost(sums, sample, average), error)
+    return Estimate(average_cost(sums, sample, average), float(np.sqrt(share**2 @ variance)))
 
 
 def _from_queries(
@@ -199,16 +183,12 @@ def _from_queries(
 
 def _jackknife(tops: FloatArray, bottoms: FloatArray) -> float:
     """The variance of a ratio of sums, from the sums without each unit."""
-    ratios = tops / bottoms
-    n = len(ratios)
+    ratios, n = tops / bottoms, len(tops)
     return float((n - 1) / n * ((ratios - ratios.mean()) ** 2).sum())
 
 
 def _pairs_among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """u_i u_j c and u_i u_j for every pair of some rows of one query, had it been left out.
-
-    The same formulas as in the kernel ``left_out_pairs``, for a dense R.
-    """
+    """u_i u_j c and u_i u_j for all pairs of some rows of a query, as in ``left_out_pairs``."""
     sample = smoother.sample
     query = sample.codes[rows[0]]
     copy, once = np.sqrt(sample.copy[rows]), sample.once[query]
@@ -241,6 +221,13 @@ class Training(NamedTuple):
     grades: Grades
     landmarks: DrawnLandmarks | None = None
 
+    @property
+    def features(self) -> Any:
+        """Features whose products are the kernel, no more than there are rows; else None."""
+        if self.landmarks is None and self.problem.is_narrow:
+            return self.problem.rows
+        return self.landmarks
+
 
 class LeaveOut:
     """Errors on rows left out, which the squared loss gives without retraining.
@@ -257,23 +244,18 @@ class LeaveOut:
     ) -> float:
         """The mean cost of a pair under the model trained without its two rows (eq 17).
 
+        Takes O(m^3) and 8 m^2 bytes with a kernel; with d <= m features of a linear kernel (or as
+        many landmarks) O(m^2 d) and 8 m d bytes.
+
         Parameters
         ----------
-        exact : bool, default True
-            The closed form that equals retraining. False gives the paper's approximation, which
-            takes the mean prediction of the model without the pair from the model with it.
-        refit : bool, default False
-            Whether C is held instead of C' = 2C/m: training on m - 2 rows with the same C.
-        average : "pairs" or "queries", default "pairs"
-            Whether every pair has the same weight, or every query.
-
-        Notes
-        -----
-        Time O(m^3) and memory 8 m^2 bytes with a kernel; with d <= m features of a linear kernel
-        (or as many landmarks) O(m^2 d), and 8 m d bytes.
+        exact : the closed form that equals retraining (default); False is the paper's
+            approximation: the mean prediction of the model without the pair from the model with it
+        refit : whether C is held instead of C' = 2C/m: training on m - 2 rows with the same C
+        average : "pairs" (default) or "queries": which of them have the same weight
         """
         problem = self._trained("leave_pair_out", average).problem
-        factor = self._held_factor("leave_pair_out", problem.sample, refit)
+        factor = self._factor("leave_pair_out", problem.sample, refit)
         if exact:
             return float(pairs_out(self._source(), np.array([factor]), average)[0])
         return approximate_pairs_out(problem.matrix(), problem.sample, factor, average)
@@ -297,9 +279,9 @@ class LeaveOut:
             raise ParameterError(
                 f"estimate_leave_pair_out(n_rows={n_rows!r}): n_rows must be an integer >= 16."
             )
-        factor = self._held_factor("estimate_leave_pair_out", sample, refit)
+        factor = self._factor("estimate_leave_pair_out", sample, refit)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        X = _few_features(training)
+        X = training.features
         smoother = (
             self._source().smoother(factor) if X is None else PrimalSmoother(sample, X, factor)
         )
@@ -316,17 +298,8 @@ class LeaveOut:
         sample = self._trained("leave_query_out", average).problem.sample
         if sample.n_queries < 2:
             raise ParameterError("leave_query_out needs two queries; this model was fitted to one.")
-        total = sample.total
-        if refit:
-            one = sample.sums * sample.once
-            if not np.allclose(one, one[0], rtol=1e-12):
-                raise ParameterError(
-                    "leave_query_out(refit=True): queries differ in size or weight, so each would "
-                    "need its own C'. Use refit=False, which holds C'."
-                )
-            total -= float(one[0])
-        smoother = self._source().smoother(2.0 * self.C / total, whole=True)
-        return queries_out(smoother, average)
+        factor = self._factor("leave_query_out", sample, refit, of_queries=True)
+        return queries_out(self._source().smoother(factor, whole=True), average)
 
     def _trained(self, method: str, average: str) -> Training:
         check_is_fitted(self)
@@ -340,38 +313,31 @@ class LeaveOut:
             raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
         return self._training
 
-    def _held_factor(self, method: str, sample: Sample, refit: bool) -> float:
-        """C' of the models without a pair."""
-        total = sample.total
-        if refit:
-            one = sample.mass * sample.copy * sample.once[sample.codes]
-            if not np.allclose(one, one[0], rtol=1e-12) or total <= 2.0 * one[0]:
-                raise ParameterError(
-                    f"{method}(refit=True) needs at least three rows, of equal or integer weights: "
-                    "otherwise each pair would have its own C'. Use refit=False, which holds C'."
-                )
-            total -= 2.0 * float(one[0])
-        return 2.0 * self.C / total
+    def _factor(
+        self, method: str, sample: Sample, refit: bool, *, of_queries: bool = False
+    ) -> float:
+        """C' of the models without a pair or, ``of_queries``, without a query."""
+        needed, left_out = "queries of equal size and weight", sample.sums * sample.once
+        if not of_queries:
+            needed = "at least three rows, of equal or integer weights"
+            left_out = 2.0 * sample.mass * sample.copy * sample.once[sample.codes]
+        rest = sample.total - float(left_out[0])
+        if refit and not (rest > 0 and np.allclose(left_out, left_out[0], rtol=1e-12)):
+            raise ParameterError(
+                f"{method}(refit=True) needs {needed}: otherwise each model would have its own C'. "
+                "Use refit=False, which holds C'."
+            )
+        return 2.0 * self.C / (rest if refit else sample.total)
 
     def _source(self) -> Source:
         """R of the training rows: from features if they are few, else from the Gram matrix."""
         assert self._training is not None
         problem, sample = self._training.problem, self._training.problem.sample
-        X = _few_features(self._training)
-        if X is not None:
-            return Spectrum.of_rows(X, sample)
+        if self._training.features is not None:
+            return Spectrum.of_rows(self._training.features, sample)
         K = center_gram(scale_gram(problem.matrix(), sample), sample)
         return GramSource(sample, K, keep=False)
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_training"}
-
-
-def _few_features(training: Training) -> Any:
-    """Features whose products are the kernel, no more than there are rows; else None."""
-    problem, landmarks = training.problem, training.landmarks
-    if landmarks is not None:
-        return landmarks
-    few = problem.is_linear and problem.rows.shape[1] <= problem.rows.shape[0]
-    return problem.rows if few else None

@@ -20,20 +20,20 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import DrawnLandmarks, dense
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
-from rankwright.rankers.magnitude.dual import (
-    center_gram,
-    scale_gram,
-    solve_dual,
-    sweep_dual,
-    sweep_linear,
-)
 from rankwright.rankers.magnitude.leave_out import LeaveOut, Training
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
-from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.scatter import Scatter, Stream
+from rankwright.rankers.magnitude.sample import Sample, Scatter, Stream
+from rankwright.rankers.magnitude.smoothers import center_gram, factorized, scale_gram
 from rankwright.rankers.magnitude.solvers import fit_insensitive
 from rankwright.rankers.schema import floats, integers
 
+STREAM = {  # learned attributes of partial_fit, and what they are in the Stream
+    "products_": "products",
+    "query_keys_": "keys",
+    "query_weights_": "weights",
+    "query_masses_": "masses",
+    "query_means_": "means",
+}
 LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
 
 
@@ -122,6 +122,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
     }
     _takes: ClassVar = (Grades, Pairs)
     _chunks_exact: ClassVar = False
+    products_: FloatArray | None
 
     def __init__(
         self,
@@ -152,8 +153,6 @@ class MPRank(LeaveOut, MagnitudeRanker):
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         self._keep_stream(None)
-        self.objective_, self.gap_ = None, None
-        self._training = None
         if isinstance(feedback, Pairs):
             self._fit_pairs(X, feedback)
             return
@@ -181,21 +180,25 @@ class MPRank(LeaveOut, MagnitudeRanker):
             cost = InsensitiveCost(problem.sample, self.C, 0.0, 2)
             fit_insensitive(self, problem, "primal", cost, tol=1e-10)
             return
-        scatter = Scatter(problem.X.shape[1])
-        scatter.add(problem.rows, problem.sample)
+        scatter = Scatter.of(problem.rows, problem.sample)
         self.kappa_ = float(np.sqrt(scatter.longest))
         self._keep_linear(self._solve(scatter))
 
     def _fit_dual(self, problem: Problem) -> None:
-        alpha, mean = solve_dual(problem.matrix(), problem.sample, self.C)
-        self._keep_alpha(problem, alpha, mean)
+        """Eq 13, by a Cholesky factor."""
+        K, sample = problem.matrix(), problem.sample
+        factor, mean_row = 2.0 * self.C / sample.total, sample.mass @ K / sample.total
+        cholesky = factorized(center_gram(scale_gram(K, sample), sample), factor)
+        right = sample.roots * sample.centered(sample.y)
+        solved, _ = linalg.lapack.dpotrs(cholesky, right, lower=0)
+        self._keep_alpha(problem, factor * sample.roots * solved, mean_row)
 
     def _fit_online(self, problem: Problem) -> None:
         sample = problem.sample
         if self.kernel == "linear":
             rows = dense(problem.rows)
             centered = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]
-            coef, costs, converged = sweep_linear(centered, sample, self.C, self.tol, self.max_iter)
+            _, coef = self._sweep(centered, np.einsum("ij,ij->i", centered, centered), sample)
             self._keep_linear(coef)
             left = sample.y - rows @ coef
             self.cost_, self.intercept_ = sample.mean_square(left), sample.overall(left)
@@ -203,22 +206,39 @@ class MPRank(LeaveOut, MagnitudeRanker):
             K = problem.matrix()
             mean_row = sample.mass @ K / sample.total
             K = center_gram(scale_gram(K, sample), sample)
-            alpha, costs, converged = sweep_dual(K, sample, self.C, self.tol, self.max_iter)
-            self._keep_alpha(problem, alpha, float(mean_row @ alpha))
-        self.n_iter_ = len(costs) - 1
-        if not converged:
-            warnings.warn(
-                f"{type(self).__name__}: the cost still changes by more than tol = {self.tol:g} of "
-                f"itself after {self.n_iter_} rounds. Raise max_iter, raise tol or lower C.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+            alpha, _ = self._sweep(K, K.diagonal().copy(), sample, is_gram=True)
+            # From coefficients of centered rows to coefficients of the rows themselves: P alpha.
+            along = np.add.reduceat(sample.unit * alpha, sample.ptr[:-1])
+            alpha = sample.roots * (alpha - sample.unit * along[sample.codes])
+            self._keep_alpha(problem, alpha, mean_row)
+
+    def _sweep(
+        self, table: FloatArray, square: FloatArray, sample: Sample, is_gram: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Coordinate ascent until a round changes the cost by at most tol of itself."""
+        from rankwright.rankers.magnitude._kernels import sweep
+
+        target = sample.roots * sample.centered(sample.y)
+        alpha, product = np.zeros(len(table)), np.zeros(table.shape[1])
+        cost, ridge = 0.0, sample.total / (2.0 * self.C)
+        for n_iter in range(1, self.max_iter + 1):
+            # The growth of each step is known without cancellation: any tol is meaningful.
+            growth = sweep(table, square, target, ridge, is_gram, alpha, product)
+            cost, self.n_iter_ = cost + growth, n_iter
+            if growth <= self.tol * cost:
+                return alpha, product
+        warnings.warn(
+            f"{type(self).__name__}: the cost still changes by more than tol = {self.tol:g} of "
+            f"itself after {self.n_iter_} rounds. Raise max_iter, raise tol or lower C.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+        return alpha, product
 
     def _fit_nystroem(self, problem: Problem) -> DrawnLandmarks:
         landmarks = self._landmarks(problem)
-        scatter = Scatter(landmarks.shape[1])
-        scatter.add(landmarks, problem.sample)
-        self._keep_landmarks(problem, landmarks, self._solve(scatter))
+        coef = self._solve(Scatter.of(landmarks, problem.sample))
+        self._keep_dual(problem, coef, landmarks)
         return landmarks
 
     def _solve(self, scatter: Scatter) -> FloatArray:
@@ -227,16 +247,15 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.intercept_ = scatter.intercept(coef)
         return coef
 
-    def _keep_alpha(self, problem: Problem, alpha: Any, mean: float) -> None:
+    def _keep_alpha(self, problem: Problem, alpha: FloatArray, mean_row: FloatArray) -> None:
         """The dual solution; its coefficients are C' times the masses times the residuals."""
         sample = problem.sample
         self._keep_dual(problem, alpha)
         left = alpha * sample.total / (2.0 * self.C * sample.mass)
         self.cost_ = sample.mean_square(left)
-        self.intercept_ = sample.overall(sample.y) - mean
+        self.intercept_ = sample.overall(sample.y) - float(mean_row @ alpha)
 
     def _fit_pairs(self, X: Any, pairs: Pairs) -> None:
-        """Minimize |w|^2 + C / (sum of weights) * sum_p weight_p (gap_p - 1)^2."""
         if self.loss != "squared" or self.solver == "online":
             raise FeedbackError(
                 f"{type(self).__name__}(loss={self.loss!r}, solver={self.solver!r}) got Pairs: it "
@@ -262,10 +281,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
         if landmarks is None:
             self._keep_linear(coef)
         else:
-            self._keep_landmarks(problem, landmarks, coef)
+            self._keep_dual(problem, coef, landmarks)
 
-    def _power_of_cost(self) -> int:
-        return 2 if self.loss == "squared" else 1
+    def _cost_terms(self) -> tuple[float, int]:
+        return self.C, 2 if self.loss == "squared" else 1
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(
@@ -296,12 +315,9 @@ class MPRank(LeaveOut, MagnitudeRanker):
         with np.errstate(over="ignore", invalid="ignore"):  # raised as an error
             stream.add(X, grades)
         self._keep_stream(stream)
-        self.n_queries_in_ = max(len(stream.keys), 1)
-        self._training = None
-        self.n_iter_, self.objective_, self.gap_ = 1, None, None
         scatter = stream.scatter()
-        self.mass_ = scatter.mass
-        self.kappa_ = float(np.sqrt(stream.longest))
+        self.n_queries_in_, self.n_iter_ = max(len(stream.keys), 1), 1
+        self.mass_, self.kappa_ = scatter.mass, float(np.sqrt(stream.longest))
         scatter.mass = scatter.mass or 1.0
         self._keep_linear(self._solve(scatter))
         return self
@@ -311,14 +327,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
         if not hasattr(self, "intercept_"):
             return None
         if self.products_ is not None:
-            return Stream(
-                self.products_.copy(),
-                self.query_keys_,
-                self.query_weights_,
-                self.query_masses_.copy(),
-                self.query_means_.copy(),
-                self.kappa_**2,
-            )
+            sums = {part: getattr(self, name).copy() for name, part in STREAM.items()}
+            return Stream(**sums, longest=self.kappa_**2)
         if self._training is None:
             raise ParameterError(
                 f"{type(self).__name__}.partial_fit: this model was fitted by fit and then copied "
@@ -330,23 +340,17 @@ class MPRank(LeaveOut, MagnitudeRanker):
         return stream
 
     def _keep_stream(self, stream: Stream | None) -> None:
-        self.products_: Any = stream and stream.products
-        self.query_keys_: Any = stream and stream.keys
-        self.query_weights_: Any = stream and stream.weights
-        self.query_masses_: Any = stream and stream.masses
-        self.query_means_: Any = stream and stream.means
+        """Keep the sums so far; nothing else of an earlier fit stays."""
+        for name, part in STREAM.items():
+            setattr(self, name, stream and getattr(stream, part))
+        self._training, self.objective_, self.gap_ = None, None, None
 
 
 def _solve_laplacian(K: FloatArray, pairs: Pairs, factor: float) -> tuple[FloatArray, FloatArray]:
     """alpha = c (I + c L K)^-1 D' w for the differences D and the graph's Laplacian L = D' W D."""
     n, p = len(K), np.arange(pairs.n_pairs)
-    D = sparse.csr_array(
-        (
-            np.concatenate([np.ones(len(p)), -np.ones(len(p))]),
-            (np.concatenate([p, p]), np.concatenate([pairs.upper, pairs.lower])),
-        ),
-        shape=(len(p), n),
-    )
+    where = np.append(p, p), np.append(pairs.upper, pairs.lower)
+    D = sparse.csr_array((np.repeat([1.0, -1.0], len(p)), where), shape=(len(p), n))
     weighted = D.T @ sparse.diags_array(pairs.weight)
     system = factor * np.asarray((weighted @ D) @ K)
     system.flat[:: n + 1] += 1.0

@@ -16,24 +16,21 @@ from rankwright.rankers import schema
 from rankwright.rankers.kernels import KERNEL_CONSTRAINTS
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.leave_out import pair_mass, pairs_out
-from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.scatter import Scatter
-from rankwright.rankers.magnitude.smoothers import Source, Spectrum, gram_source
+from rankwright.rankers.magnitude.sample import Sample, Scatter
+from rankwright.rankers.magnitude.smoothers import Spectrum, gram_source
 from rankwright.rankers.schema import floats, real
 
 CS = tuple(float(C) for C in np.logspace(-1, 5, 13))
 
 
-def _positive_list() -> schema.Constraint:
-    return schema.Constraint(
-        "a list of numbers > 0",
-        lambda value: (
-            isinstance(value, Sequence | np.ndarray)
-            and not isinstance(value, str)
-            and len(value) > 0
-            and all(schema.positive().test(one) for one in value)
-        ),
-    )
+POSITIVE_LIST = schema.Constraint(
+    "a list of numbers > 0",
+    lambda value: (
+        isinstance(value, Sequence | np.ndarray)
+        and len(value) > 0
+        and all(schema.positive().test(one) for one in value)
+    ),
+)
 
 
 class MPRankCV(MagnitudeRanker):
@@ -75,8 +72,8 @@ class MPRankCV(MagnitudeRanker):
 
     _constraints: ClassVar = {
         **{name: KERNEL_CONSTRAINTS[name] for name in ("kernel", "degree", "coef0")},
-        "Cs": _positive_list(),
-        "gammas": schema.optional(_positive_list()),
+        "Cs": POSITIVE_LIST,
+        "gammas": schema.optional(POSITIVE_LIST),
         "average": schema.one_of("pairs", "queries"),
     }
     _learned: ClassVar = {
@@ -122,11 +119,11 @@ class MPRankCV(MagnitudeRanker):
             )
         best: tuple[float, Problem, int, FloatArray] | None = None
         for row, problem in enumerate(problems):
-            source: Source
-            if _is_narrow(problem):
-                source = Spectrum.of_rows(problem.rows, sample)
-            else:
-                source = gram_source(problem.matrix(), sample, len(factors))
+            source = (
+                Spectrum.of_rows(problem.rows, sample)
+                if problem.is_narrow
+                else gram_source(problem.matrix(), sample, len(factors))
+            )
             if has_pairs:
                 self.path_[row] = pairs_out(source, factors, self.average)
             column = int(np.argmin(self.path_[row]))
@@ -140,9 +137,8 @@ class MPRankCV(MagnitudeRanker):
         sample = problem.sample
         self.C_, self.leave_pair_out_ = float(self.Cs[column]), error
         self.n_iter_, self.mass_, self.kappa_ = 1, sample.total, problem.kappa
-        if _is_narrow(problem):  # more accurate than the dual
-            scatter = Scatter(problem.X.shape[1])
-            scatter.add(problem.rows, sample)
+        if problem.is_narrow:  # more accurate than the dual
+            scatter = Scatter.of(problem.rows, sample)
             self._keep_linear(scatter.solve(2.0 * self.C_ / sample.total))
         else:
             self._keep_dual(problem, alpha)
@@ -151,13 +147,5 @@ class MPRankCV(MagnitudeRanker):
         scores = self._scorer().decision_function(problem.rows)
         self.intercept_ = sample.overall(sample.y - scores)
 
-    def _chosen_C(self) -> float:
-        return self.C_
-
-    def _power_of_cost(self) -> int:
-        return 2
-
-
-def _is_narrow(problem: Problem) -> bool:
-    """Whether the kernel is linear, with no more features than rows."""
-    return problem.is_linear and problem.rows.shape[1] <= problem.sample.n_rows
+    def _cost_terms(self) -> tuple[float, int]:
+        return self.C_, 2

@@ -19,8 +19,6 @@ class InsensitiveCost:
     It depends on the residuals r = h - y only. For n = 1 the excess t of a pair, t = max(0,
     |r_j - r_i| - epsilon), may be smoothed: t^2 / (2 mu) up to t = mu, then t - mu / 2.
 
-    Examples
-    --------
     >>> from rankwright.feedback.grades import Grades
     >>> cost = InsensitiveCost(Sample.of(Grades([0, 1, 3])), C=9.0, epsilon=0.5, power=1)
     >>> cost.at(np.array([0.0, -1.0, -3.0])).exact
@@ -47,26 +45,18 @@ class InsensitiveCost:
 
 
 class Point(ABC):
-    """The loss at one vector of residuals.
+    """The loss at one vector of residuals."""
 
-    Attributes
-    ----------
-    exact : the loss
-    slope : (n_rows,) its gradient, smoothed if n = 1
-    slack : the part of the loss that ``slope``, read as multipliers of the dual problem, does not
-        account for: 0 for n = 2, between 0 and mu / 4 times the weight of the pairs for n = 1
-    """
-
-    exact: float
-    slope: FloatArray
+    exact: float  # the loss
+    slope: FloatArray  # (n_rows,) its gradient, smoothed if n = 1
+    # The part of the loss that the slope, read as multipliers of the dual problem, does not account
+    # for: 0 for n = 2, between 0 and mu / 4 times the weight of the pairs for n = 1.
     slack: float
 
     def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
-        sample = cost.sample
-        self._ptr = sample.ptr
+        self._ptr, one = cost.sample.ptr, cost.sample.n_queries == 1
         # Rows sorted by residual inside each query.
-        one = sample.n_queries == 1
-        self._order = np.argsort(residual) if one else np.lexsort((residual, sample.codes))
+        self._order = np.argsort(residual) if one else np.lexsort((residual, cost.sample.codes))
         self._weight, self._residual = cost.weight[self._order], residual[self._order]
 
     @abstractmethod
@@ -74,8 +64,7 @@ class Point(ABC):
         """The Hessian (of the smoothed loss, if n = 1) times a vector."""
 
     @abstractmethod
-    def trace(self) -> float:
-        """The trace of that Hessian."""
+    def trace(self) -> float: ...
 
     def _beyond(self, theta: float) -> tuple[IntArray, IntArray]:
         from rankwright.rankers.magnitude._kernels import rows_beyond
@@ -95,25 +84,21 @@ class Point(ABC):
 
 class _Plain(Point):
     def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
-        from rankwright.rankers.magnitude._kernels import squared_excess
-
         super().__init__(cost, residual)
         self._low, self._high = self._beyond(cost.epsilon)
-        slope = np.empty(len(residual))
-        first, second = squared_excess(
-            self._residual, self._weight, self._ptr, cost.epsilon, self._low, self._high, slope
-        )
+        first, second, slope = self._excess(self._residual, cost.epsilon)
         self.exact, self.slack = (second if cost.power == 2 else first), 0.0
         self.slope = self._unsorted(slope)
 
-    def curvature(self, vector: FloatArray) -> FloatArray:
-        from rankwright.rankers.magnitude._kernels import squared_hessian_product
+    def _excess(self, values: FloatArray, theta: float) -> tuple[float, float, FloatArray]:
+        from rankwright.rankers.magnitude._kernels import squared_excess
 
-        result = np.empty(len(vector))
-        squared_hessian_product(
-            vector[self._order], self._weight, self._ptr, self._low, self._high, result
-        )
-        return self._unsorted(result)
+        slope, rows = np.empty(len(values)), (self._low, self._high)
+        sums = squared_excess(values, self._weight, self._ptr, theta, *rows, slope)
+        return *sums, slope
+
+    def curvature(self, vector: FloatArray) -> FloatArray:
+        return self._unsorted(self._excess(vector[self._order], 0.0)[2])
 
     def trace(self) -> float:
         count, sizes = self._prefix_weight(), np.diff(self._ptr)

@@ -1,13 +1,12 @@
-"""The residual matrix R of MPRank for one or many values of C.
+"""Centered Gram matrices, and the residual matrix R of MPRank for one or many values of C.
 
-The residuals of the squared loss are linear in the grades: R y, with R = (I + C' P K P)^-1 - B B'.
-Here K is the kernel matrix scaled by the roots of the masses, C' = 2C/M, and P = I - B B' centers
-each query (see Sample.unit). Errors of rows that are left out follow from the entries of R.
+The residuals of the squared loss are R y, with R = (I + C' P K P)^-1 - B B'. Here K is the kernel
+matrix scaled by the roots of the masses, C' = 2C/M, and P = I - B B' centers each query (see
+Sample.unit). Errors of rows that are left out follow from the entries of R.
 
-For many values of C, R needs m^3 multiplications each. But C' enters through C' v / (1 + C' v) of
-the eigenvalues v only. On a band of similar eigenvalues these functions, one for each C', are
-combinations of a few (by singular value decomposition), up to rounding. So matrices are multiplied
-for these few, and each C' takes its combination.
+Each C' would need m^3 multiplications. But it enters through C' v / (1 + C' v) of the eigenvalues v
+only, and on a band of similar eigenvalues these functions are combinations of a few (by singular
+value decomposition), up to rounding. Matrices are multiplied for these few only.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ import numpy as np
 from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.rankers.magnitude.dual import center_gram, factorized, inverse, scale_gram
-from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.scatter import Scatter, too_large
+from rankwright.exceptions import DataError
+from rankwright.rankers.kernels import dense
+from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
 
-BLOCK = 512  # rows
+BLOCK, STRIP = 512, 256  # rows of R, and of K while it is centered
 NEGLIGIBLE = 1e-16  # C' v below which an eigenvalue changes R by less than its rounding
 PRECISION = 1e-14  # of R from combinations
 WIDTHS = (2.0, 4.0, 16.0, 256.0, np.inf)  # of a band: the largest eigenvalue over the smallest
@@ -35,16 +34,65 @@ SHORT = 64  # rows in a block of short queries
 FEW = 12  # values of C that cost less by Cholesky factors than one full eigendecomposition
 
 
-class Smoother(ABC):
-    """R for one value of C'.
+def scale_gram(K: FloatArray, sample: Sample) -> FloatArray:
+    """Multiply rows and columns by the roots of the masses, in place."""
+    if not (sample.is_plain and sample.mass[0] == 1.0):
+        K *= sample.roots[:, None]
+        K *= sample.roots[None, :]
+    return K
 
-    Attributes
-    ----------
-    error : (n_rows,) R y
+
+def center_gram(K: FloatArray, sample: Sample) -> FloatArray:
+    """P K P for a symmetric K, in place, where P = I - B B' centers each query (Sample.unit).
+
+    A symmetric rank-2q update: with L = K B - B (B' K B) / 2 it is K - L B' - B L'.
     """
+    unit, starts = sample.unit, sample.ptr[:-1]
+    if sample.n_queries == 1:
+        half = K @ unit
+        half -= (0.5 * float(unit @ half)) * unit
+        for start in range(0, len(K), STRIP):
+            rows = slice(start, start + STRIP)
+            K[rows] -= half[rows, None] * unit
+            K[rows] -= unit[rows, None] * half
+        return K
+    spread = sparse.csr_array((unit, sample.codes, np.arange(len(K) + 1)))
+    half = np.asarray(K @ spread)
+    half -= 0.5 * (spread @ np.add.reduceat(unit[:, None] * half, starts))
+    transposed = np.ascontiguousarray(half.T)
+    for start in range(0, len(K), STRIP):
+        rows = slice(start, start + STRIP)
+        K[rows] -= half[rows][:, sample.codes] * unit
+        K[rows] -= unit[rows, None] * transposed[sample.codes[rows]]
+    return K
+
+
+def factorized(K: FloatArray, factor: float, into: FloatArray | None = None) -> FloatArray:
+    """The Cholesky factor of I + C' K, in place of the lower half of K or ``into`` (C order)."""
+    work = np.multiply(K, factor, out=K if into is None else into)
+    work.flat[:: len(K) + 1] += 1.0
+    cholesky, failed = linalg.lapack.dpotrf(work.T, lower=0, overwrite_a=1, clean=0)
+    if failed and not np.isfinite(K).all():
+        raise too_large()
+    if failed:
+        raise DataError(
+            f"the kernel is not positive semidefinite (I + C' K has no Cholesky factor, row "
+            f"{failed}): use another kernel, or a smaller C."
+        )
+    return np.asarray(cholesky)
+
+
+def inverse(cholesky: FloatArray) -> FloatArray:
+    """(I + C' K)^-1 from its Cholesky factor, in place: the lower half of a C-ordered array."""
+    inverted, _ = linalg.lapack.dpotri(cholesky, lower=0, overwrite_c=1)
+    return np.asarray(inverted.T)
+
+
+class Smoother(ABC):
+    """R for one value of C'."""
 
     sample: Sample
-    error: FloatArray
+    error: FloatArray  # (n_rows,) R y
 
     @abstractmethod
     def among(self, rows: IntArray) -> FloatArray:
@@ -56,32 +104,18 @@ class Smoother(ABC):
         return np.asarray((codes[:, None] == codes) * np.outer(unit, unit))
 
 
-class Block(NamedTuple):
-    """R + B B' for several C' in rows ``start`` .. and columns ``first`` ..
-
-    Only entries below the diagonal inside a query are meaningful.
-    """
-
-    start: int
-    first: int
-    values: FloatArray  # (n_factors, n_rows of the block, n_columns)
+Block = tuple[int, int, FloatArray]  # first row, first column, (n_factors, n_rows, n_columns)
 
 
 class Smoothers(ABC):
-    """R for several values of C', block by block.
+    """R for several values of C', block by block."""
 
-    Attributes
-    ----------
-    errors : (n_factors, n_rows) R y
-    diagonals : (n_factors, n_rows) of R
-    """
-
-    errors: FloatArray
-    diagonals: FloatArray
+    errors: FloatArray  # (n_factors, n_rows) R y
+    diagonals: FloatArray  # (n_factors, n_rows) of R
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
-        """All rows; a block's memory is reused for the next one."""
+        """R + B B' of all rows, meaningful below the diagonal inside a query; memory is reused."""
 
 
 class Source(ABC):
@@ -128,8 +162,7 @@ class GramSource(Source):
         return self.sample, cholesky, error
 
     def smoother(self, factor: float, *, whole: bool = False) -> Smoother:
-        kind = _Inverse if whole else _Cholesky
-        return kind(*self._factor(factor))
+        return (_Inverse if whole else _Cholesky)(*self._factor(factor))
 
     def smoothers(self, factors: FloatArray) -> Iterator[_Inverse]:
         for factor in factors:
@@ -137,7 +170,7 @@ class GramSource(Source):
 
 
 class _Cholesky(Smoother):
-    """R from the Cholesky factor of its inverse: for some rows only."""
+    """R of some rows, from the Cholesky factor of its inverse."""
 
     def __init__(self, sample: Sample, cholesky: FloatArray, error: FloatArray) -> None:
         self.sample, self.error, self._cholesky = sample, error, cholesky
@@ -160,7 +193,7 @@ class _Inverse(Smoother, Smoothers):
     def blocks(self) -> Iterator[Block]:
         for start in range(0, self.sample.n_rows, BLOCK):
             stop, first = start + BLOCK, int(self.sample.ptr[self.sample.codes[start]])
-            yield Block(start, first, self._inverse[None, start:stop, first:stop])
+            yield start, first, self._inverse[None, start:stop, first:stop]
 
     def among(self, rows: IntArray) -> FloatArray:
         below, above = np.maximum.outer(rows, rows), np.minimum.outer(rows, rows)
@@ -172,8 +205,7 @@ class PrimalSmoother(Smoother):
 
     def __init__(self, sample: Sample, X: Any, factor: float) -> None:
         self.sample, self._X = sample, X
-        scatter = Scatter(X.shape[1])
-        scatter.add(X, sample)
+        scatter = Scatter.of(X, sample)
         self.error = sample.roots * sample.centered(sample.y - X @ scatter.solve(factor))
         self._means = sample.means(X)
         system = scatter.products[:-1, :-1]
@@ -181,9 +213,8 @@ class PrimalSmoother(Smoother):
         self._cholesky = linalg.cho_factor(system, check_finite=False)
 
     def among(self, rows: IntArray) -> FloatArray:
-        some = self._X[rows]
-        left = some.toarray() if sparse.issparse(some) else some
-        left = (left - self._means[self.sample.codes[rows]]) * self.sample.roots[rows, None]
+        left = dense(self._X[rows]) - self._means[self.sample.codes[rows]]
+        left *= self.sample.roots[rows, None]
         R = np.eye(len(rows)) - self._centering(rows)
         return np.asarray(R - left @ linalg.cho_solve(self._cholesky, left.T))
 
@@ -202,8 +233,8 @@ class Spectrum(Source):
     @classmethod
     def of_rows(cls, X: Any, sample: Sample) -> Spectrum:
         """From features (n_rows, rank): K = X X'."""
-        dense = X.toarray() if sparse.issparse(X) else X[:]
-        left = (dense - sample.means(dense)[sample.codes]) * sample.roots[:, None]
+        rows = dense(X[:])
+        left = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]
         return cls.of_factor(left, sample)
 
     @classmethod
@@ -296,23 +327,18 @@ class _Combinations(Smoothers):
                 done += len(out)
             values = combined[: n_factors * size].reshape(n_factors, size)
             np.matmul(-bands.combination, products[:done].reshape(n_functions, size), out=values)
-            yield Block(start, first, values.reshape(n_factors, len(rows), len(columns)))
+            yield start, first, values.reshape(n_factors, len(rows), len(columns))
 
 
 def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:
-    """The cheapest exact form of a kernel matrix for so many values of C; K is overwritten.
-
-    If the numerical rank is small, by pivoted Cholesky, an eigendecomposition of that size is
-    enough.
-    """
+    """The cheapest exact form of a kernel matrix for so many values of C; K is overwritten."""
     if not np.isfinite(scale_gram(K, sample)).all():
         raise too_large()
     features = _few_features(K)
     if features is not None:
-        weighted = sample.unit[:, None] * features
-        sums = np.add.reduceat(weighted, sample.ptr[:-1], axis=0)
-        left = features - sample.unit[:, None] * sums[sample.codes]
-        return Spectrum.of_factor(left, sample)
+        unit = sample.unit[:, None]
+        sums = np.add.reduceat(unit * features, sample.ptr[:-1], axis=0)
+        return Spectrum.of_factor(features - unit * sums[sample.codes], sample)
     center_gram(K, sample)
     if n_factors > FEW:
         values, columns = linalg.eigh(K, driver="evd", check_finite=False)
@@ -324,7 +350,7 @@ def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:
 
 
 def _few_features(K: FloatArray) -> FloatArray | None:
-    """Features whose products are K, or None if that takes more than half as many as rows."""
+    """Features whose products are K, by pivoted Cholesky; None if half of the rows need more."""
     diagonal = K.diagonal()
     least = 1e-14 * float(diagonal.max())
     # If half of the rows (and one more) are independent, the rank is not small. That costs an

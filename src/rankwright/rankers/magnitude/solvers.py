@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -14,8 +13,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost, Point
-from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.scatter import Scatter, too_large
+from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
 
 PRECISION = 1e-3  # of a Newton step: its residual, relative to the gradient
 MAX_PRODUCTS = 300  # with the Hessian, for one Newton step
@@ -46,7 +44,7 @@ class Space(ABC):
 
     @abstractmethod
     def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
-        """The squared norm; also given are the values of the preconditioned coefficients."""
+        """The squared norm, given also the values of the preconditioned coefficients."""
 
     def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
         """The Newton step from a dense Hessian; None if that matrix would be too large."""
@@ -62,9 +60,8 @@ class RowSpace(Space):
         self.X, self.n_coefficients = X, X.shape[1]
         self._spread = None
         if self.n_coefficients <= self.largest:
-            scatter = Scatter(self.n_coefficients)
-            scatter.add(X, sample)
-            spread, self._axes = linalg.eigh(scatter.products[:-1, :-1], driver="evd")
+            products = Scatter.of(X, sample).products[:-1, :-1]
+            spread, self._axes = linalg.eigh(products, driver="evd")
             self._spread = np.maximum(spread, 0.0)
             self._mass = float(sample.mass @ (1.0 - sample.unit**2))
 
@@ -116,25 +113,15 @@ class GramSpace(Space):
         return np.asarray(linalg.lapack.dgesv(system, -gradient, overwrite_a=1)[2])
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """A model, and a bound on its distance from the optimum.
-
-    Attributes
-    ----------
-    coef, values : coefficients and training scores
-    objective : F
-    gap : F minus the value of a feasible dual solution: F is at most this far from the minimum
-    n_iter : Newton steps
-    converged : whether the gap is below tol times F
-    """
+class Solution(NamedTuple):
+    """A model, and a bound on its distance from the optimum."""
 
     coef: FloatArray
-    values: FloatArray
+    values: FloatArray  # training scores
     objective: float
-    gap: float
-    n_iter: int
-    converged: bool
+    gap: float  # objective minus that of a feasible dual solution: at least the distance
+    n_iter: int  # Newton steps
+    converged: bool  # whether the gap is below tol times the objective
 
 
 def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> Solution:
@@ -179,30 +166,20 @@ def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
             step, step_values, stiff = _newton_step(space, point, gradient, gradient_values)
         else:
             step_values = space.values(step)
-        line = _Line(
-            cost,
-            mu,
-            values - y,
-            step_values,
-            space.inner(coef, step, step_values),
-            space.inner(step, step, step_values),
-        )
-        length = line.search()
+        cross, square = (space.inner(model, step, step_values) for model in (coef, step))
+        length = _line_search(cost, mu, values - y, step_values, cross, square)
         if length == 0.0:  # no progress beyond rounding errors
             break
         coef, values = coef + length * step, values + length * step_values
         steps += 1
     assert best is not None
-    return replace(best, n_iter=steps)
+    return best._replace(n_iter=steps)
 
 
 def _newton_step(
     space: Space, point: Point, gradient: FloatArray, gradient_values: FloatArray
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Solve (Hessian) step = -gradient by preconditioned conjugate gradients.
-
-    Returns the step, its values, and whether MAX_PRODUCTS were not enough.
-    """
+    """The step, its values, whether conjugate gradients took more than MAX_PRODUCTS products."""
     trace = point.trace()
     step, step_values = np.zeros_like(gradient), np.zeros(len(point.slope))
     residual = -gradient
@@ -231,42 +208,40 @@ def _newton_step(
     return step, step_values, False
 
 
-@dataclass(frozen=True, eq=False)
-class _Line:
-    """The smoothed objective along a step."""
+def _line_search(
+    cost: InsensitiveCost,
+    mu: float,
+    residual: FloatArray,
+    step: FloatArray,
+    cross: float,
+    square: float,
+) -> float:
+    """A length near the minimum of the smoothed objective along a step with these values.
 
-    cost: InsensitiveCost
-    mu: float
-    residual: FloatArray
-    step: FloatArray  # values of the step
-    cross: float  # inner product of model and step
-    square: float  # squared norm of the step
+    ``cross`` and ``square`` are its inner products with the model and with itself. The search goes
+    by the slope, because values lose these digits long before: 1 if that is near enough, else false
+    position (Illinois) between lengths known to be too short and too long.
+    """
 
-    def slope(self, length: float) -> float:
-        point = self.cost.at(self.residual + length * self.step, self.mu)
-        return 2.0 * (self.cross + length * self.square) + float(point.slope @ self.step)
+    def slope_at(length: float) -> float:
+        point = cost.at(residual + length * step, mu)
+        return 2.0 * (cross + length * square) + float(point.slope @ step)
 
-    def search(self) -> float:
-        """A length near the minimum, by the slope (values lose these digits long before).
-
-        1 if that is near enough; else by false position (Illinois) between the longest length
-        known to be too short and the shortest known to be too long.
-        """
-        short, slope = 0.0, self.slope(0.0)
-        first = abs(slope)
-        long, end = 1.0, self.slope(1.0)
-        if end <= FLAT * first:
-            return long if slope < 0 else 0.0
-        for _ in range(30):
-            length = short + (long - short) * slope / (slope - end)
-            here = self.slope(length)
-            if abs(here) <= FLAT * first:
-                return length
-            if here < 0:
-                short, slope, end = length, here, 0.5 * end
-            else:
-                long, end, slope = length, here, 0.5 * slope
-        return short
+    short, slope = 0.0, slope_at(0.0)
+    long, end = 1.0, slope_at(1.0)
+    flat = FLAT * abs(slope)
+    if end <= flat:
+        return long if slope < 0 else 0.0
+    for _ in range(30):
+        length = short + (long - short) * slope / (slope - end)
+        here = slope_at(length)
+        if abs(here) <= flat:
+            return length
+        if here < 0:
+            short, slope, end = length, here, 0.5 * end
+        else:
+            long, end, slope = length, here, 0.5 * slope
+    return short
 
 
 def fit_insensitive(
@@ -278,28 +253,21 @@ def fit_insensitive(
 ) -> None:
     """Minimize |w|^2 + loss and store the model in the ranker; ``tol`` replaces the ranker's."""
     sample, tol = problem.sample, ranker.tol if tol is None else tol
-    space: Space
-    if solver == "primal":
-        rows, middle = problem.rows, np.zeros(problem.rows.shape[1])
-        if not sparse.issparse(rows):  # a shift changes no difference, and saves digits
-            middle = sample.mass @ rows / sample.total
-            rows = rows - middle
-        space = RowSpace(rows, sample)
-    elif solver == "dual":
-        space = GramSpace(problem.matrix())
-    else:
-        landmarks = ranker._landmarks(problem)
-        space = RowSpace(landmarks[:], sample)
-    solution = minimize(space, cost, tol, ranker.max_iter)
+    landmarks = ranker._landmarks(problem) if solver == "nystroem" else None
+    middle, space = None, GramSpace(problem.matrix()) if solver == "dual" else None
+    rows = problem.rows if landmarks is None else landmarks[:]
+    if solver == "primal" and not sparse.issparse(rows):
+        middle = sample.mass @ rows / sample.total  # changes no difference, and saves digits
+        rows = rows - middle
+    solution = minimize(space or RowSpace(rows, sample), cost, tol, ranker.max_iter)
     mean = sample.overall(solution.values)
     if solver == "primal":
         ranker._keep_linear(solution.coef)
-        mean += float(middle @ solution.coef)
-    elif solver == "dual":
-        ranker._keep_dual(problem, solution.coef)
     else:
-        ranker._keep_landmarks(problem, landmarks, solution.coef)
-    if not np.isfinite(solution.objective) or not np.isfinite(solution.gap):
+        ranker._keep_dual(problem, solution.coef, landmarks)
+    if middle is not None:
+        mean += float(middle @ solution.coef)
+    if not np.isfinite([solution.objective, solution.gap]).all():
         raise too_large()
     if not solution.converged:
         warnings.warn(
@@ -309,8 +277,7 @@ def fit_insensitive(
             ConvergenceWarning,
             stacklevel=6,
         )
-    ranker.intercept_ = sample.overall(sample.y) - mean
-    ranker.n_iter_ = solution.n_iter
+    ranker.intercept_, ranker.n_iter_ = sample.overall(sample.y) - mean, solution.n_iter
     ranker.cost_ = cost.at(solution.values - sample.y).exact / cost.C
     ranker.mass_, ranker.kappa_ = sample.total, problem.kappa
     ranker.objective_, ranker.gap_ = solution.objective, solution.gap

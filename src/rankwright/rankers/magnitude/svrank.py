@@ -107,5 +107,5 @@ class SVRank(MagnitudeRanker):
         cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
         fit_insensitive(self, problem, self._choose_solver(problem), cost)
 
-    def _power_of_cost(self) -> int:
-        return self.power
+    def _cost_terms(self) -> tuple[float, int]:
+        return self.C, self.power

@@ -16,7 +16,7 @@ from rankwright.rankers.schema import Constraint, Holds, Learned
 
 
 class Table(NamedTuple):
-    """Ratings in compressed rows: row u is ``other[ptr[u]:ptr[u + 1]]`` with ``value``.
+    """Ratings in compressed rows: row u has ``other[ptr[u]:ptr[u + 1]]`` and such ``value``.
 
     >>> table = Table.by_user(Ratings.from_arrays(["b", "a", "b"], [7, 7, 8], [1.0, 2.0, 3.0]))
     >>> table.ptr, table.other, table.value
@@ -30,24 +30,20 @@ class Table(NamedTuple):
     @classmethod
     def by_user(cls, ratings: Ratings, value: FloatArray | None = None) -> Table:
         """A row per user; ``value`` replaces the values of the ratings."""
-        order = ratings.by_user.order
-        value = ratings.value if value is None else value
-        return cls(ratings.by_user.ptr, ratings.item[order], value[order])
+        rows, value = ratings.by_user, ratings.value if value is None else value
+        return cls(rows.ptr, ratings.item[rows.order], value[rows.order])
 
     @classmethod
     def by_item(cls, ratings: Ratings, value: FloatArray | None = None) -> Table:
         """A row per item."""
-        order = ratings.by_item.order
-        value = ratings.value if value is None else value
-        return cls(ratings.by_item.ptr, ratings.user[order], value[order])
+        rows, value = ratings.by_item, ratings.value if value is None else value
+        return cls(rows.ptr, ratings.user[rows.order], value[rows.order])
 
     def row(self, number: int) -> tuple[IntArray, FloatArray]:
-        """The others and the values of one row."""
         entries = slice(*self.ptr[number : number + 2])
         return self.other[entries], self.value[entries]
 
     def sizes(self, numbers: IntArray) -> IntArray:
-        """The number of entries of some rows."""
         return np.asarray(self.ptr[numbers + 1] - self.ptr[numbers])
 
     def rows(self, numbers: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
@@ -86,12 +82,18 @@ class Table(NamedTuple):
         return list(itertools.pairwise(cuts))
 
 
-class RatingModel(BaseEstimator, ABC):  # type: ignore[misc]
-    """A model of all ratings that scores items for any user, given the ratings of that user.
+class Reasons(NamedTuple):
+    """What a model says about the score of one item, in numbers of users and ratings."""
 
-    ``_learned`` declares the attributes that a model file holds. ``prepare`` derives the rest from
-    them and the ratings, after fitting and after loading.
-    """
+    users: IntArray = np.zeros(0, np.int64)  # other users who rated the item
+    points: FloatArray = np.zeros(0)  # their ratings
+    weight: FloatArray = np.zeros(0)  # their agreement with the user, or what their rating adds
+    rated: IntArray = np.zeros(0, np.int64)  # which of the user's own ratings matter
+    added: FloatArray = np.zeros(0)  # what they add
+
+
+class RatingModel(BaseEstimator, ABC):  # type: ignore[misc]
+    """A model of all ratings that scores items for any user, given the ratings of that user."""
 
     _constraints: ClassVar[dict[str, Constraint]] = {}
     _learned: ClassVar[dict[str, Learned | Holds]] = {}
@@ -105,20 +107,15 @@ class RatingModel(BaseEstimator, ABC):  # type: ignore[misc]
         return self.fit(ratings)
 
     def prepare(self, ratings: Ratings) -> Self:
-        """Derive what scoring needs from the learned attributes and these ratings."""
+        """After fitting or loading: derive what scoring needs from ``_learned`` and ratings."""
         return self
 
     @abstractmethod
     def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
-        """Scores of ``items`` for a user who gave the items ``rated`` these values.
-
-        Items are numbers, positions in ``ratings.items``. Scores are finite, also for a user
-        without ratings.
-        """
+        """Finite scores of ``items`` for a user who gave the items ``rated`` these values."""
 
     @classmethod
     def learned(cls) -> dict[str, Learned | Holds]:
-        """Every learned attribute, with what it may be."""
         return dict(cls._learned)
 
     def check_sizes(self, ratings: Ratings, **sizes: int) -> None:

@@ -16,10 +16,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, floats, real
 from rankwright.recommend.models.base import RatingModel, Table
 
-# Of the randomized singular value decomposition.
-OVERSAMPLING = 20
-N_ITERATIONS = 6
-
+OVERSAMPLING, N_ITERATIONS = 20, 6  # of the randomized singular value decomposition
 N_REFIT = 5  # sweeps of a refit
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -31,17 +28,11 @@ class ImplicitFeatures:
     The features are the sum of the vectors of the rated items over the square root of their
     number, a constant, and the logarithm of the number. They are shrunk toward the average user:
     a user with n ratings moves n / (n + ``damping``) of the way.
-
-    Parameters
-    ----------
-    vector : (n_items, n_implicit) array
-    average : (n_implicit + 2,) array, features of the average user
-    damping : float > 0
     """
 
-    vector: FloatArray
-    average: FloatArray
-    damping: float
+    vector: FloatArray  # (n_items, n_implicit)
+    average: FloatArray  # (n_implicit + 2,) features of the average user
+    damping: float  # > 0
 
     def __post_init__(self) -> None:
         arrays = all(isinstance(array, np.ndarray) for array in (self.vector, self.average))
@@ -59,20 +50,18 @@ class ImplicitFeatures:
     def fit(
         cls, ratings: Ratings, n_implicit: int, damping: float = 10.0, seed: int = 0
     ) -> tuple[ImplicitFeatures, FloatArray, FloatArray]:
-        """Learn them from the leading singular vectors of who rated what.
+        """Learn them from the leading singular vectors of the matrix of who rated what.
 
-        Each entry of that matrix is 1 over the square roots of the user's and of the item's number
-        of ratings. Returns also the features of all users, as ``describe`` gives them, and those
-        of all items.
+        Its entries are 1 over the root of the user's times the item's number of ratings. Returns
+        also the features of all users, as ``describe`` gives them, and those of all items.
         """
         users, items = ratings.user_counts, ratings.item_counts
         value = 1.0 / np.sqrt(users[ratings.user] * items[ratings.item])
         left, singular, right = _svd(ratings, value, n_implicit, seed)
         features = _with_counts(left * np.sqrt(ratings.n_users), users)
-        scale = np.sqrt(np.maximum(items, 1))[:, None]
-        implicit = cls(
-            right * np.sqrt(ratings.n_users) / singular / scale, features.mean(axis=0), damping
-        )
+        vector = right * np.sqrt(ratings.n_users) / singular
+        vector /= np.sqrt(np.maximum(items, 1))[:, None]
+        implicit = cls(vector, features.mean(axis=0), damping)
         of_items = _with_counts(right * np.sqrt(ratings.n_items), items)
         return implicit, implicit._shrunk(features, users), of_items
 
@@ -99,21 +88,15 @@ def _svd(
     width = min(rank + OVERSAMPLING, ratings.n_users, ratings.n_items)
     basis = np.random.default_rng(seed).normal(size=(ratings.n_items, width))
     for _ in range(N_ITERATIONS):
-        basis = _orthonormal(by_item.times(by_user.times(basis)))
+        vectors = by_item.times(by_user.times(basis))
+        # An orthonormal basis from the Gram matrix: ten times faster than QR on tall matrices. The
+        # digits it loses do not matter, as the columns were orthogonal one iteration before.
+        size, axes = np.linalg.eigh(vectors.T @ vectors)
+        kept = size > 1e-12 * size[-1]
+        basis = vectors @ (axes[:, kept] / np.sqrt(size[kept]))
     left, singular, right = np.linalg.svd(by_user.times(basis), full_matrices=False)
-    kept = min(rank, int((singular > 1e-8 * singular[0]).sum()))
-    return left[:, :kept], singular[:kept], basis @ right[:kept].T
-
-
-def _orthonormal(vectors: FloatArray) -> FloatArray:
-    """An orthonormal basis of the span of some columns, from their Gram matrix.
-
-    Ten times faster than QR on tall matrices. It loses digits, which does not matter between two
-    power iterations: the columns were orthogonal one step before.
-    """
-    size, axes = np.linalg.eigh(vectors.T @ vectors)
-    kept = size > 1e-12 * size[-1]
-    return np.asarray(vectors @ (axes[:, kept] / np.sqrt(size[kept])))
+    rank = min(rank, int((singular > 1e-8 * singular[0]).sum()))
+    return left[:, :rank], singular[:rank], basis @ right[:rank].T
 
 
 class MatrixFactorization(RatingModel):
@@ -139,18 +122,12 @@ class MatrixFactorization(RatingModel):
 
     Attributes
     ----------
-    mean_ : float
-        The mean of all ratings.
-    noise_ : float
-        Variance of a rating around its prediction.
-    item_factors_ : (n_items, n_components) array
-        Posterior mean of the item vectors.
-    item_moments_ : (n_items, n_components * (n_components + 1) / 2) float32 array
+    mean_, noise_ : mean of all ratings, and variance of a rating around its prediction
+    item_factors_ : (n_items, n_components) posterior mean of the item vectors
+    item_moments_ : (n_items, n_components * (n_components + 1) / 2) float32
         Their second moments, mean mean' + covariance, upper triangles row by row.
-    user_precision_ : (n_components,) array
-        Prior precision of the components of a user's vector.
-    user_coef_ : (n_implicit + 2, n_components) array
-        Coefficients of its prior mean on the implicit features.
+    user_precision_ : (n_components,) prior precision of the components of a user's vector
+    user_coef_ : (n_implicit + 2, n_components) of its prior mean on the implicit features
     implicit_ : ImplicitFeatures
     """
 
@@ -195,7 +172,10 @@ class MatrixFactorization(RatingModel):
         items.mean = rng.normal(0.0, 0.1 * spread, items.mean.shape)
         items.mean[:, 0] = spread  # a component that all items share: the bias of a user
         items.variance[:] = 0.01 * spread**2
-        items.moments = _packed_moments(items.mean, items.variance)
+        row, column = np.triu_indices(self.n_components)
+        moments = items.mean[:, row] * items.mean[:, column]
+        moments += items.variance[:, row] * (row == column)
+        items.moments = np.ascontiguousarray(moments, np.float32)  # by rows, as the kernel reads
         items.precision = np.full(self.n_components, 10.0 / spread**2)
         noise = 0.6 * spread**2
         users.update(items, noise)
@@ -219,9 +199,8 @@ class MatrixFactorization(RatingModel):
         """The posterior mean of the vector of a user with these ratings."""
         prior = self.implicit_.describe(rated) @ self.user_coef_
         right = (value - self.mean_) @ self.item_factors_[rated] / self.noise_
-        return np.asarray(
-            np.linalg.solve(self._system(rated), right + self.user_precision_ * prior)
-        )
+        right += self.user_precision_ * prior
+        return np.asarray(np.linalg.solve(self._system(rated), right))
 
     def contributions(self, rated: IntArray, value: FloatArray, item: int) -> FloatArray:
         """What each rating adds to the score of one item; the prior adds the rest."""
@@ -240,24 +219,19 @@ class MatrixFactorization(RatingModel):
         own = {"n_components": d, "n_moments": d * (d + 1) // 2}
         super().check_sizes(ratings, n_features=len(self.implicit_.average), **own)
         if len(vectors) != ratings.n_items:
-            raise DataError(
-                f"implicit_ has vectors of {len(vectors)} items and the ratings have "
-                f"{ratings.n_items}."
-            )
+            n = ratings.n_items
+            raise DataError(f"implicit_ has vectors of {len(vectors)} items; the ratings have {n}.")
         # Positive semidefinite up to rounding: then the system of every user has a solution.
         rounding = 1e-5 * max(float(np.abs(self.item_moments_).max(initial=0.0)), TINY)
         try:
             np.linalg.cholesky(_unpacked(self.item_moments_, d) + rounding * np.eye(d))
         except np.linalg.LinAlgError:
-            raise DataError(
-                "item_moments_ holds a matrix that is not positive semidefinite."
-            ) from None
+            raise DataError("item_moments_: a matrix is not positive semidefinite.") from None
 
     def _sides(self, ratings: Ratings) -> tuple[_Side, _Side]:
         self.mean_ = float(ratings.value.mean())
-        self.implicit_, users, items = ImplicitFeatures.fit(
-            ratings, self.n_implicit, self.damping, self.random_state
-        )
+        options = (self.n_implicit, self.damping, self.random_state)
+        self.implicit_, users, items = ImplicitFeatures.fit(ratings, *options)
         rest = ratings.value - self.mean_
         return (
             _Side(Table.by_user(ratings, rest), users, self.ridge, self.n_components),
@@ -280,25 +254,20 @@ class _Side:
     """Users or items: their ratings, and the Gaussian posterior of their vectors."""
 
     def __init__(self, table: Table, features: FloatArray, ridge: float, d: int) -> None:
-        n = len(table.ptr) - 1
+        n, n_features = features.shape
         self.table, self.features = table, features
-        gram = features.T @ features + ridge * np.eye(features.shape[1])
+        gram = features.T @ features + ridge * np.eye(n_features)
         self.regression = np.linalg.solve(gram, features.T)
-        self.mean: FloatArray = np.zeros((n, d))
-        self.variance: FloatArray = np.zeros((n, d))
-        self.moments: NDArray[np.float32] = np.zeros((n, d * (d + 1) // 2), np.float32)
-        self.prior: FloatArray = np.zeros((n, d))
-        self.precision: FloatArray = np.ones(d)
-        self.coef: FloatArray = np.zeros((features.shape[1], d))
+        self.mean, self.variance, self.prior = (np.zeros((n, d)) for _ in range(3))
+        self.moments = np.zeros((n, d * (d + 1) // 2), np.float32)
+        self.precision, self.coef = np.ones(d), np.zeros((n_features, d))
 
     def update(self, others: _Side, noise: float) -> float:
         """Update the posterior given the other side, then the prior; returns the squared error."""
         from rankwright.recommend._kernels import Posterior, Prior, update_factors
 
-        error = np.zeros(len(self.mean))
-        given = Posterior(others.mean, others.moments, others.variance)
-        out = Posterior(self.mean, self.moments, self.variance)
-        prior = Prior(self.prior, self.precision)
+        given, out = (Posterior(s.mean, s.moments, s.variance) for s in (others, self))
+        prior, error = Prior(self.prior, self.precision), np.zeros(len(self.mean))
         map_blocks(
             lambda block: update_factors(self.table, given, prior, noise, *block, out, error),
             self.table.blocks(),
@@ -310,17 +279,8 @@ class _Side:
         """Prior means by regression on the implicit features, precisions by what is left."""
         self.coef = self.regression @ self.mean
         self.prior = self.features @ self.coef
-        variance = ((self.mean - self.prior) ** 2).sum(axis=0)
-        variance += self.variance.sum(axis=0)
+        variance = ((self.mean - self.prior) ** 2).sum(axis=0) + self.variance.sum(axis=0)
         self.precision = len(self.mean) / np.maximum(variance, 1e-9 * len(self.mean))
-
-
-def _packed_moments(mean: FloatArray, variance: FloatArray) -> NDArray[np.float32]:
-    """Second moments of independent components, packed as their upper triangles."""
-    rows, columns = np.triu_indices(mean.shape[1])
-    moments = mean[:, rows] * mean[:, columns] + variance[:, rows] * (rows == columns)
-    # Indexing by columns gives a Fortran-ordered array; the kernel reads rows.
-    return np.ascontiguousarray(moments, np.float32)
 
 
 def _unpacked(packed: NDArray[Any], d: int) -> FloatArray:

@@ -85,27 +85,18 @@ class ItemKNN(Biased):
         return self
 
     def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
-        bias = self.user_bias(rated, value)
+        bias, n_items = self.user_bias(rated, value), len(self.item_bias_)
         deviation = value - self.mean_ - self.item_bias_[rated] - bias
-        total, mass = self._neighbor_sums(rated, deviation, items)
-        pull = total / (mass + self.damping)
-        return np.asarray(self.mean_ + bias + self.item_bias_[items] + pull)
-
-    def _neighbor_sums(
-        self, rated: IntArray, deviation: FloatArray, items: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Sums of similarity times deviation, and of similarity, over the neighbors of each item.
-
-        Through the neighbors of ``items`` or through what ``rated`` is a neighbor of, whichever
-        has fewer entries.
-        """
-        n_items = len(self.item_bias_)
+        # Through the neighbors of the items, or through what was rated, whichever is less.
         if self.neighbor_[items].size < self._inverted.sizes(rated).sum():
             own, known = np.zeros(n_items), np.zeros(n_items)
             own[rated], known[rated] = deviation, 1.0
             neighbor, similarity = self.neighbor_[items], self.similarity_[items]  # padded with 0
-            return (similarity * own[neighbor]).sum(axis=1), (similarity * known[neighbor]).sum(1)
-        index, item, similarity = self._inverted.rows(rated)
-        total = np.bincount(item, similarity * deviation[index], n_items)
-        mass = np.bincount(item, similarity, n_items)
-        return np.asarray(total[items], np.float64), np.asarray(mass[items], np.float64)
+            total = (similarity * own[neighbor]).sum(axis=1)
+            mass = (similarity * known[neighbor]).sum(axis=1)
+        else:
+            index, item, similarity = self._inverted.rows(rated)
+            total = np.bincount(item, similarity * deviation[index], n_items)[items]
+            mass = np.bincount(item, similarity, n_items)[items]
+        pull = np.asarray(total / (mass + self.damping), np.float64)
+        return self.mean_ + bias + self.item_bias_[items] + pull

@@ -35,28 +35,21 @@ def biases(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Fit rating = mean + user bias + item bias, with biases shrunk toward 0."""
     mean = float(ratings.value.mean()) if len(ratings) else 0.0
-    user: FloatArray = np.zeros(ratings.n_users)
-    item: FloatArray = np.zeros(ratings.n_items)
+    user, item = np.zeros(ratings.n_users), np.zeros(ratings.n_items)
     rest = ratings.value - mean
     for _ in range(max_iter):
         total = np.bincount(ratings.item, rest - user[ratings.user], ratings.n_items)
-        item = np.asarray(total / (ratings.item_counts + item_damping))
+        item = total / (ratings.item_counts + item_damping)
         total = np.bincount(ratings.user, rest - item[ratings.item], ratings.n_users)
-        user = np.asarray(total / (ratings.user_counts + user_damping))
+        user = total / (ratings.user_counts + user_damping)
     return mean, user, item
 
 
 class Biased(RatingModel):
-    """A model of deviations from mean, user bias and item bias.
-
-    Attributes
-    ----------
-    mean_ : float
-    item_bias_ : (n_items,) array
-    """
+    """A model of deviations from mean, user bias and item bias."""
 
     mean_: float
-    item_bias_: FloatArray
+    item_bias_: FloatArray  # (n_items,)
 
     def user_bias(self, rated: IntArray, value: FloatArray) -> float:
         """The bias of a user with these ratings, shrunk as in ``biases``."""

@@ -59,10 +59,19 @@ class UserSimilarity(Biased):
         weight = self.similarity(rated, value) ** self.power
         neighbors = np.argsort(-weight, kind="stable")[: self.n_neighbors]
         neighbors = neighbors[weight[neighbors] > 0]
-        total, mass = self._neighbor_sums(neighbors, weight, items)
-        pull = total / (mass + self.damping)
-        bias = self.user_bias(rated, value)
-        return np.asarray(self.mean_ + bias + self.item_bias_[items] + pull)
+        counts = np.zeros(len(weight))
+        counts[neighbors] = weight[neighbors]
+        # Through who rated the items, or through what the neighbors rated, whichever is less.
+        if self._by_item.sizes(items).sum() < self._by_user.sizes(neighbors).sum():
+            item, user, deviation = self._by_item.rows(items)
+            columns, n_items = np.arange(len(items)), len(items)
+        else:
+            index, item, deviation = self._by_user.rows(neighbors)
+            user, columns, n_items = neighbors[index], items, len(self.item_bias_)
+        total = np.bincount(item, counts[user] * deviation, n_items)[columns]
+        mass = np.bincount(item, counts[user], n_items)[columns]
+        pull = np.asarray(total / (mass + self.damping), np.float64)
+        return self.mean_ + self.user_bias(rated, value) + self.item_bias_[items] + pull
 
     def similarity(self, rated: IntArray, value: FloatArray) -> FloatArray:
         """The cosine of every user and a user with these ratings, 0 if it is negative."""
@@ -72,22 +81,3 @@ class UserSimilarity(Biased):
         length = self._norm * np.sqrt(own @ own)
         cosine = np.divide(product, length, out=np.zeros(len(length)), where=length > 0)
         return np.asarray(np.clip(cosine, 0.0, 1.0))
-
-    def _neighbor_sums(
-        self, neighbors: IntArray, weight: FloatArray, items: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Sums of weight times deviation, and of weight, over the neighbors who rated each item.
-
-        Through who rated the items or what the neighbors rated, whichever has fewer entries.
-        """
-        counts: FloatArray = np.zeros(len(weight))
-        counts[neighbors] = weight[neighbors]
-        if self._by_item.sizes(items).sum() < self._by_user.sizes(neighbors).sum():
-            item, user, deviation = self._by_item.rows(items)
-            columns, n_items = np.arange(len(items)), len(items)
-        else:
-            index, item, deviation = self._by_user.rows(neighbors)
-            user, columns, n_items = neighbors[index], items, len(self.item_bias_)
-        total = np.bincount(item, counts[user] * deviation, n_items)
-        mass = np.bincount(item, counts[user], n_items)
-        return np.asarray(total[columns], np.float64), np.asarray(mass[columns], np.float64)
