@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,18 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data import vocabulary
 from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import (
-    Vocabulary,
-    as_column,
-    as_ids,
-    encode,
-    first_repeat,
-    pair_keys,
-    read_only,
-    row_numbers,
-)
+from rankwright.data.vocabulary import Vocabulary, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError, ParameterError
 
 # Common names of columns, in lower case and without other characters.
@@ -184,27 +176,22 @@ class Ratings:
 
     @cached_property
     def by_item(self) -> Queries:
-        """Which rows belong to which item."""
         return Queries(self.item, self.items)
 
     @property
     def user_counts(self) -> IntArray:
-        """How many ratings each user gave."""
         return self.by_user.sizes
 
     @property
     def item_counts(self) -> IntArray:
-        """How many ratings each item got."""
         return self.by_item.sizes
 
     @cached_property
     def user_vocabulary(self) -> Vocabulary:
-        """User ids to numbers."""
         return Vocabulary(self.users, "user")
 
     @cached_property
     def item_vocabulary(self) -> Vocabulary:
-        """Item ids to numbers."""
         return Vocabulary(self.items, "item")
 
     def rows_of(self, user: Any) -> IntArray:
@@ -215,7 +202,7 @@ class Ratings:
 
     def take(self, rows: ArrayLike | slice) -> Ratings:
         """Some of the rows (a mask, row numbers or a slice) over the same users and items."""
-        index = row_numbers(rows, len(self))
+        index = vocabulary.row_numbers(rows, len(self))
         time = None if self.time is None else self.time[index]
         return replace(
             self, user=self.user[index], item=self.item[index], value=self.value[index], time=time
@@ -230,13 +217,8 @@ class Ratings:
         """
         users, user = np.unique(self.user, return_inverse=True)
         items, item = np.unique(self.item, return_inverse=True)
-        return replace(
-            self,
-            users=self.users[users],
-            items=self.items[items],
-            user=user.reshape(-1),
-            item=item.reshape(-1),
-        )
+        kept = {"users": self.users[users], "items": self.items[items]}
+        return replace(self, **kept, user=user.reshape(-1), item=item.reshape(-1))
 
     def only(self, users: Sequence[Any] | NDArray[Any] | None = None, items: Any = None) -> Ratings:
         """The ratings of some users and of some items (ids; None means all), compacted."""
@@ -292,50 +274,34 @@ def _as_numbers(values: Any, name: str, n_rows: int, n_ids: int) -> IntArray:
 
 def first_twice(ratings: Ratings) -> tuple[int, int] | None:
     """The first row that repeats a pair of user and item, and the row it repeats."""
-    return first_repeat(ratings.user, ratings.item)
+    return vocabulary.first_repeat(ratings.user, ratings.item)
 
 
-def _keys(ratings: Ratings) -> IntArray:
-    return pair_keys(ratings.user, ratings.item)
-
-
-def _refuse(ratings: Ratings) -> Ratings:
-    row, earlier = first_twice(ratings) or (0, 0)
-    user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
-    raise DataError(
-        f"user {user} rated item {item} in row {earlier} and again in row {row}. Say which "
-        'counts: duplicates="first", "last" or "mean", or "keep" for both.'
-    )
-
-
-def _first(ratings: Ratings) -> Ratings:
-    return ratings.take(np.sort(np.unique(_keys(ratings), return_index=True)[1]))
-
-
-def _last(ratings: Ratings) -> Ratings:
-    from_the_end = np.unique(_keys(ratings)[::-1], return_index=True)[1]
-    return ratings.take(np.sort(len(ratings) - 1 - from_the_end))
-
-
-def _mean(ratings: Ratings) -> Ratings:
-    _, first, pair = np.unique(_keys(ratings), return_index=True, return_inverse=True)
-    mean = np.bincount(pair.reshape(-1), ratings.value) / np.bincount(pair.reshape(-1))
-    rows = np.argsort(first)
-    return replace(ratings.take(first[rows]), value=mean[rows])
-
-
-# What to do if a user rated an item twice.
-DUPLICATES: dict[str, Callable[[Ratings], Ratings]] = {
-    "error": _refuse,
-    "first": _first,
-    "last": _last,
-    "mean": _mean,
-    "keep": lambda ratings: ratings,
-}
+DUPLICATES = ("error", "first", "last", "mean", "keep")  # what to do with a second rating
 
 
 def resolve_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
     """Apply one of the rules in ``DUPLICATES``; the remaining rows keep their order."""
     if duplicates not in DUPLICATES:
         raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
-    return ratings if first_twice(ratings) is None else DUPLICATES[duplicates](ratings)
+    repeat = first_twice(ratings)
+    if repeat is None or duplicates == "keep":
+        return ratings
+    if duplicates == "error":
+        row, earlier = repeat
+        user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
+        raise DataError(
+            f"user {user} rated item {item} in row {earlier} and again in row {row}. Say which "
+            'counts: duplicates="first", "last" or "mean", or "keep" for both.'
+        )
+    keys = vocabulary.pair_keys(ratings.user, ratings.item)
+    if duplicates == "last":
+        from_the_end = np.unique(keys[::-1], return_index=True)[1]
+        return ratings.take(np.sort(len(ratings) - 1 - from_the_end))
+    _, first, pair = np.unique(keys, return_index=True, return_inverse=True)
+    rows = np.argsort(first)
+    kept = ratings.take(first[rows])
+    if duplicates == "first":
+        return kept
+    mean = np.bincount(pair.reshape(-1), ratings.value) / np.bincount(pair.reshape(-1))
+    return replace(kept, value=mean[rows])

@@ -77,12 +77,11 @@ def format_of_name(path: str | os.PathLike[str]) -> str | None:
 
 def detect_format(path: str | os.PathLike[str]) -> str | None:
     """One of ``FORMATS``, from the extension or else the first line; None if neither is known."""
-    return format_of_name(path) or _format_of_content(os.fspath(path))
-
-
-def _format_of_content(path: str) -> str | None:
+    format = format_of_name(path)
+    if format is not None:
+        return format
     if os.path.isdir(path):
-        raise DataError(f"{path} is a folder: give the file inside it.")
+        raise DataError(f"{os.fspath(path)} is a folder: give the file inside it.")
     with open(path, "rb") as file:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
@@ -115,17 +114,14 @@ def read_items(
 ) -> Items:
     """Read items from a LETOR, CSV, TSV, JSONL or Parquet file, gzipped or not.
 
-    The extension or the first line gives the format. Columns of a table are found by their usual
-    names (``grade``, ``label``, ``rating``; ``qid``, ``query``; ``docid``, ``id`` and so on).
-
     Parameters
     ----------
     path : path
     format : {"letor", "csv", "tsv", "jsonl", "parquet"} or None
-        None detects it.
+        None detects it from the extension or the first line.
     y, qid, docid : str or int, or None
-        Columns of a table that hold the grade, the query and the id, by name or position (from
-        0). None looks for a usual name.
+        Columns of grade, query and id in a table, by name or position (from 0). None looks for a
+        usual name (``grade``, ``label``, ``rating``; ``qid``, ``query``; ``docid``, ``id`` ...).
     features : sequence of str or int, or None
         Columns of a table to use as features; None takes all others.
     drop : sequence of str or int
@@ -139,14 +135,9 @@ def read_items(
     graded : bool, default=True
         Whether a table must have a column of grades. With False, ``y`` is 0 where it has none.
     like : Items, model opened by :func:`rankwright.load_scorer`, or None
-        Give the items the features of these, in the same order: columns are found by name where
-        names are known, and a word that ``like`` does not know counts for nothing. ``features``,
-        ``drop`` and ``one_hot`` then have no effect. Missing values are refused if the model does
-        not take them.
-
-    Returns
-    -------
-    items : Items
+        Give the items the features of these, in the same order and by name where names are known;
+        a word that ``like`` does not know counts for nothing. ``features``, ``drop`` and
+        ``one_hot`` then have no effect. Missing values are refused if the model takes none.
 
     Examples
     --------
@@ -163,12 +154,12 @@ def read_items(
     if format is not None and format not in FORMATS:
         raise ParameterError(f"format={format!r}: use one of {', '.join(ITEM_FORMATS)}.")
     kind = format or detect_format(name) or "letor"  # LETOR's reader names line and column
-    names = getattr(like, "feature_names", None)
     if kind == "letor":
         items = _read_letor(name, like, on_bad_line)
     elif kind in TABLES:
         chosen = {"features": features or (), "drop": drop, "one_hot": one_hot}
         roles = {"y": y, "qid": qid, "docid": docid}
+        names = getattr(like, "feature_names", None)
         items = _read_table(name, kind, separator, roles, chosen, graded, names)
     else:
         raise DataError(
@@ -326,11 +317,8 @@ def _columns_by_name(items: Items, names: Sequence[str], path: str) -> Any:
     """The columns of these names in this order; a word that no item has is a column of 0."""
     position = {name: k for k, name in enumerate(items.feature_names or ())}
     columns_of_words = {name.partition("=")[0] for name in position if "=" in name}
-    absent = [
-        name
-        for name in names
-        if name not in position and name.partition("=")[0] not in columns_of_words
-    ]
+    known = {name for name in names if name.partition("=")[0] in columns_of_words} | position.keys()
+    absent = [name for name in names if name not in known]
     if absent:
         raise DataError(
             f"{path} lacks the feature {absent[0]!r} ({len(absent)} of {len(names)} are missing). "
@@ -339,16 +327,14 @@ def _columns_by_name(items: Items, names: Sequence[str], path: str) -> Any:
     order = [position.get(name, items.n_features) for name in names]
     if order == list(range(items.n_features)):
         return items.X
-    X = items.X
-    if items.n_features in order:
-        zeros = np.zeros((items.n_items, 1))
-        if items.is_sparse:
-            from scipy.sparse import csr_array, hstack
+    if items.n_features not in order:
+        return items.X[:, order]
+    zeros = np.zeros((items.n_items, 1))
+    if not items.is_sparse:
+        return np.hstack([items.X, zeros])[:, order]
+    from scipy.sparse import csr_array, hstack
 
-            X = hstack([X, csr_array(zeros)], format="csr")
-        else:
-            X = np.hstack([X, zeros])
-    return X[:, order]
+    return hstack([items.X, csr_array(zeros)], format="csr")[:, order]
 
 
 def _warn_of_missing_features(items: Items, path: str) -> None:
@@ -372,12 +358,12 @@ def first_missing(items: Items) -> str | None:
     >>> first_missing(Items([[1.0, 2.0], [3.0, float("nan")]], [0, 1]))
     'item 2 has no value for feature 2 (1 values are missing)'
     """
-    X = items.X.tocoo() if items.is_sparse else items.X
     if items.is_sparse:
-        nan = np.isnan(X.data)
-        rows, columns = X.row[nan], X.col[nan]
+        cells = items.X.tocoo()
+        nan = np.isnan(cells.data)
+        rows, columns = cells.row[nan], cells.col[nan]
     else:
-        rows, columns = np.isnan(X).nonzero()
+        rows, columns = np.isnan(items.X).nonzero()
     if len(rows) == 0:
         return None
     row, column = min(zip(rows.tolist(), columns.tolist(), strict=True))

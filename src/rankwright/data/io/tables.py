@@ -23,9 +23,8 @@ from rankwright.exceptions import DataError, ParameterError
 def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     """The columns of a file with one JSON object per line, gzipped or not.
 
-    Every object has the same fields, and a field is a number, a text or null (which becomes NaN).
-    A list ``"features": [0.1, 0.2]`` becomes the columns ``1``, ``2``, ...; an object of named
-    features becomes a column per name.
+    Every object has the same fields: numbers, texts or null (which becomes NaN). A list
+    ``"features": [0.1, 0.2]`` becomes the columns ``1``, ``2``, ...; an object, a column per name.
 
     Examples
     --------
@@ -149,11 +148,10 @@ def read_table(
     if is_parquet(path):
         table = read_parquet(path)
         return _items(table, requested.resolve(list(table), os.fspath(path)))
-    fields, header_names = _rows(read_text(path, encoding), separator, header)
-    names = header_names or _default_names(fields)
+    fields, names, is_named = _rows(read_text(path, encoding), separator, header)
     roles = requested.resolve(names, os.fspath(path))
     items = _items(_parse(fields, names, roles), roles)
-    return items if header_names else replace(items, feature_names=None)
+    return items if is_named else replace(items, feature_names=None)
 
 
 def items_from_frame(
@@ -193,9 +191,7 @@ class Words(NamedTuple):
 def find_words(
     source: str | os.PathLike[str] | Columns, *, separator: str | None = None, **roles: Any
 ) -> list[Words]:
-    """The columns of texts among grade and features, in a text file or in columns.
-
-    ``roles`` are the column arguments of :func:`read_table`.
+    """The columns of texts among grade and features; ``roles`` as in :func:`read_table`.
 
     >>> find_words({"title": ["Heat", "Alien"], "year": [1995, None], "grade": [1, 0]}, y="grade")
     [Words(column='title', row=0, line=None, word='Heat', n_words=2, n_known=2,
@@ -205,17 +201,23 @@ def find_words(
         names, lines = list(source), None
         columns = [list(map(_text, cells)) for cells in source.values()]
     else:
-        fields, header = _rows(read_text(source), separator, None)
-        names, lines = header or _default_names(fields), fields.lines
+        fields, names, _ = _rows(read_text(source), separator, None)
+        lines = fields.lines
         columns = [fields.column(index) for index in range(fields.n_fields)]
     resolved = _Request(**roles).resolve(names, "the table")
     numeric = {resolved.y, *resolved.features} - set(resolved.one_hot)
     text_columns = []
     for name, cells in zip(names, columns, strict=True):
-        words = _words(name, cells, name == resolved.y) if name in numeric else None
-        if words is not None:
-            line = None if lines is None else int(lines[words.row])
-            text_columns.append(words._replace(line=line))
+        if name not in numeric:
+            continue
+        known = {cell: n for cell, n in Counter(cells).items() if cell not in _MISSING}
+        words = {cell: n for cell, n in known.items() if not is_number(cell)}
+        n_words, n_known = sum(words.values()), sum(known.values())
+        if 2 * n_words > n_known:
+            row = next(row for row, cell in enumerate(cells) if cell in words)
+            line = None if lines is None else int(lines[row])
+            is_grade = name == resolved.y
+            text_columns.append(Words(name, row, line, cells[row], n_words, n_known, is_grade))
     return text_columns
 
 
@@ -225,20 +227,7 @@ def _text(cell: Any) -> str:
     return "" if cell is None or cell != cell else str(cell)
 
 
-def _words(name: str, cells: list[str], is_grade: bool) -> Words | None:
-    counts = Counter(cells)
-    known = {cell: n for cell, n in counts.items() if cell not in _MISSING}
-    words = {cell: n for cell, n in known.items() if not is_number(cell)}
-    n_words, n_known = sum(words.values()), sum(known.values())
-    if 2 * n_words <= n_known:
-        return None
-    row = next(row for row, cell in enumerate(cells) if cell in words)
-    return Words(name, row, None, cells[row], n_words, n_known, is_grade)
-
-
 class _Roles(NamedTuple):
-    """Names of columns by their role."""
-
     y: str | None
     qid: str | None
     docid: str | None
@@ -258,7 +247,6 @@ class _Request:
     drop: Sequence[Column] = ()
 
     def resolve(self, names: list[str], where: str) -> _Roles:
-        """The same by name only, once the names are known."""
         if len(set(names)) < len(names):
             repeated = next(name for name in names if names.count(name) > 1)
             raise DataError(f"{where}: two columns are called {repeated!r}. Rename one.")
@@ -316,33 +304,22 @@ def _without_missing(column: NDArray[Any]) -> NDArray[Any]:
     return np.array([np.nan if isinstance(c, str) and c in _MISSING else c for c in cells], object)
 
 
-def _rows(
-    text: Text, separator: str | None, header: bool | None
-) -> tuple[Fields, list[str] | None]:
-    """The cells below the header, and the names in it."""
+def _rows(text: Text, separator: str | None, header: bool | None) -> tuple[Fields, list[str], bool]:
+    """The cells below the header, the names of the columns, and whether the header has them."""
     layout = "the same columns as line 1"
     separator = separator or likely_separator(text)
     if separator is not None and separator.strip(" "):
         fields = parse_csv(text, separator, layout)
     else:
         fields = split_fields(text, None, len(text.first_line.split()), layout)
-    names = _header(fields, header)
-    if names is not None:
-        fields = fields.after_header()
-    if fields.n_rows == 0:
-        text.refuse(2, 1, "no line after the header", "give a file with at least one item")
-    return fields, names
-
-
-def _default_names(fields: Fields) -> list[str]:
-    return [f"column {index}" for index in range(fields.n_fields)]
-
-
-def _header(fields: Fields, header: bool | None) -> list[str] | None:
     first = fields.tokens[: fields.n_fields]
     if header is None:
         header = not any(is_number(token) or token in _NOT_NAMES for token in first)
-    return [token.strip() for token in first] if header else None
+    if not header:
+        return fields, [f"column {index}" for index in range(fields.n_fields)], False
+    if fields.n_rows == 1:
+        text.refuse(2, 1, "no line after the header", "give a file with at least one item")
+    return fields.after_header(), [token.strip() for token in first], True
 
 
 def _parse(fields: Fields, names: list[str], roles: _Roles) -> Columns:

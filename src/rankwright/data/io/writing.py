@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 from rankwright.data.io.files import atomic_write, write_lines
@@ -92,7 +91,9 @@ def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: 
         records = (dict(zip(names, row, strict=True)) for row in rows)
         write_lines(path, (json.dumps(record) + "\n" for record in records))
     else:
-        write_lines(path, _csv_lines(names, rows, "\t" if kind == "tsv" else ","))
+        echo: Any = SimpleNamespace(write=str)  # writerow returns what this "file" returns
+        writer = csv.writer(echo, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+        write_lines(path, map(writer.writerow, chain([names], rows)))
 
 
 def _write_parquet(columns: dict[str, Any], path: str | os.PathLike[str]) -> None:
@@ -107,22 +108,11 @@ def _write_parquet(columns: dict[str, Any], path: str | os.PathLike[str]) -> Non
         parquet.write_table(table(texts), file)
 
 
-def _csv_lines(names: list[str], rows: Iterable[list[Any]], separator: str) -> Iterator[str]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, delimiter=separator, lineterminator="\n")
-    for row in chain([names], rows):
-        writer.writerow(row)
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-
-
 def _plain(value: Any) -> Any:
     """A Python value; None for NaN, and whole numbers without a decimal point."""
     value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        if value.is_integer() and abs(value) < 2**53:
-            return int(value)
-    return value
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
