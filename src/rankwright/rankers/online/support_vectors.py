@@ -98,7 +98,7 @@ class SupportBlock:
         """Rows, numbers and coefficients of the support; unmoved rows stay where they are."""
         size, same, tables = self._size, self._n_unmoved, []
         for old, new in zip(self._old, (*self._support(same), self._dual[same:size]), strict=True):
-            table = with_room(old[:same], size)
+            table = with_room(old[:same], size) if same else np.array(new)
             table[same:size] = new
             tables.append(table[:size])
         tables[2][:] = self._dual[:size]
@@ -134,7 +134,10 @@ class SupportBlock:
         rows, numbers = self._new
         if self._gram.is_precomputed:
             return np.ascontiguousarray(rows[:, np.concatenate([self._old[1], numbers])])
-        return np.hstack([self._between(rows, self._old[0]), self._between(rows, rows)])
+        values = np.empty((len(rows), len(self._dual)))
+        values[:, : self._size] = self._between(rows, self._old[0])
+        values[:, self._size :] = self._between(rows, rows)
+        return values
 
     def _between(self, left: FloatArray, right: FloatArray) -> FloatArray:
         kernel = self._gram.kernel
