@@ -1,21 +1,7 @@
 """All errors and warnings that rankwright raises on purpose.
 
 Each message says *where*, what was *found*, what is *needed* and what to *do*. Each class derives
-from the builtin that a caller would expect::
-
-    RankwrightError
-    ├── ParameterError (ValueError)     an argument has an invalid value
-    ├── DataError (ValueError)          arrays or files with invalid content
-    │   ├── FileFormatError             ... with the file, line and column
-    │   └── FeedbackError               feedback about rows that do not exist, or of a wrong kind
-    ├── MeasureError (ValueError)       an unknown or malformed name of a measure
-    ├── DatasetError (OSError)          a data set that is not on disk and cannot be downloaded
-    └── ModelFileError (ValueError)     a model file that is damaged, invalid or too new
-
-    RankwrightWarning (UserWarning)
-    ├── DegenerateDataWarning           data with nothing to learn from, or nothing to measure
-    ├── MissingQueryWarning             a ranker trained with queries is scored without them
-    └── ConvergenceWarning              a solver stopped at its iteration limit
+from the builtin that a caller would expect.
 """
 
 from __future__ import annotations

@@ -65,9 +65,7 @@ def tune(
         raise ParameterError(f"--measures {','.join(names)}: tune chooses by one measure.")
     settings = training.parse_settings(set)
     estimator = training.make_ranker(ranker, settings)
-    space = _parse_grid(estimator, grid)
-    if fixed := [name for name in space if name in settings]:
-        raise ParameterError(f"--set {fixed[0]}: it is searched. Leave it out, or give --grid.")
+    space = _parse_grid(estimator, grid, settings)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=random_state)
     items, other = training.read_training_data(data, valid, table, estimator)
@@ -103,12 +101,14 @@ def tune(
 
 def _without_step(trials: Any, step: str) -> Any:
     """Trials with parameters as the ranker calls them, not as a pipeline does."""
-    params = [{name.removeprefix(step): v for name, v in t.params.items()} for t in trials.trials]
-    renamed = zip(trials.trials, params, strict=True)
-    return replace(trials, trials=tuple(replace(trial, params=p) for trial, p in renamed))
+    renamed = []
+    for trial in trials.trials:
+        params = {name.removeprefix(step): value for name, value in trial.params.items()}
+        renamed.append(replace(trial, params=params))
+    return replace(trials, trials=tuple(renamed))
 
 
-def _parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
+def _parse_grid(ranker: Any, grid: list[str], settings: dict[str, Any]) -> dict[str, list[Any]]:
     """The values to try for each parameter; the usual ones if ``--grid`` is not given."""
     usual: dict[type, dict[str, str]] = {
         rw.RankBoost: {"n_estimators": "30,100,300", "estimator": "threshold,tree:8"},
@@ -131,4 +131,6 @@ def _parse_grid(ranker: Any, grid: list[str]) -> dict[str, list[Any]]:
         space[key] = [training.parse_value(value) for value in values]
         if not values:
             raise ParameterError(f"--grid {key}={text}: write name=value,value, such as {GRID}.")
+        if key in settings:
+            raise ParameterError(f"--set {key}: it is searched. Leave it out, or give --grid.")
     return space

@@ -1,8 +1,7 @@
 """The distribution over pairs that boosting keeps, without keeping the pairs.
 
-After any number of rounds a pair weighs ``D(lower, upper) exp(H(lower) - H(upper))``, so the scores
-H say everything. For graded rows that product factorizes over the levels of a query: potentials
-cost O(rows + levels). Only lists of pairs cost O(pairs).
+A pair weighs ``D(lower, upper) exp(H(lower) - H(upper))`` with scores H. For graded rows that
+factorizes over the levels of a query: potentials cost O(rows + levels), lists of pairs O(pairs).
 """
 
 from __future__ import annotations
@@ -211,7 +210,7 @@ class PairDistribution:
         self.shift += float(np.log(self.total))
         self.log_weight = self.shift - self._first_shift
         if self._ndcg is not None:
-            weigh, inputs = self._kernels.ndcg.ndcg_potentials, (levels, state, self._ndcg)
+            weigh, inputs = self._kernels.disorder.ndcg_potentials, (levels, state, self._ndcg)
             self._pool.map(
                 lambda part: weigh(self.scores, *inputs, *part, self.unit, out), self._query_parts
             )

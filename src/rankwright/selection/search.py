@@ -31,20 +31,12 @@ from rankwright.selection.base import BestRanker
 
 @dataclass(frozen=True)
 class Trial:
-    """One combination of parameters.
-
-    Attributes
-    ----------
-    params : dict
-    value : float, the mean of the measure over the folds; NaN if training failed
-    values : tuple of float, the measure on each fold
-    seconds : float, training and evaluation on all folds
-    """
+    """One combination of parameters."""
 
     params: dict[str, Any]
-    value: float
-    values: tuple[float, ...] = ()
-    seconds: float = 0.0
+    value: float  # the mean of the measure over the folds; NaN if training failed
+    values: tuple[float, ...] = ()  # the measure on each fold
+    seconds: float = 0.0  # training and evaluation on all folds
 
 
 @dataclass(frozen=True, repr=False)

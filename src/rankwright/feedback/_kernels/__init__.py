@@ -1,5 +1,5 @@
 """Compiled sums over the pairs of a feedback that never build the pairs."""
 
-from rankwright.feedback._kernels import disorder, levels, ndcg
+from rankwright.feedback._kernels import disorder, levels
 
-__all__ = ["disorder", "levels", "ndcg"]
+__all__ = ["disorder", "levels"]
