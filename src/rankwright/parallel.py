@@ -43,8 +43,6 @@ def ranges(n: int, n_blocks: int) -> list[tuple[int, int]]:
 class Team:
     """A pool of threads for many small jobs; the calling thread takes its share of the blocks.
 
-    Starting a pool for each job would cost more than a small job.
-
     >>> with Team(2) as team:
     ...     team.map(sum, [(1, 2), (3, 4)])
     [3, 7]
@@ -107,9 +105,8 @@ _BLAS_LIMIT = Lock()
 def single_threaded_blas() -> Iterator[None]:
     """Limit BLAS to one thread inside a ``with`` block.
 
-    BLAS has one number of threads for the whole process. Of several threads in such blocks at the
-    same time only the first sets the limit and restores it; otherwise one thread could restore
-    the limit that another had set, and BLAS would stay at one thread.
+    The limit belongs to the whole process. Of several threads in such blocks only the first sets
+    and restores it; otherwise one could restore the limit that another had set.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -24,6 +24,10 @@ from rankwright.scoring.linear import dense_rows
 MISSING = ("abstain", "median", "mean", "standard")
 REFERENCE = ("random", "dense", "similar")
 BLOCK = 4096  # items scored at once
+RANKER = schema.Constraint(  # or a pipeline that ends in one
+    "a ranker with fit and decision_function",
+    lambda x: not isinstance(x, type) and hasattr(x, "fit") and hasattr(x, "decision_function"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +112,6 @@ def _with_defaults(ranker: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
     return ranker
 
 
-def a_ranker() -> schema.Constraint:
-    """The constraint of a parameter that is a ranker, or a pipeline that ends in one."""
-    methods = ("fit", "decision_function")
-    return schema.Constraint(
-        "a ranker with fit and decision_function",
-        lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in methods),
-    )
-
-
 class PerUser(BaseEstimator):  # type: ignore[misc]
     """A ranker trained for each user on the user's own ratings.
 
@@ -133,7 +128,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
 
     weight_is_agreement: ClassVar = False
     _constraints: ClassVar = {
-        "ranker": a_ranker(),
+        "ranker": RANKER,
         "n_reference": schema.at_least(1),
         "reference": schema.one_of(*REFERENCE),
         "random_state": schema.at_least(0),

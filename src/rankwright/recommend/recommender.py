@@ -27,7 +27,7 @@ from rankwright.rankers.schema import Holds
 from rankwright.recommend.blend import Blend, predict_rows
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.models.popularity import ItemMeans
-from rankwright.recommend.per_user import REFERENCE, PerUser, a_ranker
+from rankwright.recommend.per_user import RANKER, PerUser
 
 
 class Recommendation(NamedTuple):
@@ -137,9 +137,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar = {
-        "ranker": schema.optional(a_ranker()),
-        "n_reference": schema.at_least(1),
-        "reference": schema.one_of(*REFERENCE),
+        **PerUser._constraints,
+        "ranker": schema.optional(RANKER),
         "random_state": schema.random_state(),
     }
 
@@ -227,10 +226,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self._best(items, self._scores(rated, value, items, number), n)
 
     def recommend_new(self, ratings: Mapping[Any, float], n: int = 10) -> list[Recommendation]:
-        """The best items for a new user, given some ratings of that user ({item: rating}).
+        """The best items for a new user, given some ratings ({item: rating}); nothing is retrained.
 
-        Nothing is retrained. An item that is not in the data is an error; a rating far outside the
-        scale of the data is used as it is, with a warning.
+        A rating far outside the scale of the data is used as it is, with a warning.
         """
         _check_n("recommend_new", n)
         if not isinstance(ratings, Mapping):

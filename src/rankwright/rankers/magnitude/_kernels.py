@@ -62,14 +62,9 @@ def left_out_pairs(block, first_row, first_column, rows, diagonal, error, sums):
             if two and copy[i] == 1.0 and copy[j] == 1.0:
                 # Nothing of the query is left and R is singular along the roots: its
                 # pseudo-inverse gives the difference.
-                across = root[j] * error[i] - root[i] * error[j]
-                form = (
-                    root[j] * root[j] * diagonal[i]
-                    - 2.0 * root[i] * root[j] * r
-                    + root[i] * root[i] * diagonal[j]
-                )
-                norm = root[i] * root[i] + root[j] * root[j]
-                gap = across / form * norm / (root[i] * root[j])
+                u, v = root[i], root[j]
+                form = v * v * diagonal[i] - 2.0 * u * v * r + u * u * diagonal[j]
+                gap = (v * error[i] - u * error[j]) / form * (u * u + v * v) / (u * v)
             else:
                 det = diagonal[i] * diagonal[j] - r * r
                 left = (diagonal[j] * error[i] - r * error[j]) / root[i]
@@ -103,10 +98,8 @@ def left_out_pairs_approximately(inverse, codes, ptr, diagonal, shift, residual,
                 gap = 2.0 * (residual[i] - residual[j]) / form
                 total += gap * gap
                 continue
-            uii = 1.0 - diagonal[i] + shift[i]
-            ujj = 1.0 - diagonal[j] + shift[j]
-            uij = -entry + shift[j]
-            uji = -entry + shift[i]
+            uii, ujj = 1.0 - diagonal[i] + shift[i], 1.0 - diagonal[j] + shift[j]
+            uij, uji = -entry + shift[j], -entry + shift[i]
             vii = ((m - 1) * uii + uij) / (m - 2)
             vjj = ((m - 1) * ujj + uji) / (m - 2)
             vij = ((m - 1) * uij + uii) / (m - 2)

@@ -243,7 +243,8 @@ class MagnitudeRanker(Ranker):
         better, worse = self.decision_function(X1), self.decision_function(X0)
         if better.shape != worse.shape:
             raise DataError(
-                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}: give pairs."
+                f"predict_gap: X1 has {len(better)} rows and X0 has {len(worse)}; give both "
+                "the same number of rows."
             )
         return better - worse
 

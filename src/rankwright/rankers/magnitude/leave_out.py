@@ -48,7 +48,7 @@ def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> Fl
         fitted = 1.0 - sample.unit**2 - smoothers.diagonals
         diagonals = 1.0 - sample.copy * (sample.unit**2 + once[codes] * fitted)
         sums = np.zeros((len(errors), sample.n_queries))
-        for start, first, values in smoothers.blocks():
+        for start, first, values in smoothers.blocks:
             for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
                 left_out_pairs(block, start, first, rows, diagonal, error, total)
         costs.extend(average_cost(one, sample, average) for one in sums)

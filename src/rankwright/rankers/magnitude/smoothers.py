@@ -104,18 +104,14 @@ class Smoother(ABC):
         return np.asarray((codes[:, None] == codes) * np.outer(unit, unit))
 
 
-Block = tuple[int, int, FloatArray]  # first row, first column, (n_factors, n_rows, n_columns)
-
-
-class Smoothers(ABC):
-    """R for several values of C', block by block."""
+class Smoothers(NamedTuple):
+    """R for several values of C'."""
 
     errors: FloatArray  # (n_factors, n_rows) R y
     diagonals: FloatArray  # (n_factors, n_rows) of R
-
-    @abstractmethod
-    def blocks(self) -> Iterator[Block]:
-        """R + B B' of all rows, meaningful below the diagonal inside a query; memory is reused."""
+    # R + B B', meaningful below the diagonal inside a query, in blocks that reuse their memory:
+    # the first row, the first column, and values (n_factors, n_rows, n_columns).
+    blocks: Iterator[tuple[int, int, FloatArray]]
 
 
 class Source(ABC):
@@ -164,9 +160,10 @@ class GramSource(Source):
     def smoother(self, factor: float, *, whole: bool = False) -> Smoother:
         return (_Inverse if whole else _Cholesky)(*self._factor(factor))
 
-    def smoothers(self, factors: FloatArray) -> Iterator[_Inverse]:
+    def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
         for factor in factors:
-            yield _Inverse(*self._factor(float(factor)))
+            R = _Inverse(*self._factor(float(factor)))
+            yield Smoothers(R.error[None], R.diagonal[None], R.blocks())
 
 
 class _Cholesky(Smoother):
@@ -182,15 +179,14 @@ class _Cholesky(Smoother):
         return np.asarray(solved[rows]) - self._centering(rows)
 
 
-class _Inverse(Smoother, Smoothers):
+class _Inverse(Smoother):
     """R as a whole: the Cholesky factor is replaced by the inverse."""
 
     def __init__(self, sample: Sample, cholesky: FloatArray, error: FloatArray) -> None:
-        self.sample, self.error, self.errors = sample, error, error[None]
-        self._inverse = inverse(cholesky)
-        self.diagonals = (self._inverse.diagonal() - sample.unit**2)[None]
+        self.sample, self.error, self._inverse = sample, error, inverse(cholesky)
+        self.diagonal = self._inverse.diagonal() - sample.unit**2
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[tuple[int, int, FloatArray]]:
         for start in range(0, self.sample.n_rows, BLOCK):
             stop, first = start + BLOCK, int(self.sample.ptr[self.sample.codes[start]])
             yield start, first, self._inverse[None, start:stop, first:stop]
@@ -250,7 +246,13 @@ class Spectrum(Source):
         return _Spectral(self, factor)
 
     def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
-        yield _Combinations(self, factors)
+        columns, values = self.up_to(float(factors.max()))
+        choices = (_Bands.of(values, factors, width) for width in WIDTHS)
+        bands = min(choices, key=lambda bands: bands.cost)
+        shrink = factors[:, None] / (1.0 + np.outer(factors, values))
+        errors = self.target - (shrink * (columns.T @ self.target)) @ columns.T
+        diagonals = 1.0 - self.sample.unit**2 - shrink @ np.square(columns).T
+        yield Smoothers(errors, diagonals, bands.blocks(self.sample, columns))
 
     def up_to(self, factor: float) -> tuple[FloatArray, FloatArray]:
         """The columns and values that are not negligible at this C'."""
@@ -295,38 +297,26 @@ class _Bands(NamedTuple):
         """Multiplications for each entry of R."""
         return sum(functions.size for _, functions in self.parts) + self.combination.size
 
-
-class _Combinations(Smoothers):
-    def __init__(self, spectrum: Spectrum, factors: FloatArray) -> None:
-        self._sample = sample = spectrum.sample
-        self._columns, values = spectrum.up_to(float(factors.max()))
-        self._bands = min(
-            (_Bands.of(values, factors, width) for width in WIDTHS), key=lambda bands: bands.cost
-        )
-        shrink = factors[:, None] / (1.0 + np.outer(factors, values))
-        y = spectrum.target
-        self.errors = y - (shrink * (self._columns.T @ y)) @ self._columns.T
-        self.diagonals = 1.0 - sample.unit**2 - shrink @ np.square(self._columns).T
-
-    def blocks(self) -> Iterator[Block]:
-        ptr, codes, bands = self._sample.ptr, self._sample.codes, self._bands
-        n_factors, n_functions = bands.combination.shape
+    def blocks(self, sample: Sample, table: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
+        """R + B B' from the columns T of the spectrum."""
+        ptr, codes = sample.ptr, sample.codes
+        n_factors, n_functions = self.combination.shape
         longest = int(np.diff(ptr).max())
         height = BUFFER // (max(n_functions, n_factors) * longest)
         height = max(1, min(height, max(longest, SHORT)))
         size = height * (longest + height)
         products, combined = np.empty(n_functions * size), np.empty(n_factors * size)
-        for start in range(0, self._sample.n_rows, height):
+        for start in range(0, len(codes), height):
             stop, first = min(start + height, len(codes)), int(ptr[codes[start]])
-            rows, columns = self._columns[start:stop], self._columns[first:stop]
+            rows, columns = table[start:stop], table[first:stop]
             size, done = len(rows) * len(columns), 0
-            for part, functions in bands.parts:
+            for part, functions in self.parts:
                 stack = (functions[:, None] * rows[:, part]).reshape(-1, functions.shape[1])
                 out = products[done : done + len(stack) * len(columns)]
                 np.matmul(stack, columns[:, part].T, out=out.reshape(-1, len(columns)))
                 done += len(out)
             values = combined[: n_factors * size].reshape(n_factors, size)
-            np.matmul(-bands.combination, products[:done].reshape(n_functions, size), out=values)
+            np.matmul(-self.combination, products[:done].reshape(n_functions, size), out=values)
             yield start, first, values.reshape(n_factors, len(rows), len(columns))
 
 

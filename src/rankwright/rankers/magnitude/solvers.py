@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,40 +20,13 @@ PATIENCE = 30  # steps without a smaller gap: rounding errors dominate
 FLAT = 0.1  # slope of the objective at the end of a line search, relative to its start
 
 
-class Space(ABC):
-    """Coefficients of a model, its scores of the training rows, and its inner product."""
+class Space:
+    """Models score = X w: their scores of the training rows, gradients and inner products.
 
-    n_coefficients: int
+    Preconditioned by the squared loss, whose Hessian has a closed form.
+    """
 
-    @abstractmethod
-    def values(self, coef: FloatArray) -> FloatArray:
-        """The scores of the training rows."""
-
-    @abstractmethod
-    def gradient(self, slope: FloatArray) -> FloatArray:
-        """The coefficients of the gradient, given the slopes of a function of the values."""
-
-    @abstractmethod
-    def inner(self, a: FloatArray, b: FloatArray, values_of_b: FloatArray) -> float:
-        """The inner product of two models."""
-
-    def precondition(self, coef: FloatArray, trace: float) -> FloatArray:
-        """An approximate inverse of the Hessian, given the trace of the Hessian of the loss."""
-        return 0.5 * coef
-
-    @abstractmethod
-    def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
-        """The squared norm, given also the values of the preconditioned coefficients."""
-
-    def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
-        """The Newton step from a dense Hessian; None if that matrix would be too large."""
-        return None
-
-
-class RowSpace(Space):
-    """score = X w, preconditioned by the squared loss, whose Hessian has a closed form."""
-
-    largest = 2000  # features up to which the preconditioner saves time
+    largest = 2000  # coefficients up to which dense matrices save time
 
     def __init__(self, X: Any, sample: Sample) -> None:
         self.X, self.n_coefficients = X, X.shape[1]
@@ -66,34 +38,37 @@ class RowSpace(Space):
             self._mass = float(sample.mass @ (1.0 - sample.unit**2))
 
     def values(self, coef: FloatArray) -> FloatArray:
+        """The scores of the training rows."""
         return np.asarray(self.X @ coef)
 
     def gradient(self, slope: FloatArray) -> FloatArray:
+        """The coefficients of the gradient, given the slopes of a function of the values."""
         return np.asarray(self.X.T @ slope)
 
     def inner(self, a: FloatArray, b: FloatArray, values_of_b: FloatArray) -> float:
         return float(a @ b)
 
     def precondition(self, coef: FloatArray, trace: float) -> FloatArray:
+        """An approximate inverse of the Hessian, given the trace of the Hessian of the loss."""
         if self._spread is None:
             return 0.5 * coef
         strength = trace / self._mass if self._mass > 0 else 0.0
         return np.asarray(self._axes @ ((self._axes.T @ coef) / (2.0 + strength * self._spread)))
 
     def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
+        """The squared norm, given also the values of the preconditioned coefficients."""
         return float(coef @ coef)
+
+    def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
+        """The Newton step from a dense Hessian; None if that matrix would be too large."""
+        return None
 
 
 class GramSpace(Space):
-    """score = K alpha, with the inner product of the kernel: one product with K a step."""
-
-    largest = 2000  # rows up to which a dense solution costs less than slow conjugate gradients
+    """Models score = K alpha, with the inner product of the kernel: one product with K a step."""
 
     def __init__(self, K: FloatArray) -> None:
-        self.K, self.n_coefficients = K, len(K)
-
-    def values(self, coef: FloatArray) -> FloatArray:
-        return np.asarray(self.K @ coef)
+        self.X, self.n_coefficients, self._spread = K, len(K), None
 
     def gradient(self, slope: FloatArray) -> FloatArray:
         return slope.copy()
@@ -108,7 +83,7 @@ class GramSpace(Space):
         if self.n_coefficients > self.largest:
             return None
         hessian = np.array([point.curvature(unit) for unit in np.eye(self.n_coefficients)])
-        system = hessian @ self.K
+        system = hessian @ self.X
         system.flat[:: len(system) + 1] += 2.0
         return np.asarray(linalg.lapack.dgesv(system, -gradient, overwrite_a=1)[2])
 
@@ -259,7 +234,7 @@ def fit_insensitive(
     if solver == "primal" and not sparse.issparse(rows):
         middle = sample.mass @ rows / sample.total  # changes no difference, and saves digits
         rows = rows - middle
-    solution = minimize(space or RowSpace(rows, sample), cost, tol, ranker.max_iter)
+    solution = minimize(space or Space(rows, sample), cost, tol, ranker.max_iter)
     mean = sample.overall(solution.values)
     if solver == "primal":
         ranker._keep_linear(solution.coef)
