@@ -70,8 +70,7 @@ def train(
         from rankwright.report.page import write_page
         from rankwright.report.sections import fingerprints, training_page
 
-        rows = auto.held_out_rows_
-        held_out = other if rows is None else items.take(rows)
+        held_out = other if auto.held_out_rows_ is None else items.take(auto.held_out_rows_)
         about = {"random_state": random_state, "command": console.command(), **fingerprints([data])}
         write_page(training_page(auto, held_out, data=data, settings=about), report)
     if json:

@@ -87,8 +87,7 @@ def tune(
         tuned.fit(items.X, items.y, qid=items.qid)
     training.name_features(tuned.best_estimator_, items)
     rw.save(tuned.best_estimator_, output)
-    tried = _without_step(tuned.trials_, step)
-    name = type(estimator).__name__
+    tried, name = _without_step(tuned.trials_, step), type(estimator).__name__
     if json:
         rows = [{"params": console.plain_values(t.params), "value": t.value} for t in tried.trials]
         about = {"model": output, "ranker": name, "measure": measure}

@@ -57,17 +57,24 @@ class Rows(NamedTuple):
 class Attempt:
     """One candidate and how well it ranks rows that it has not seen.
 
-    ``scores`` and ``held_out`` are None if nothing was held out, ``n_iterations`` and ``curve``
-    without early stopping.
+    Attributes
+    ----------
+    name : str
+    model : the candidate, fitted on the training rows of the first fold
+    scores : Scores of the held-out rows; None if nothing was held out
+    held_out : (n_held_out,) the score of each held-out row; None likewise
+    n_iterations : rounds that early stopping keeps, median over the folds; None without it
+    curve : (n_iterations,) the measure on the first fold after each round; None likewise
+    seconds : float, for training and evaluation on all folds
     """
 
     name: str
-    model: Any  # the candidate, fitted on the training rows of the first fold
+    model: Any
     scores: Scores | None = None
-    held_out: FloatArray | None = None  # (n_held_out,) the score of each held-out row
-    n_iterations: int | None = None  # rounds that early stopping keeps, median over the folds
-    curve: FloatArray | None = None  # (n_iterations,) the measure on the first fold by round
-    seconds: float = 0.0  # for training and evaluation on all folds
+    held_out: FloatArray | None = None
+    n_iterations: int | None = None
+    curve: FloatArray | None = None
+    seconds: float = 0.0
 
     def __str__(self) -> str:
         means = {} if self.scores is None else self.scores.to_dict()

@@ -31,12 +31,20 @@ from rankwright.selection.base import BestRanker
 
 @dataclass(frozen=True)
 class Trial:
-    """One combination of parameters."""
+    """One combination of parameters.
+
+    Attributes
+    ----------
+    params : dict
+    value : float, the mean of the measure over the folds; NaN if training failed
+    values : tuple of float, the measure on each fold
+    seconds : float, training and evaluation on all folds
+    """
 
     params: dict[str, Any]
-    value: float  # the mean of the measure over the folds; NaN if training failed
-    values: tuple[float, ...] = ()  # the measure on each fold
-    seconds: float = 0.0  # training and evaluation on all folds
+    value: float
+    values: tuple[float, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
