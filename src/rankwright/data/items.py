@@ -28,7 +28,7 @@ class BadLine(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Items:
-    """Rows of features with their grades, queries and ids, in the order given.
+    """Rows of features with grades, queries and ids, in the order given, as read-only views.
 
     Attributes
     ----------
@@ -43,11 +43,9 @@ class Items:
     feature_names : tuple of str or None
         One name per column of ``X``.
     comment : (n_items,) array of str or None
-        The text after ``#`` in the file, if the reader was told to keep it.
+        The text after ``#`` in the file, if the reader keeps it.
     bad_lines : tuple of BadLine
         The lines that a tolerant reader left out.
-
-    Arrays are not copied: the container holds read-only views of them.
 
     Examples
     --------

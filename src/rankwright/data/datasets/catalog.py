@@ -248,19 +248,18 @@ def list_datasets() -> dict[str, str]:
 def load_dataset(name: str, **options: Any) -> Any:
     """Load a public data set by name.
 
-    The files are taken from the folder that the environment variable ``RANKWRIGHT_DATA`` names, or
-    from the cache of the operating system. The MovieLens sets are downloaded if they are in
-    neither. For any other set, the error gives the address, the terms of use and the expected
-    layout. Files may be gzipped or not.
+    The files, gzipped or not, are taken from the folder that the environment variable
+    ``RANKWRIGHT_DATA`` names, or from the cache of the operating system. The MovieLens sets are
+    downloaded; for other sets, the error gives the address, the terms of use and the layout.
 
     Parameters
     ----------
     name : str
         One of :func:`list_datasets`.
     **options
-        ``fold=1`` .. ``5`` for the LETOR sets: training, validation and test part; without it, all
-        queries together. ``version="null"`` or ``"min"`` for ``letor3-ohsumed``: raw features, with
-        missing values as NaN or filled. ``implicit=True`` for ``book-crossing``: keep ratings of 0.
+        ``fold=1`` .. ``5`` for the LETOR sets (default: all queries together);
+        ``version="null"`` or ``"min"`` for ``letor3-ohsumed`` (raw features, missing values as NaN
+        or filled); ``implicit=True`` for ``book-crossing`` (keep ratings of 0).
 
     Returns
     -------

@@ -60,11 +60,9 @@ def read_ratings(
     implicit : bool, default=False
         Keep Book-Crossing's ratings of 0, which only record that a user came across a book.
     **columns
-        For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each the name of a
-        column or its index (from 0). The default is a column with a common name (``userId``,
-        ``movie_id``, ``rating``, ``timestamp`` and so on); in a CSV file without a header, the
-        columns are user, item, value and perhaps time. For ``csv`` also ``separator`` and
-        ``encoding``.
+        For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each a name or an
+        index (from 0). The default is a common name (``userId``, ``movie_id``, ``rating`` ...), or
+        this order in a CSV file without a header. For ``csv`` also ``separator``, ``encoding``.
 
     Returns
     -------
@@ -74,9 +72,8 @@ def read_ratings(
     Raises
     ------
     FileFormatError
-        With file, line, column, reason and fix, for the first bad line: the wrong number of
-        fields, an id or value that is missing or not a number, a value outside the scale of the
-        data set, or a second rating of an item by the same user.
+        For the first bad line: the wrong number of fields, an id or value that is missing or not a
+        number, a value outside the scale of the data set, or a repeated rating.
 
     Examples
     --------
