@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from rankwright.exceptions import DataError, FileFormatError, ParameterError
 _BLOCK = 2**20  # bytes read at a time
 _LARGE = 2**18  # bytes from which the compiled kernel pays off, once it is loaded
 _LARGE_COLD = 16 * 2**20  # ... and from which it pays to import numba, which takes a second
+_PLAIN_INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}").fullmatch
 
 
 def read_letor(
@@ -206,7 +208,7 @@ class _Table:
 
     def qid(self) -> NDArray[Any]:
         """Ids as int64 if all of them are plain whole numbers of 63 bits, else as text."""
-        if all(map(_is_plain_integer, self._qids)):
+        if all(_PLAIN_INTEGER(qid) and (len(qid) < 19 or int(qid) < 2**63) for qid in self._qids):
             return np.repeat(np.array(list(map(int, self._qids)), dtype=np.int64), self._runs)
         texts = np.empty(len(self._qids), dtype=object)
         texts[:] = [sys.intern(qid.decode()) for qid in self._qids]
@@ -221,12 +223,6 @@ class _Table:
             comment=_texts(self._comments),
             bad_lines=bad_lines,
         )
-
-
-def _is_plain_integer(qid: bytes) -> bool:
-    if not qid.isdigit() or (qid[:1] == b"0" and len(qid) > 1):
-        return False
-    return len(qid) < 19 or (len(qid) == 19 and int(qid) < 2**63)
 
 
 def _texts(texts: list[str | None]) -> NDArray[Any] | None:

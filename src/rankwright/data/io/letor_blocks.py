@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.io.letor_lines import BadLines, LineError, LineParser, Row, docid_of
+from rankwright.data.io.letor_lines import BadLines, LineError, LineParser, docid_of
 from rankwright.exceptions import DataError
 
 SMALL = 2**20  # cells; up to this size a dense matrix is cheap
@@ -303,7 +303,7 @@ class CompiledBlocks:
         self._kernels.parse_lines(text, cursor, self._rows, line_format)
 
     def _parse_line(self, data: bytes, cursor: IntArray, number: int) -> None:
-        """Give the current line to the line parser, and step over it."""
+        """Give the current line to the line parser, which writes its row as the kernel would."""
         start, n_rows = int(cursor[0]), int(cursor[1])
         stop = data.index(b"\n", start)
         cursor[0] = stop + 1
@@ -312,19 +312,15 @@ class CompiledBlocks:
         except LineError as error:
             self._bad.add(number, data[start:stop], n_rows, error)
             return
-        if row is not None:
-            self._put(n_rows, row, data, start)
-            cursor[1] += 1
-
-    def _put(self, number: int, row: Row, data: bytes, start: int) -> None:
-        """Write a row of the line parser where the kernel would have written it."""
-        rows = self._rows
-        begin = rows.ends[number]
-        end = rows.ends[number + 1] = begin + len(row.values)
-        rows.labels[number] = row.label
+        if row is None:
+            return
+        cursor[1] += 1
+        rows, begin = self._rows, self._rows.ends[n_rows]
+        end = rows.ends[n_rows + 1] = begin + len(row.values)
+        rows.labels[n_rows] = row.label
         rows.indices[begin:end] = row.indices
         rows.values[begin:end] = row.values
-        span = rows.spans[number]
+        span = rows.spans[n_rows]
         span[:] = 0
         if row.qid is not None:
             span[0] = data.index(b"qid:", start) + 4
@@ -353,9 +349,7 @@ class CompiledBlocks:
             block.docids = [text or None for text in _cut(data, spans[:, 4:])]
         if self._comments == "keep":
             texts, starts = _cut(data, spans[:, 2:4]), spans[:, 2].tolist()
-            block.comments = [
-                text if start else None for text, start in zip(texts, starts, strict=True)
-            ]
+            block.comments = [t if start else None for t, start in zip(texts, starts, strict=True)]
         return block
 
 

@@ -79,9 +79,13 @@ class LineParser:
             return None
         label = _parse_label(*tokens[0])
         qid = _parse_qid(tokens)
-        self._check_presence(qid, tokens)
-        features = tokens[1:] if qid is None else tokens[2:]
-        indices, values = self._parse_features(features)
+        if self.has_qid not in (None, qid is not None):
+            offset = tokens[1][0] if len(tokens) > 1 else tokens[0][0] + len(tokens[0][1])
+            here, before = ("no qid", "have one") if self.has_qid else ("a qid", "have none")
+            reason = f"the line has {here}, but the lines before it {before}"
+            fix = "write qid:<id> after the label of every line, or of none"
+            raise LineError(offset, reason, fix)
+        indices, values = self._parse_features(tokens[1:] if qid is None else tokens[2:])
         self.has_qid = qid is not None
         return Row(label, qid, indices, values, comment if mark else None)
 
@@ -108,20 +112,11 @@ class LineParser:
             return True
         first = 0 if self.zero_based else 1
         indices = [int(token) - first for token in tokens]
-        if indices and (indices[0] < 0 or indices[-1] >= self.n_features):
-            return False
-        if not all(map(lt, indices, indices[1:])):
+        in_range = not indices or (indices[0] >= 0 and indices[-1] < self.n_features)
+        if not in_range or not all(map(lt, indices, indices[1:])):
             return False
         self._tokens, self._indices = tokens, indices
         return True
-
-    def _check_presence(self, qid: bytes | None, tokens: list[tuple[int, bytes]]) -> None:
-        if self.has_qid is None or self.has_qid == (qid is not None):
-            return
-        offset = tokens[1][0] if len(tokens) > 1 else tokens[0][0] + len(tokens[0][1])
-        here, before = ("no qid", "have one") if self.has_qid else ("a qid", "have none")
-        reason = f"the line has {here}, but the lines before it {before}"
-        raise LineError(offset, reason, "write qid:<id> after the label of every line, or of none")
 
     def _parse_features(self, tokens: list[tuple[int, bytes]]) -> tuple[list[int], list[float]]:
         indices: list[int] = []
@@ -281,10 +276,8 @@ class BadLines:
             allowed = '"error", "skip" or "quarantine"'
             raise ParameterError(f"read_letor(on_bad_line={on_bad_line!r}): must be {allowed}.")
         if isinstance(max_bad, bool) or not isinstance(max_bad, int | float) or not max_bad >= 0:
-            raise ParameterError(
-                f"read_letor(max_bad={max_bad!r}): must be a whole number >= 0, or a fraction "
-                "of the lines between 0 and 1."
-            )
+            allowed = "a whole number >= 0, or a fraction of the lines between 0 and 1"
+            raise ParameterError(f"read_letor(max_bad={max_bad!r}): must be {allowed}.")
         if quarantine is not None and on_bad_line != "quarantine":
             raise ParameterError(
                 f"read_letor(quarantine={os.fspath(quarantine)!r}): a quarantine file needs "

@@ -274,7 +274,12 @@ def _items(table: Columns, roles: _Roles) -> Items:
             blocks += [(number == k).astype(np.float64) for k in order]
             names += [f"{name}={texts[k]}" for k in order]
         else:
-            column = _without_missing(table[name])
+            column = table[name]
+            if column.dtype.kind in "OU":  # texts may mean a missing value
+                cells = [
+                    np.nan if isinstance(c, str) and c in _MISSING else c for c in column.tolist()
+                ]
+                column = np.array(cells, object)
             blocks.append(as_column(column, name, len(column), finite=False))
             names.append(name)
     n_rows = len(next(iter(table.values()), ()))
@@ -286,14 +291,6 @@ def _items(table: Columns, roles: _Roles) -> Items:
         None if roles.docid is None else table[roles.docid],
         tuple(names),
     )
-
-
-def _without_missing(column: NDArray[Any]) -> NDArray[Any]:
-    """A column of a frame or of JSON with NaN for the texts that mean a missing value."""
-    if column.dtype.kind not in "OU":
-        return column
-    cells = column.tolist()
-    return np.array([np.nan if isinstance(c, str) and c in _MISSING else c for c in cells], object)
 
 
 def _rows(text: Text, separator: str | None, header: bool | None) -> tuple[Fields, list[str], bool]:
