@@ -29,10 +29,9 @@ Nested = Mapping[Any, Mapping[Any, Any]]
 def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -> Aligned:
     """Join a run with its qrels: one row for each document that was retrieved or judged.
 
-    Within a query, the retrieved documents come first, in trec_eval's order. Judged documents that
-    the run did not return follow with the score ``-inf``: they count among the relevant ones, but
-    were not found. Documents that were not judged, or judged below 0, have grade 0. Ids are
-    compared as text.
+    Within a query, the retrieved documents come first, in trec_eval's order; judged documents that
+    the run did not return follow with the score ``-inf``. Documents that were not judged, or judged
+    below 0, have grade 0. Ids are compared as text.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
     Returns
     -------
     items : Items
-        Sorted by query, ``feature_names`` are the names of the runs.
+        Sorted by query; ``feature_names`` are the names of the runs.
 
     Examples
     --------
@@ -98,10 +97,8 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
         raise ParameterError(f'items_from_runs(features={features!r}): use "position" or "score".')
     names = tuple(run.name for run in runs)
     if not runs or len(set(names)) < len(names):
-        raise ParameterError(
-            f"items_from_runs: the runs are called {names}. Give at least one run, each with a "
-            "different name."
-        )
+        fix = "Give at least one run, each with a different name"
+        raise ParameterError(f"items_from_runs: the runs are called {names}. {fix}.")
     pairs = _Pairs(qrels, runs)
     listed = [pairs.keys(run)[pairs.known(run)] for run in runs]
     keys = np.unique(np.concatenate(listed))
@@ -113,10 +110,7 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
 
 
 class _Pairs:
-    """Common numbers for the queries and documents of qrels and runs; ids compare as text.
-
-    The key of a pair is the number of its query times ``n_docs`` plus that of its document.
-    """
+    """A common key for each query-document pair, query * n_docs + doc; ids compare as text."""
 
     def __init__(self, qrels: Qrels, runs: list[Run]) -> None:
         self.qrels = qrels
@@ -135,10 +129,9 @@ class _Pairs:
 
     def keys(self, run: Run) -> IntArray:
         """The key of each row; meaningless for a query that was not judged."""
-        query = [self._query.get(str(key), 0) for key in run.queries.tolist()]
-        doc = [self._doc[str(key)] for key in run.docs.tolist()]
-        in_query, in_docs = np.array(query, dtype=np.int64), np.array(doc, dtype=np.int64)
-        return in_query[run.query] * self.n_docs + in_docs[run.doc]
+        query = np.array([self._query.get(str(k), 0) for k in run.queries.tolist()], np.int64)
+        doc = np.array([self._doc[str(k)] for k in run.docs.tolist()], np.int64)
+        return query[run.query] * self.n_docs + doc[run.doc]
 
     def grades(self, keys: IntArray) -> FloatArray:
         """The grade of each pair, 0 if it was not judged or judged below 0."""

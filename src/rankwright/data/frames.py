@@ -30,10 +30,9 @@ def columns_of(frame: Any) -> Columns:
     try:
         table: Any = nw.from_native(frame)
     except TypeError as error:
-        kind = type(frame).__name__
+        kind, fix = type(frame).__name__, "a pandas, polars or pyarrow table, or a dict of columns"
         raise DataError(
-            f"{kind} is not a data frame that narwhals knows ({error}). Give a pandas, polars or "
-            "pyarrow table, or a dict of columns."
+            f"{kind} is not a data frame that narwhals knows ({error}). Give {fix}."
         ) from None
     if isinstance(table, nw.LazyFrame):
         table = table.collect()
@@ -51,7 +50,11 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
         )
     try:
         if library == "duckdb":
-            return _read_with_duckdb(os.fspath(path))
+            import duckdb
+
+            with duckdb.connect() as connection:
+                table = connection.execute("SELECT * FROM read_parquet(?)", [os.fspath(path)])
+                return {name: _unmasked(column) for name, column in table.fetchnumpy().items()}
         import narwhals as nw
 
         return columns_of(nw.read_parquet(os.fspath(path), backend=library))
@@ -61,14 +64,6 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
         raise DataError(
             f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
         ) from error
-
-
-def _read_with_duckdb(path: str) -> Columns:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        columns = connection.execute("SELECT * FROM read_parquet(?)", [path]).fetchnumpy()
-    return {name: _unmasked(column) for name, column in columns.items()}
 
 
 def _unmasked(column: Any) -> NDArray[Any]:

@@ -28,7 +28,7 @@ class BadLine(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Items:
-    """Rows of features with their grades, queries and ids, in the order given.
+    """Rows of features with grades, queries and ids, in the order given, as read-only views.
 
     Attributes
     ----------
@@ -43,11 +43,9 @@ class Items:
     feature_names : tuple of str or None
         One name per column of ``X``.
     comment : (n_items,) array of str or None
-        The text after ``#`` in the file, if the reader was told to keep it.
+        The text after ``#`` in the file, if the reader keeps it.
     bad_lines : tuple of BadLine
         The lines that a tolerant reader left out.
-
-    Arrays are not copied: the container holds read-only views of them.
 
     Examples
     --------
@@ -77,24 +75,17 @@ class Items:
                 set_field(self, name, read_only(_as_texts(getattr(self, name))))
         if self.feature_names is not None:
             set_field(self, "feature_names", tuple(str(name) for name in self.feature_names))
-        self._check()
-
-    def _check(self) -> None:
         if self.y.ndim != 1:
             raise DataError(f"y has the shape {self.y.shape}: give one grade per row.")
         for name in ("y", "qid", "docid", "comment"):
             column = getattr(self, name)
-            if column is not None and len(column) != self.X.shape[0]:
-                raise DataError(
-                    f"{name} has {len(column)} entries and X has {self.X.shape[0]} rows. "
-                    f"Give one entry of {name} per row of X."
-                )
+            if column is not None and len(column) != self.n_items:
+                sizes = f"{name} has {len(column)} entries and X has {self.n_items} rows"
+                raise DataError(f"{sizes}. Give one entry of {name} per row of X.")
         names = self.feature_names
-        if names is not None and len(names) != self.X.shape[1]:
-            raise DataError(
-                f"feature_names has {len(names)} names and X has {self.X.shape[1]} columns. "
-                "Give one name per column."
-            )
+        if names is not None and len(names) != self.n_features:
+            sizes = f"feature_names has {len(names)} names and X has {self.n_features} columns"
+            raise DataError(f"{sizes}. Give one name per column.")
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -150,10 +141,17 @@ class Items:
                 f"Items.concat: the parts have {', '.join(map(str, widths))} features. Read each "
                 f"of them with n_features={widths[-1]}."
             )
-        columns: dict[str, Any] = {
-            name: _join(parts, name) for name in ("y", "qid", "docid", "comment")
-        }
-        return cls(_stack([part.X for part in parts]), **columns, feature_names=_names(parts))
+        columns: Any = {name: _join(parts, name) for name in ("y", "qid", "docid", "comment")}
+        names = parts[0].feature_names
+        if any(part.feature_names != names for part in parts):
+            names = None
+        X = [part.X for part in parts]
+        if not any(part.is_sparse for part in parts):
+            return cls(np.concatenate(X), **columns, feature_names=names)
+        from scipy.sparse import csr_array, vstack
+
+        stacked = vstack([csr_array(matrix) for matrix in X], format="csr")
+        return cls(stacked, **columns, feature_names=names)
 
     def __repr__(self) -> str:
         parts = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
@@ -209,16 +207,3 @@ def _join(parts: Sequence[Items], name: str) -> NDArray[Any] | None:
     if len(kinds) > 1:  # concatenating 1 and "1" as text would make two queries one
         columns = [column.astype(object) for column in columns]
     return np.concatenate(columns)
-
-
-def _names(parts: Sequence[Items]) -> tuple[str, ...] | None:
-    first = parts[0].feature_names
-    return first if all(part.feature_names == first for part in parts) else None
-
-
-def _stack(matrices: list[Matrix]) -> Matrix:
-    if all(isinstance(matrix, np.ndarray) for matrix in matrices):
-        return np.concatenate(matrices)
-    from scipy.sparse import csr_array, vstack
-
-    return vstack([csr_array(matrix) for matrix in matrices], format="csr")

@@ -100,10 +100,8 @@ class Ratings:
         user_number, users = encode(_in_int64(as_ids(user, "user")), "user")
         item_number, items = encode(_in_int64(as_ids(item, "item")), "item")
         if len(user_number) != len(item_number):
-            raise DataError(
-                f"user has {len(user_number)} entries and item {len(item_number)}: give one of "
-                "each per rating."
-            )
+            sizes = f"user has {len(user_number)} entries and item {len(item_number)}"
+            raise DataError(f"{sizes}: give one of each per rating.")
         value = as_column(value, "value", len(user_number))
         ratings = cls(users, items, user_number, item_number, value, time)
         return resolve_duplicates(ratings, duplicates)
@@ -125,12 +123,10 @@ class Ratings:
         ----------
         frame : data frame
         user, item, value : str or None
-            Names of columns; None looks for common names (``userId``, ``movie_id``, ``rating``
-            and so on).
+            Columns; None looks for common names (``userId``, ``movie_id``, ``rating`` ...).
         time : str or None
             The column of times, as numbers; None ignores times.
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
-            As in :meth:`from_arrays`.
 
         Examples
         --------
@@ -265,10 +261,8 @@ def _as_numbers(values: Any, name: str, n_rows: int, n_ids: int) -> IntArray:
     outside = (numbers < 0) | (numbers >= n_ids)
     if outside.any():
         row = int(np.argmax(outside))
-        raise DataError(
-            f"{name} is {numbers[row]} in row {row}: there are {n_ids} ids, so give numbers in "
-            f"0 .. {n_ids - 1}."
-        )
+        fix = f"there are {n_ids} ids, so give numbers in 0 .. {n_ids - 1}"
+        raise DataError(f"{name} is {numbers[row]} in row {row}: {fix}.")
     return numbers.astype(np.int64)
 
 

@@ -12,15 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import IntArray
+from rankwright.data import vocabulary
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import (
-    as_column,
-    as_ids,
-    encode,
-    first_repeat,
-    read_only,
-    row_numbers,
-)
+from rankwright.data.vocabulary import as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError, ParameterError
 
 
@@ -37,11 +31,9 @@ class _QueryDocs:
         for name in ("queries", "docs", "query", "doc"):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name))))
         if self.query.shape != self.doc.shape:
-            raise DataError(
-                f"query has {len(self.query)} entries and doc {len(self.doc)}: give one of each "
-                "per row."
-            )
-        repeat = first_repeat(self.query, self.doc)
+            sizes = f"query has {len(self.query)} entries and doc {len(self.doc)}"
+            raise DataError(f"{sizes}: give one of each per row.")
+        repeat = vocabulary.first_repeat(self.query, self.doc)
         if repeat is not None:
             row, earlier = repeat
             raise DataError(
@@ -63,7 +55,7 @@ class _QueryDocs:
 
     def take(self, rows: ArrayLike | slice) -> Self:
         """Some of the rows (a mask, row numbers or a slice), without the queries of no row."""
-        index = row_numbers(rows, len(self))
+        index = vocabulary.row_numbers(rows, len(self))
         used, query = np.unique(self.query[index], return_inverse=True)
         parts = {name: getattr(self, name)[index] for name in ("doc", *self._values)}
         return replace(self, queries=self.queries[used], query=query.reshape(-1), **parts)
@@ -84,10 +76,8 @@ class Run(_QueryDocs):
 
     Attributes
     ----------
-    queries : (n_queries,) array
-        Ids of the queries, as given, in order of first appearance.
-    docs : (n_docs,) array
-        Ids of the documents.
+    queries, docs : (n_queries,), (n_docs,) arrays
+        Ids as given, in order of first appearance.
     query, doc : (n_rows,) int64
         The query and the document of each row, as indices into ``queries`` and ``docs``.
     score : (n_rows,) float64
@@ -132,10 +122,7 @@ class Run(_QueryDocs):
 
     @cached_property
     def order(self) -> IntArray:
-        """Rows by query, then as trec_eval ranks: score descending, ties by document id descending.
-
-        Document ids are compared as text, whatever their type.
-        """
+        """Rows by query, then as in trec_eval: by score, then document id as text, descending."""
         position = np.empty(len(self.docs), dtype=np.int64)
         names = [str(doc) for doc in self.docs.tolist()]
         position[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
@@ -144,11 +131,10 @@ class Run(_QueryDocs):
     @cached_property
     def rank(self) -> IntArray:
         """The rank of each row in the list of its query, from 1."""
+        start = np.repeat(self.by_query.ptr[:-1], self.by_query.sizes)
         rank = np.empty(len(self), dtype=np.int64)
-        rank[self.order] = np.arange(len(self)) - np.repeat(
-            self.by_query.ptr[:-1], self.by_query.sizes
-        )
-        return read_only(rank + 1)
+        rank[self.order] = np.arange(1, len(self) + 1) - start
+        return read_only(rank)
 
     def top(self, cutoff: int) -> Run:
         """The first ``cutoff`` documents of every query, best first."""
@@ -170,10 +156,8 @@ class Qrels(_QueryDocs):
 
     Attributes
     ----------
-    queries, docs : arrays
-        Ids of queries and documents, as given.
-    query, doc : (n_rows,) int64
-        The query and the document of each row.
+    queries, docs, query, doc
+        As in :class:`Run`.
     grade : (n_rows,) int64
         Higher is better. Grades below 0 mark junk in TREC and count as not relevant.
 
@@ -221,10 +205,8 @@ class Judgments(_QueryDocs):
 
     Attributes
     ----------
-    queries, docs : arrays
-        Ids of queries and documents, as given.
-    query, doc : (n_pairs,) int64
-        The query and the document of each pair, as indices into ``queries`` and ``docs``.
+    queries, docs, query, doc
+        As in :class:`Run`, one row per pair.
     scores : (n_pairs, n_judges) int64
         The score of each judge, higher is better.
     texts : tuple of str or None
@@ -278,17 +260,16 @@ class Judgments(_QueryDocs):
         return Qrels(self.queries, self.docs, self.query, self.doc, grade=grade)
 
     def __repr__(self) -> str:
-        n_queries = len(self.queries)
-        return f"Judgments({len(self):,} pairs, {self.n_judges} judges, {n_queries:,} queries)"
+        sizes = f"{len(self):,} pairs, {self.n_judges} judges, {self.n_queries:,} queries"
+        return f"Judgments({sizes})"
 
 
 def _encoded(qid: Any, docid: Any) -> tuple[NDArray[Any], NDArray[Any], IntArray, IntArray]:
     query, queries = encode(as_ids(qid), "qid")
     doc, docs = encode(as_ids(docid, "docid"), "docid")
     if len(query) != len(doc):
-        raise DataError(
-            f"qid has {len(query)} entries and docid {len(doc)}: give one of each per row."
-        )
+        sizes = f"qid has {len(query)} entries and docid {len(doc)}"
+        raise DataError(f"{sizes}: give one of each per row.")
     return queries, docs, query, doc
 
 

@@ -42,9 +42,8 @@ def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None
     """
     queries = Queries.from_ids(qid)
     need_a_share(test_size)
-    _need_queries(queries, 2)
+    shuffled = _shuffled(queries, 2, random_state)
     n_test = min(max(round(test_size * queries.n_queries), 1), queries.n_queries - 1)
-    shuffled = np.random.default_rng(random_state).permutation(queries.n_queries)
     return _split(np.isin(queries.codes, shuffled[:n_test]))
 
 
@@ -56,7 +55,6 @@ def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> li
     qid : (n_rows,) ids of any type, in any order
     n_folds : int, default=5
     random_state : int, Generator or None
-        Seeds the shuffle of the queries; None shuffles differently each time.
 
     Examples
     --------
@@ -65,10 +63,8 @@ def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> li
     """
     queries = Queries.from_ids(qid)
     _need_at_least(2, "n_folds", n_folds)
-    _need_queries(queries, n_folds)
     fold = np.empty(queries.n_queries, dtype=np.int64)
-    shuffled = np.random.default_rng(random_state).permutation(queries.n_queries)
-    fold[shuffled] = np.arange(queries.n_queries) % n_folds
+    fold[_shuffled(queries, n_folds, random_state)] = np.arange(queries.n_queries) % n_folds
     return [_split(fold[queries.codes] == k) for k in range(n_folds)]
 
 
@@ -118,19 +114,18 @@ def leave_out(
     else:
         key = as_column(time, "time", users.n_items)
     size = users.sizes[users.codes]
-    from_the_end = size - users.places(-key)
-    return _split((from_the_end < n_left_out) & (size > n_left_out))
+    return _split((size - users.places(-key) < n_left_out) & (size > n_left_out))
 
 
 def _split(in_test: NDArray[np.bool_]) -> Split:
     return Split(np.flatnonzero(~in_test), np.flatnonzero(in_test))
 
 
-def _need_queries(queries: Queries, least: int) -> None:
-    if queries.n_queries < least:
-        raise ParameterError(
-            f"{queries.n_queries} queries cannot be split into {least} parts: give more queries."
-        )
+def _shuffled(queries: Queries, parts: int, random_state: Seed) -> IntArray:
+    n = queries.n_queries
+    if n < parts:
+        raise ParameterError(f"{n} queries cannot be split into {parts} parts: give more queries.")
+    return np.random.default_rng(random_state).permutation(n)
 
 
 def _need_at_least(low: int, name: str, given: Any) -> None:

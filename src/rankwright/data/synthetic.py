@@ -68,11 +68,7 @@ class OrdinalSample(Sample):
 
     @property
     def bayes_prediction(self) -> IntArray:
-        """The best possible prediction for each item.
-
-        The median rank minimizes the rank loss. The noise is symmetric, so the median rank is the
-        rank of ``latent`` itself.
-        """
+        """The best possible prediction for each item: the median rank, that of ``latent``."""
         return 1 + np.searchsorted(_THRESHOLDS, self.latent)
 
     @property
@@ -92,7 +88,7 @@ def make_ordinal(
     """Draw the synthetic ordinal data of the PRank and OAP-BPM papers.
 
     x is uniform in the unit square. The rank is 1 plus the number of thresholds -1, -0.1, 0.25, 1
-    below 10 (x1 - 0.5)(x2 - 0.5) + noise, where the noise is normal.
+    below 10 (x1 - 0.5)(x2 - 0.5) plus normal noise.
 
     Parameters
     ----------
@@ -131,11 +127,9 @@ def _conditional_loss(latent: FloatArray, noise: float) -> FloatArray:
 
 @lru_cache
 def _bayes_rank_loss(noise: float) -> float:
-    """The mean of the conditional loss over x, by the midpoint rule.
-
-    z = |x1 - 1/2| |x2 - 1/2| has the distribution function 4z (1 - ln 4z) on (0, 1/4), and both
-    signs of the product are equally likely. Cells are narrow near 0, where the function is steep.
-    """
+    """The mean of the conditional loss over x, by the midpoint rule."""
+    # z = |x1 - 1/2| |x2 - 1/2| has the distribution function 4z (1 - ln 4z) on (0, 1/4), and both
+    # signs of the product are equally likely. Cells are narrow near 0, where it is steep.
     edges = np.linspace(0, 1, 10_001) ** 2 / 4
     mass = np.diff(np.concatenate([[0.0], 4 * edges[1:] * (1 - np.log(4 * edges[1:]))]))
     middle = 10 * (edges[1:] + edges[:-1]) / 2
@@ -190,9 +184,8 @@ def make_queries(
 ) -> QuerySample:
     """Draw graded search results: queries with several documents, features of unequal value.
 
-    Features are standard normal. A weighted sum of the informative ones is the utility, with
-    variance 1. Noise and an offset per query are added, and the result is divided into grades,
-    each about half as frequent as the one below it.
+    The utility is a weighted sum, with variance 1, of standard normal features. Noise and an offset
+    per query are added, and the sum is cut into grades, each half as frequent as the one below.
 
     Parameters
     ----------
@@ -271,9 +264,9 @@ def make_ratings(
 ) -> RatingSample:
     """Draw ratings of popular and less popular items by users with different tastes.
 
-    A user's affinity to an item is the product of two latent vectors, plus the quality of the item
-    and the user's tendency to rate high or low. Noise is added, and the result is divided into
-    ratings 1 .. k. Popular items are rated more often; every user rates at least two items.
+    A user's affinity to an item is the product of two latent vectors, plus the item's quality and
+    the user's tendency to rate high or low; with noise, it is cut into ratings 1 .. k. Popular
+    items are rated more often; every user rates at least two items.
 
     Parameters
     ----------
@@ -307,10 +300,10 @@ def make_ratings(
     counts = np.clip(rng.binomial(n_items, density, size=n_users), 2, n_items)
     rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
     user, item = np.nonzero(rank < counts[:, None])
-    ratings = Ratings(
-        np.arange(n_users), np.arange(n_items), user, item, points[user, item].astype(np.float64)
+    value = points[user, item].astype(np.float64)
+    return RatingSample(
+        Ratings(np.arange(n_users), np.arange(n_items), user, item, value), affinity
     )
-    return RatingSample(ratings, affinity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,8 +319,8 @@ class EngineSample(Sample):
     ideal : Run
         All documents in the true order.
     bayes : Run
-        The posterior mean of each document's value given the engines' scores of *all* documents,
-        even those not listed: no fusion of the lists is expected to do better.
+        The posterior mean of each value given the engines' scores of *all* documents, even those
+        not listed: no fusion of the lists is expected to do better.
     noise : (n_engines,) float64
         Standard deviation of each engine's error.
     """
@@ -390,17 +383,14 @@ def make_engines(
     precision = spread**-2.0
     posterior = np.tensordot(precision, seen, axes=1) / (1 + precision.sum())
     scale, shift = np.exp(rng.standard_normal(n_engines)), 5 * rng.standard_normal(n_engines)
-    runs = tuple(
-        _full_run(shift[e] + scale[e] * seen[e], f"engine-{e}").top(list_length)
-        for e in range(n_engines)
-    )
+    scores = shift[:, None, None] + scale[:, None, None] * seen
+    runs = tuple(_full_run(s, f"engine-{e}").top(list_length) for e, s in enumerate(scores))
     ideal = _full_run(value, "ideal")
     qrels = Qrels(ideal.queries, ideal.docs, ideal.query, ideal.doc, grade=grade.ravel())
     return EngineSample(runs, qrels, ideal, _full_run(posterior, "bayes"), spread)
 
 
 def _full_run(score: FloatArray, name: str) -> Run:
-    """A run with one row for each cell; every query has its own documents."""
     n_queries, n_docs = score.shape
     width = len(str(n_docs - 1))
     queries = np.array([f"q{q}" for q in range(n_queries)], dtype=object)

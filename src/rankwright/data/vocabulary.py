@@ -36,15 +36,13 @@ def as_column(values: Any, name: str, n_rows: int, *, finite: bool = True) -> ND
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} holds something that is not a number ({error}).") from None
     if column.shape != (n_rows,):
-        raise DataError(
-            f"{name} has the shape {column.shape}: give one number for each of {n_rows} rows."
-        )
+        fix = f"give one number for each of {n_rows} rows"
+        raise DataError(f"{name} has the shape {column.shape}: {fix}.")
     bad = ~np.isfinite(column)
     if finite and bad.any():
         row = int(np.argmax(bad))
-        raise DataError(
-            f"{name} is {column[row]} in row {row}: give a finite number, or drop the row."
-        )
+        fix = "give a finite number, or drop the row"
+        raise DataError(f"{name} is {column[row]} in row {row}: {fix}.")
     return column
 
 
@@ -65,10 +63,8 @@ def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
         raise DataError(f"the mask has {len(index)} entries for {n_rows} rows: give one per row.")
     outside = index.dtype.kind != "b" and ((index < -n_rows) | (index >= n_rows))
     if np.any(outside):
-        raise DataError(
-            f"row number {index[np.argmax(outside)]} is out of range: give numbers in "
-            f"0 .. {n_rows - 1}."
-        )
+        row = index[np.argmax(outside)]
+        raise DataError(f"row number {row} is out of range: give numbers in 0 .. {n_rows - 1}.")
     return np.asarray(numbers[index])
 
 
@@ -99,7 +95,7 @@ class Vocabulary:
     Parameters
     ----------
     ids : (n_ids,) array
-        The distinct ids. Use :func:`encode` to get them from a column with repeats.
+        The distinct ids, such as :func:`encode` returns.
     name : str
         What the ids are, for error messages.
 
@@ -136,10 +132,8 @@ class Vocabulary:
         missing = numbers < 0
         if missing.any():
             if unknown is None:
-                raise DataError(
-                    f"{self.name} {keys[np.argmax(missing)]!r} is not among the {len(self)} known "
-                    "ones."
-                )
+                key = f"{self.name} {keys[np.argmax(missing)]!r}"
+                raise DataError(f"{key} is not among the {len(self)} known ones.")
             numbers[missing] = unknown
         return numbers
 
@@ -164,9 +158,12 @@ def as_ids(values: Any, name: str = "qid") -> NDArray[Any]:
         values = values[:, 0]
     if values.ndim != 1:
         raise DataError(f"{name} has {values.ndim} axes {values.shape}: give one id per row.")
-    missing = _missing(values)
-    if missing is not None:
-        raise DataError(f"{name} is {values[missing]} in row {missing}: every row needs an id.")
+    if values.dtype.kind == "f" or values.dtype == object:
+        is_text = values.dtype == object
+        missing = np.fromiter(map(_is_missing, values), bool) if is_text else np.isnan(values)
+        if missing.any():
+            row = int(np.argmax(missing))
+            raise DataError(f"{name} is {values[row]} in row {row}: every row needs an id.")
     return np.asarray(values)
 
 
@@ -183,17 +180,6 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
     ids = np.empty(len(items), dtype=object)
     ids[:] = items
     return ids
-
-
-def _missing(ids: NDArray[Any]) -> int | None:
-    """The first row whose id is missing: NaN or None."""
-    if ids.dtype.kind == "f":
-        bad = np.isnan(ids)
-    elif ids.dtype == object:
-        bad = np.fromiter(map(_is_missing, ids), bool, len(ids))
-    else:
-        return None
-    return int(np.argmax(bad)) if bad.any() else None
 
 
 def _is_missing(key: Any) -> bool:
@@ -215,7 +201,7 @@ def encode(ids: NDArray[Any], name: str = "qid") -> tuple[IntArray, NDArray[Any]
         return _encode_by_dict(ids, name)
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     runs = ids[starts]  # often the rows are grouped already: far fewer runs than rows
-    if ids.dtype.kind in "iu" and _is_narrow(runs):
+    if ids.dtype.kind in "iu" and int(runs.max()) - int(runs.min()) < 4 * len(runs) + 1024:
         numbers, distinct = _encode_by_table(runs)
     else:
         numbers, distinct = _encode_by_dict(runs, name)
@@ -225,7 +211,7 @@ def encode(ids: NDArray[Any], name: str = "qid") -> tuple[IntArray, NDArray[Any]
 
 
 def encode_texts(texts: list[str]) -> tuple[IntArray, NDArray[Any]]:
-    """The same as :func:`encode` for a list of texts, without making an array of them first.
+    """As :func:`encode`, for a list of texts.
 
     >>> encode_texts(["b", "a", "b"])
     (array([0, 1, 0]), array(['b', 'a'], dtype=object))
@@ -233,10 +219,6 @@ def encode_texts(texts: list[str]) -> tuple[IntArray, NDArray[Any]]:
     table = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     numbers = np.fromiter(map(table.__getitem__, texts), np.int64, len(texts))
     return numbers, np.array(list(table), dtype=object)
-
-
-def _is_narrow(ids: NDArray[Any]) -> bool:
-    return int(ids.max()) - int(ids.min()) < 4 * len(ids) + 1024
 
 
 def _encode_by_table(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:

@@ -9,38 +9,31 @@ from typing import Any
 
 from rankwright.data.datasets import loaders
 from rankwright.data.datasets.folder import Archive, find_folder
+from rankwright.data.io.judges import read_judges
+from rankwright.data.io.ratings import read_ratings
+from rankwright.data.io.tables import read_table
 from rankwright.exceptions import ParameterError
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set of the catalog.
-
-    Attributes
-    ----------
-    about : str
-        One line on its content.
-    load : function of a DatasetFolder and options
-    files : tuple of str
-        The files that the folder must have, each plain or gzipped.
-    address, terms : str
-        Where to get it, and the terms of use.
-    folder : str
-        The folder of the files, if its name is not that of the data set.
-    archive : Archive or None
-        A file that can be downloaded and verified.
-    options : tuple of str
-        The options of ``load``.
-    """
+    """One data set of the catalog."""
 
     about: str
-    load: Callable[..., Any]
-    files: tuple[str, ...]
+    load: Callable[..., Any]  # of a DatasetFolder and the options
+    files: tuple[str, ...]  # in the folder, each plain or gzipped
     address: str
     terms: str
-    folder: str = ""
+    folder: str = ""  # if it is not the name of the data set
     archive: Archive | None = None
     options: tuple[str, ...] = ()
+
+
+def _ratings_file(
+    about: str, format: str, file: str, address: str, terms: str, **more: Any
+) -> Dataset:
+    load = partial(loaders.load_file, read=read_ratings, file=file, format=format)
+    return Dataset(about, load, (file,), address, terms, **more)
 
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
@@ -59,33 +52,33 @@ _FOLDS = tuple(f"Fold{k}/{part}.txt" for k in range(1, 6) for part in ("train", 
 
 def _ratings() -> dict[str, Dataset]:
     return {
-        "movielens-1m": Dataset(
+        "movielens-1m": _ratings_file(
             "1,000,209 ratings of 3,706 films by 6,040 users, 1 to 5 stars",
-            partial(loaders.load_ratings, file="ratings.dat", format="movielens-1m"),
-            ("ratings.dat",),
+            "movielens-1m",
+            "ratings.dat",
             "https://grouplens.org/datasets/movielens/1m/",
             _MOVIELENS_TERMS,
             archive=Archive(_GROUPLENS + "ml-1m.zip", "c4d9eecfca2ab87c1945afe126590906"),
         ),
-        "movielens-100k": Dataset(
+        "movielens-100k": _ratings_file(
             "100,000 ratings of 1,682 films by 943 users, 1 to 5 stars",
-            partial(loaders.load_ratings, file="u.data", format="movielens-100k"),
-            ("u.data",),
+            "movielens-100k",
+            "u.data",
             "https://grouplens.org/datasets/movielens/100k/",
             _MOVIELENS_TERMS,
             archive=Archive(_GROUPLENS + "ml-100k.zip", "0e33842e24a9c977be4e0107933c0723"),
         ),
-        "jester": Dataset(
+        "jester": _ratings_file(
             "1,810,455 ratings of 100 jokes by 24,983 users, -10 to 10",
-            partial(loaders.load_ratings, file="jester-data-1.csv", format="jester"),
-            ("jester-data-1.csv",),
+            "jester",
+            "jester-data-1.csv",
             "https://eigentaste.berkeley.edu/dataset/ (part 1, saved as CSV)",
             "free for research; cite Goldberg et al., Information Retrieval 4(2), 2001",
         ),
-        "book-crossing": Dataset(
+        "book-crossing": _ratings_file(
             "433,671 explicit ratings of 185,973 books by 77,805 users, 1 to 10",
-            partial(loaders.load_ratings, file="BX-Book-Ratings.csv", format="book-crossing"),
-            ("BX-Book-Ratings.csv",),
+            "book-crossing",
+            "BX-Book-Ratings.csv",
             "http://www2.informatik.uni-freiburg.de/~cziegler/BX/",
             "free for research; cite Ziegler et al., WWW 2005",
             options=("implicit",),
@@ -104,7 +97,7 @@ def _judgments() -> dict[str, Dataset]:
     return {
         "cystic-fibrosis": Dataset(
             "4,819 query-document pairs of 100 queries, each scored 0, 1, 2 by four judges",
-            loaders.load_judges,
+            partial(loaders.load_file, read=read_judges, file="cfquery"),
             ("cfquery",),
             "https://people.ischool.berkeley.edu/~hearst/irbook/cfc.html",
             "see its file copyright; cite Shaw, Wood, Wood & Tibbo, LISR 13, 1991",
@@ -127,7 +120,12 @@ def _judgments() -> dict[str, Dataset]:
 
 
 def _letor() -> dict[str, Dataset]:
-    parts = range(1, 6)
+    letor4 = partial(Dataset, address=_LETOR + "letor-4-0/", terms=_LETOR_TERMS, options=("fold",))
+
+    def in_parts(about: str, n_features: int, pattern: str) -> Dataset:
+        load = partial(loaders.load_letor_parts, n_features=n_features, pattern=pattern)
+        return letor4(about, load, tuple(pattern.format(k) for k in range(1, 6)))
+
     return {
         "letor3-ohsumed": Dataset(
             "LETOR 3.0 OHSUMED: 106 queries, 16,140 documents, 45 features, grades 0 to 2",
@@ -137,37 +135,25 @@ def _letor() -> dict[str, Dataset]:
             _LETOR_TERMS,
             options=("fold", "version"),
         ),
-        "letor4-mq2008": Dataset(
+        "letor4-mq2008": letor4(
             "LETOR 4.0 MQ2008: 784 queries, 15,211 documents, 46 features, grades 0 to 2",
             partial(loaders.load_letor_folds, n_features=46),
             _FOLDS,
-            _LETOR + "letor-4-0/",
-            _LETOR_TERMS,
-            options=("fold",),
         ),
-        "letor4-mq2007-partial": Dataset(
+        "letor4-mq2007-partial": in_parts(
             "LETOR 4.0 MQ2007, 59,135 of its 69,623 documents: 1,692 queries, 46 features",
-            partial(loaders.load_letor_parts, n_features=46, pattern="S{}.partial.txt"),
-            tuple(f"S{k}.partial.txt" for k in parts),
-            _LETOR + "letor-4-0/",
-            _LETOR_TERMS,
-            options=("fold",),
+            46,
+            "S{}.partial.txt",
         ),
-        "letor4-mq2007-agg": Dataset(
+        "letor4-mq2007-agg": in_parts(
             "MQ2007 rank aggregation: 1,692 queries, 69,623 documents, positions in 21 lists",
-            partial(loaders.load_letor_parts, n_features=21, pattern="A{}.txt"),
-            tuple(f"A{k}.txt" for k in parts),
-            _LETOR + "letor-4-0/",
-            _LETOR_TERMS,
-            options=("fold",),
+            21,
+            "A{}.txt",
         ),
-        "letor4-mq2008-agg": Dataset(
+        "letor4-mq2008-agg": in_parts(
             "MQ2008 rank aggregation: 784 queries, 15,211 documents, positions in 25 lists",
-            partial(loaders.load_letor_parts, n_features=25, pattern="A{}.txt"),
-            tuple(f"A{k}.txt" for k in parts),
-            _LETOR + "letor-4-0/",
-            _LETOR_TERMS,
-            options=("fold",),
+            25,
+            "A{}.txt",
         ),
         "mslr-web-sample": Dataset(
             "MSLR-WEB, 5,000 lines of training and of test: 136 features, grades 0 to 4",
@@ -192,7 +178,7 @@ def _letor() -> dict[str, Dataset]:
 
 
 def _table(about: str, folder: str, file: str, address: str, terms: str, **columns: Any) -> Dataset:
-    load = partial(loaders.load_table, file=file, **columns)
+    load = partial(loaders.load_file, read=read_table, file=file, **columns)
     return Dataset(about, load, (file,), address, terms, folder=f"ordinal/{folder}")
 
 
@@ -262,19 +248,18 @@ def list_datasets() -> dict[str, str]:
 def load_dataset(name: str, **options: Any) -> Any:
     """Load a public data set by name.
 
-    The files are taken from the folder that the environment variable ``RANKWRIGHT_DATA`` names, or
-    from the cache of the operating system. The MovieLens sets are downloaded if they are in
-    neither. For any other set, the error gives the address, the terms of use and the expected
-    layout. Files may be gzipped or not.
+    The files, gzipped or not, are taken from the folder that the environment variable
+    ``RANKWRIGHT_DATA`` names, or from the cache of the operating system. The MovieLens sets are
+    downloaded; for other sets, the error gives the address, the terms of use and the layout.
 
     Parameters
     ----------
     name : str
         One of :func:`list_datasets`.
     **options
-        ``fold=1`` .. ``5`` for the LETOR sets: training, validation and test part; without it, all
-        queries together. ``version="null"`` or ``"min"`` for ``letor3-ohsumed``: raw features, with
-        missing values as NaN or filled. ``implicit=True`` for ``book-crossing``: keep ratings of 0.
+        ``fold=1`` .. ``5`` for the LETOR sets (default: all queries together);
+        ``version="null"`` or ``"min"`` for ``letor3-ohsumed`` (raw features, missing values as NaN
+        or filled); ``implicit=True`` for ``book-crossing`` (keep ratings of 0).
 
     Returns
     -------

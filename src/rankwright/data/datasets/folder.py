@@ -75,15 +75,10 @@ def _download(archive: Archive, files: Sequence[str], folder: Path) -> None:
     import pooch
 
     name = archive.url.rsplit("/", 1)[-1]
+    get = pooch.HTTPDownloader(progressbar=False, timeout=30)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path = pooch.retrieve(
-            archive.url,
-            f"md5:{archive.md5}",
-            name,
-            folder,
-            downloader=pooch.HTTPDownloader(progressbar=False, timeout=30),
-        )
+        path = pooch.retrieve(archive.url, f"md5:{archive.md5}", name, folder, downloader=get)
     except ValueError as error:  # pooch removes the file again
         raise DatasetError(
             f"{archive.url}: the download has the wrong checksum ({error}). Try again later, or "

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from rankwright.data.datasets.folder import DatasetFolder
-from rankwright.data.io.judges import read_judges
 from rankwright.data.io.letor import read_letor
 from rankwright.data.io.ratings import read_ratings
-from rankwright.data.io.tables import read_table
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
-from rankwright.data.ratings import Ratings
-from rankwright.data.runs import Judgments, Qrels, Run
+from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import ParameterError
 
 
@@ -36,17 +33,14 @@ class Track:
     qrels: Qrels
 
 
-def load_ratings(folder: DatasetFolder, file: str, format: str, **options: Any) -> Ratings:
-    return read_ratings(folder.file(file), format, **options)
+def load_file(folder: DatasetFolder, read: Callable[..., Any], file: str, **options: Any) -> Any:
+    return read(folder.file(file), **options)
 
 
 def load_netflix(folder: DatasetFolder) -> Partition:
-    train = load_ratings(folder, "training.txt", "netflix")
-    return Partition(train, None, load_ratings(folder, "testing.txt", "netflix"))
-
-
-def load_judges(folder: DatasetFolder) -> Judgments:
-    return read_judges(folder.file("cfquery"))
+    files = map(folder.file, ("training.txt", "testing.txt"))
+    train, test = (read_ratings(file, "netflix") for file in files)
+    return Partition(train, None, test)
 
 
 def load_track(folder: DatasetFolder, qrels: str, runs: str) -> Track:
@@ -104,8 +98,8 @@ def _check_fold(fold: int) -> int:
 
 def load_pair(folder: DatasetFolder, train: str, test: str, n_features: int) -> Partition:
     """A training and a test file, without validation."""
-    parts = [read_letor(folder.file(name), n_features=n_features) for name in (train, test)]
-    return Partition(parts[0], None, parts[1])
+    first, second = (read_letor(folder.file(f), n_features=n_features) for f in (train, test))
+    return Partition(first, None, second)
 
 
 def load_grouped(folder: DatasetFolder, n_features: int) -> Partition:
@@ -116,7 +110,3 @@ def load_grouped(folder: DatasetFolder, n_features: int) -> Partition:
         return read_letor(folder.file(f"rank.{part}"), n_features=n_features, group=group)
 
     return Partition(read("train"), None, read("test"))
-
-
-def load_table(folder: DatasetFolder, file: str, **columns: Any) -> Items:
-    return read_table(folder.file(file), **columns)

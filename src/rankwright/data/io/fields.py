@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -23,25 +23,13 @@ _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it 
 
 @dataclass(frozen=True, eq=False)
 class Fields:
-    """Rows of ``n_fields`` tokens each, flat, with the line each row came from.
-
-    Attributes
-    ----------
-    text : Text
-    tokens : list of str
-        Row by row: those of row i are ``tokens[i * n_fields : (i + 1) * n_fields]``.
-    n_fields : int
-    lines : (n_rows,) int64
-        Line numbers, from 1.
-    separator : str or None
-        Between two fields; None is any run of white space.
-    """
+    """Rows of ``n_fields`` tokens each, flat and row by row, with the line of each row."""
 
     text: Text
     tokens: list[str]
     n_fields: int
-    lines: NDArray[np.int64]
-    separator: str | None
+    lines: NDArray[np.int64]  # from 1
+    separator: str | None  # None is any run of white space
 
     @property
     def n_rows(self) -> int:
@@ -52,12 +40,9 @@ class Fields:
 
     def after_header(self) -> Fields:
         """The same rows without the first."""
-        return Fields(
-            self.text, self.tokens[self.n_fields :], self.n_fields, self.lines[1:], self.separator
-        )
+        return replace(self, tokens=self.tokens[self.n_fields :], lines=self.lines[1:])
 
     def refuse(self, row: int, field: int, reason: str, fix: str) -> NoReturn:
-        """Raise the error for one field of one row."""
         line = int(self.lines[row])
         column = _column_of(self.text.line(line), field, self.separator)
         self.text.refuse(line, column, reason, fix)
@@ -65,11 +50,7 @@ class Fields:
     def encode(
         self, field: int, what: str, as_text: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """One column of ids: a dense number for each row, and the distinct ids.
-
-        The ids are int64 if every one is a plain whole number, else text; ``007`` is text, because
-        the number 7 would be another id.
-        """
+        """Dense numbers and distinct ids of a column: int64 if all are integers, else text."""
         number, texts = encode_texts(self.column(field))
         if "" in texts:
             row = self.column(field).index("")
@@ -86,10 +67,7 @@ class Fields:
         missing: Collection[str] = (),
         fix: str = "",
     ) -> NDArray[Any]:
-        """One column as float64 (or int64); anything but plain finite numbers is refused.
-
-        A token of ``missing`` becomes NaN.
-        """
+        """One column of plain finite numbers, as float64 or int64; ``missing`` becomes NaN."""
         tokens = self.column(field)
         dtype = np.int64 if integer else np.float64
         gaps = [row for row, token in enumerate(tokens) if token in missing] if missing else []
@@ -97,34 +75,23 @@ class Fields:
             tokens[row] = "0"
         values = _parse_numbers(tokens, dtype)
         if values is None or not (integer or np.isfinite(values).all()):
-            self._refuse_numbers(tokens, field, what, integer, fix)
+            kind = "whole number" if integer else "finite number"
+            row = next(row for row, token in enumerate(tokens) if not is_number(token, integer))
+            problem = f'"{tokens[row]}" is not a {kind}' if tokens[row].strip() else "is empty"
+            fix = fix or f"write the {what} as a plain {kind}"
+            self.refuse(row, field, f"{what} {problem}", fix)
         if gaps:
             values[gaps] = np.nan
         return values
 
-    def _refuse_numbers(
-        self, tokens: list[str], field: int, what: str, integer: bool, fix: str
-    ) -> NoReturn:
-        kind = "whole number" if integer else "finite number"
-        for row, token in enumerate(tokens):
-            if not is_number(token, integer):
-                reason = (
-                    f'{what} "{token}" is not a {kind}' if token.strip() else f"{what} is empty"
-                )
-                self.refuse(row, field, reason, fix or f"write the {what} as a plain {kind}")
-        raise AssertionError(f"{self.text.path}: {what} is bad as a column, but good in each row")
-
 
 def _parse_numbers(tokens: list[str], dtype: type) -> NDArray[Any] | None:
-    """All tokens at once by Python's own parser, or None if one is not a number.
-
-    Python also accepts underscores, digits of other scripts and line ends: those are checked first.
-    """
+    """All tokens at once by Python's own parser, or None if one is not a number."""
     distinct = list(dict.fromkeys(tokens))
     if 4 * len(distinct) < len(tokens):  # ratings, ranks, grades: parse each spelling once
         parsed = _parse_numbers(distinct, dtype)
         return None if parsed is None else parsed[encode_texts(tokens)[0]]
-    joined = "\0".join(tokens)
+    joined = "\0".join(tokens)  # Python also accepts underscores, line ends, other digits
     if not joined.isascii() or any(sign in joined for sign in "_\r\n"):
         return None
     parse = int if dtype is np.int64 else float
@@ -157,10 +124,7 @@ def _column_of(line: str, field: int, separator: str | None) -> int:
 
 
 def split_fields(text: Text, separator: str | None, n_fields: int, layout: str) -> Fields:
-    """Cut every line at a separator that is never quoted (None: at any run of white space).
-
-    Blank lines are skipped. ``layout`` is the content of a line, for the error message.
-    """
+    """Cut lines that are not blank at a separator; None is any run of white space."""
     cut = _cut_at_blanks if separator is None else _cut_at
     tokens, counts = cut(text, text.decode(), separator or "", n_fields)
     wrong = (counts != n_fields) & (counts != 0)
@@ -202,7 +166,6 @@ def _cut_at_blanks(
 def _refuse_count(
     text: Text, line: int, count: int, n_fields: int, separator: str | None, layout: str
 ) -> NoReturn:
-    """Raise the error for a line with too few or too many fields."""
     column = _column_of(text.line(line), min(count, n_fields), separator)
     fields = "field" if count == 1 else "fields"
     text.refuse(line, column, f"{count} {fields}, not {n_fields}", f"a line holds: {layout}")
@@ -255,11 +218,10 @@ _STRANGE = (b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 def parse_numeric(
     text: Text, separator: str, dtype: Any, *, n_header: int = 0, ndmin: Literal[1, 2] = 1
 ) -> NDArray[Any] | None:
-    """Every line as a row of numbers, by NumPy's parser; None if a slower, exact one must look.
+    """Every line as a row of numbers, NaN and infinity included, by NumPy's parser.
 
-    None means that a number is missing or malformed, that a line has the wrong number of fields,
-    or that the text has characters that NumPy reads differently (it accepts some letters of other
-    scripts as digits). NaN and infinity are accepted: the caller knows which columns may have them.
+    None means that a number or a field is missing or malformed, or that the text has characters
+    that NumPy reads differently (it accepts some letters of other scripts as digits).
 
     >>> parse_numeric(Text("a.dat", b"1::0.5\\n2::1.5\\n"), "::", "i8,f8")["f1"]
     array([0.5, 1.5])

@@ -37,23 +37,14 @@ _SIGNATURES = [
 class TextFile:
     """An open text file, gzipped or not, read as a whole or in blocks of lines.
 
-    Gzip is recognized by the first bytes. CRLF becomes LF, and a UTF-8 byte order mark is dropped.
-    A file that is clearly something else (UTF-16, a zip archive, ...) is refused by name.
-
-    Attributes
-    ----------
-    name : str
-        The file, as errors name it.
-    size : int or None
-        Bytes of text, as far as known before reading (an estimate for gzip).
-    line : int
-        Number of lines in all blocks before the current one.
+    CRLF becomes LF, and a UTF-8 byte order mark is dropped. A file that is clearly something else
+    (UTF-16, a zip archive, ...) is refused by name.
     """
 
     def __init__(self, raw: BinaryIO, name: str, n_bytes: int | None) -> None:
         self._raw, self._n_bytes, self._stream = raw, n_bytes, cast(IO[bytes], raw)
-        self.name, self.line = name, 0
-        self.size = n_bytes
+        self.name, self.line = name, 0  # lines in all blocks before the current one
+        self.size = n_bytes  # bytes of text, an estimate for gzip
         if raw.peek(2)[:2] == _GZIP:  # type: ignore[attr-defined]
             self._stream = cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
             self.size = n_bytes and 4 * n_bytes
@@ -84,22 +75,22 @@ class TextFile:
     def _check_start(self, data: bytes) -> bytes:
         for signature, kind, fix in _SIGNATURES:
             if data.startswith(signature):
-                raise FileFormatError(self.name, 1, 1, f"the file is {kind}", "", fix)
+                self._refuse(f"the file is {kind}", fix)
         head = data[:64]
         if len(head) >= 4 and (not any(head[1::2]) or not any(head[0::2])):
-            reason = "the file looks like UTF-16 text: every other byte is NUL"
             fix = "convert it to UTF-8 (iconv -f UTF-16LE -t UTF-8, or UTF-16BE)"
-            raise FileFormatError(self.name, 1, 1, reason, "", fix)
+            self._refuse("the file looks like UTF-16 text: every other byte is NUL", fix)
         return data.removeprefix(_UTF8_MARK)
+
+    def _refuse(self, reason: str, fix: str) -> NoReturn:
+        raise FileFormatError(self.name, self.line + 1, 1, reason, "", fix) from None
 
     def _read(self, n_bytes: int) -> bytes:
         try:
             return self._stream.read(n_bytes)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             reason = f"the gzip data are damaged or cut off at or after this line ({error})"
-            raise FileFormatError(
-                self.name, self.line + 1, 1, reason, "", "download or copy the file again"
-            ) from None
+            self._refuse(reason, "download or copy the file again")
 
     def _check_length(self, data: bytes, cut: int) -> None:
         """Refuse a line that is too long; only the first one of a block can be."""
@@ -107,9 +98,8 @@ class TextFile:
             return
         end = data.find(b"\n", 0, cut)
         if (end if end >= 0 else len(data)) > MAX_LINE:
-            reason = f"the line is longer than {MAX_LINE // 2**20} MiB"
             fix = "check that this is a text file with one item per line"
-            raise FileFormatError(self.name, self.line + 1, 1, reason, "", fix)
+            self._refuse(f"the line is longer than {MAX_LINE // 2**20} MiB", fix)
 
 
 def _with_bare_newlines(block: bytes) -> bytes:
@@ -140,8 +130,7 @@ class _Reader(io.RawIOBase):
     """The bytes of any object with a ``read(n)`` method; text is encoded as UTF-8."""
 
     def __init__(self, file: Any) -> None:
-        self._file = file
-        self._rest = b""
+        self._file, self._rest = file, b""
 
     def readable(self) -> bool:
         return True
@@ -157,13 +146,7 @@ class _Reader(io.RawIOBase):
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The bytes of one text file, and its path for error messages.
-
-    Examples
-    --------
-    >>> Text("a.txt", b"one\\ntwo").line(2)
-    'two'
-    """
+    """The bytes of one text file, and its path for error messages."""
 
     path: str
     data: bytes
@@ -181,11 +164,9 @@ class Text:
         return lines[number - 1].decode(self.encoding, "replace") if number <= len(lines) else ""
 
     def refuse(self, line: int, column: int, reason: str, fix: str) -> NoReturn:
-        """Raise the error that names file, line, column, reason and fix."""
         raise FileFormatError(self.path, line, column, reason, self.line(line), fix)
 
     def refuse_byte(self, offset: int, reason: str, fix: str) -> NoReturn:
-        """Raise the error for one byte of the text."""
         start = self.data.rfind(b"\n", 0, offset) + 1
         column = len(self.data[start:offset].decode(self.encoding, "replace")) + 1
         self.refuse(self.data.count(b"\n", 0, offset) + 1, column, reason, fix)
@@ -195,11 +176,9 @@ class Text:
         try:
             return self.data.decode(self.encoding)
         except UnicodeDecodeError as error:
-            self.refuse_byte(
-                error.start,
-                f"byte 0x{self.data[error.start]:02x} is not {self.encoding}",
-                'convert the file, or pass its encoding, often "latin-1"',
-            )
+            reason = f"byte 0x{self.data[error.start]:02x} is not {self.encoding}"
+            fix = 'convert the file, or pass its encoding, often "latin-1"'
+            self.refuse_byte(error.start, reason, fix)
 
 
 def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> Text:
@@ -223,10 +202,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, as UTF-8; gzipped if the path ends in ``.gz``.
-
-    The file is replaced only when it is complete. Equal lines make equal files.
-    """
+    """Write lines, each with its newline, as UTF-8; gzipped (without a time) for ``.gz``."""
     with atomic_write(path, mode=0o666) as file:
         if not os.fspath(path).endswith(".gz"):
             file.writelines(line.encode() for line in lines)
@@ -243,10 +219,9 @@ _STALE_AFTER = 3600.0  # seconds since the last byte was written to it
 def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` only when it has been written completely.
 
-    The bytes go to a temporary file in the same folder. Leaving the block flushes it to disk
-    (fsync), renames it over ``path`` in one step and flushes the folder. After an exception, a
-    kill or a power failure, ``path`` holds what it held before. A killed process leaves its
-    temporary file behind; later writes to that folder remove such files once they are an hour old.
+    The bytes go to a temporary file in the same folder, which is flushed to disk (fsync) and
+    renamed over ``path`` in one step. After an exception, a kill or a power failure, ``path`` holds
+    what it held before. Later writes remove a killed process's temporary file after an hour.
 
     Parameters
     ----------
@@ -254,10 +229,6 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator
         A regular file, or a new one. A symbolic link is followed, and stays a link.
     mode : int, default=0o600
         Permissions of a new file, minus the umask. A file that is replaced keeps its own.
-
-    Yields
-    ------
-    file : binary file, open for writing
 
     Examples
     --------

@@ -259,8 +259,11 @@ def _find_columns(
         digits = isinstance(given, str) and given not in columns and given.lstrip("-").isdigit()
         return int(given) if digits else given
 
+    usual = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(columns)}
     found: dict[str, Any] = {
-        role: _usual_column(role, columns) if given is None else column(given)
+        role: next((usual[name] for name in COLUMN_NAMES[role] if name in usual), None)
+        if given is None
+        else column(given)
         for role, given in roles.items()
     }
     if found["y"] is None and graded:
@@ -284,11 +287,6 @@ def _find_columns(
     found["one_hot"] = [name for name in words if name in columns]
     found["features"] = [name for name in names if name in columns] + found["one_hot"]
     return found
-
-
-def _usual_column(role: str, columns: list[str]) -> str | None:
-    known = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(columns)}
-    return next((known[name] for name in COLUMN_NAMES[role] if name in known), None)
 
 
 def _with_features_of(items: Items, like: Any, path: str) -> Items:

@@ -20,9 +20,8 @@ _FIX = "restore the line from the original file"
 def read_judges(path: str | os.PathLike[str]) -> Judgments:
     """Read the query file of the cystic fibrosis collection (``cfquery``), gzipped or not.
 
-    Each query is a record of four fields: ``QN`` its number, ``QU`` its text, ``NR`` the number
-    of pairs and ``RD`` the pairs. A pair is a document number and the scores (0, 1 or 2) of four
-    judges, written together. A record with more or fewer pairs than ``NR`` is refused.
+    A query has four fields: ``QN`` its number, ``QU`` its text, ``NR`` the number of pairs and
+    ``RD`` the pairs, each a document number and the scores (0, 1 or 2) of four judges.
 
     Examples
     --------
@@ -58,9 +57,8 @@ class _Reader:
     """Line by line: a tag starts a field, a line without a tag continues it."""
 
     def __init__(self, text: Text) -> None:
-        self.text = text
+        self.text, self.tag = text, ""
         self.records: list[_Record] = []
-        self.tag = ""
 
     def read(self) -> Judgments:
         for number, line in enumerate(self.text.decode().split("\n"), start=1):
@@ -128,10 +126,8 @@ class _Reader:
 
     def _check(self, record: _Record, n_judges: int) -> None:
         if record.n_pairs != len(record.pairs):
-            n_pairs = (
-                "no number of pairs (NR)" if record.n_pairs is None else f"NR {record.n_pairs}"
-            )
-            reason = f"query {record.number} has {n_pairs} but lists {len(record.pairs)} pairs"
+            n = "no number of pairs (NR)" if record.n_pairs is None else f"NR {record.n_pairs}"
+            reason = f"query {record.number} has {n} but lists {len(record.pairs)} pairs"
             self.text.refuse(record.line, 1, reason, _FIX)
         seen: set[int] = set()
         for doc, scores, line in record.pairs:

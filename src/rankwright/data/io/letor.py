@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from rankwright.exceptions import DataError, FileFormatError, ParameterError
 _BLOCK = 2**20  # bytes read at a time
 _LARGE = 2**18  # bytes from which the compiled kernel pays off, once it is loaded
 _LARGE_COLD = 16 * 2**20  # ... and from which it pays to import numba, which takes a second
+_PLAIN_INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}").fullmatch
 
 
 def read_letor(
@@ -37,50 +39,41 @@ def read_letor(
 ) -> Items:
     """Read a LETOR (svmlight) file of graded items with numbered features, gzipped or not.
 
-    A line is ``label qid:<id> <number>:<value> ... # comment``, separated by spaces or tabs::
-
-        2 qid:10 1:0.031310 2:0.666667 4:NULL #docid = GX000-24-12369390 inc = 0.6 prob = 0.4
-
-    Labels and values are finite decimal numbers, rounded exactly as ``float`` does. The value
-    ``NULL`` means that the feature is missing and becomes NaN; a feature that is not written is 0.
-    Feature numbers start at 1 and ascend within a line. Every line has a qid, or none has. Rows
-    keep the order of the file, and the rows of a query need not be adjacent. Blank lines and lines
-    with only a comment are skipped. The text is UTF-8 with LF or CRLF; lines are at most 16 MiB.
+    A line is ``label qid:<id> <number>:<value> ... # comment``. Labels and values are finite
+    decimal numbers, rounded as ``float`` does. The value ``NULL`` is a missing feature (NaN); a
+    feature that is not written is 0. Feature numbers start at 1 and ascend. Every line has a qid,
+    or none has; the rows of a query need not be adjacent. Blank lines and lines with only a
+    comment are skipped. The text is UTF-8 with LF or CRLF; lines are at most 16 MiB.
 
     Parameters
     ----------
-    path : path or file
-        A path, or a file open for reading. Gzip is recognized by the content, not by the name.
+    path : path, or file open for reading
     n_features : int or None, default=None
-        Number of columns of ``X``; a line with a larger feature number is bad. None takes the
-        largest number in the file. Set it when several files must agree.
+        Number of columns of ``X``; None takes the largest feature number in the file. A line with
+        a larger number is bad.
     dense : bool or None, default=None
-        Whether ``X`` is a NumPy array (True) or a SciPy CSR array without explicit zeros (False).
-        None chooses dense for matrices of up to a million cells, or with at least a quarter of
-        the cells written in the file.
+        Whether ``X`` is a NumPy array or a SciPy CSR array without explicit zeros. None chooses a
+        NumPy array for up to a million cells, or if at least a quarter of the cells is written.
     zero_based : bool, default=False
         Whether the first feature is number 0.
     group : path or sequence of int or None, default=None
-        The number of lines of each query, for files without qid: the numbers, or LightGBM's side
-        file (``.query``). Query ids are then 0, 1, 2, ...
+        For files without qid: the number of lines of each query, or LightGBM's file of them
+        (``.query``). Query ids are then 0, 1, 2, ...
     comments : {"docid", "keep", "drop"}, default="docid"
-        ``docid`` stores the id after ``docid =``, or a whole comment of another form, in ``docid``;
-        ``keep`` also fills ``comment``; ``drop`` ignores comments, even those that are not UTF-8.
+        Store the id after ``docid =`` (or a whole comment of another form) in ``docid``; also fill
+        ``comment``; or ignore comments, even those that are not UTF-8.
     on_bad_line : {"error", "skip", "quarantine"}, default="error"
-        What to do with a line that breaks these rules: raise an error; leave it out and record
-        where and why in ``bad_lines``; or record its text as well (and write ``quarantine``).
+        Raise an error; leave the line out and record where and why in ``bad_lines``; or record its
+        text as well (and write ``quarantine``).
     max_bad : int or float, default=100
         Raise an error after more bad lines than this; below 1, a fraction of the lines with items.
     quarantine : path or None, default=None
-        A file for the bad lines, each after a comment with its location and reason. Once corrected
-        it can be read like any other file. Written only if there are bad lines.
+        A file for the bad lines, if any, each after a comment with its location and reason.
 
     Returns
     -------
     items : Items
-        ``X``, ``y``, ``qid`` (int64 if every id is a whole number from 0 to 2**63 - 1 without
-        leading zeros, else text; None without qid), ``docid`` (None if no line has one),
-        ``comment``, ``bad_lines``.
+        ``qid`` is int64 if all ids are whole numbers below 2**63 without leading zeros, else text.
 
     Raises
     ------
@@ -90,13 +83,9 @@ def read_letor(
     Examples
     --------
     >>> import io
-    >>> text = "2 qid:7 1:0.5 2:1 #docid = A\\n0 qid:7 2:NULL #docid = B\\n"
-    >>> items = read_letor(io.StringIO(text))
-    >>> items
-    Items(2 items, 2 features, 1 queries, grades 0 to 2)
-    >>> items.X, items.qid, items.docid.tolist()
-    (array([[0.5, 1. ],
-           [0. , nan]]), array([7, 7]), ['A', 'B'])
+    >>> items = read_letor(io.StringIO("2 qid:7 1:0.5 2:1 #docid = A\\n0 qid:7 2:NULL\\n"))
+    >>> items.X.tolist(), items.qid, items.docid.tolist()
+    ([[0.5, 1.0], [0.0, nan]], array([7, 7]), ['A', None])
     """
     _check_options(n_features, dense, comments)
     sizes = None if group is None else _read_groups(group)
@@ -109,11 +98,10 @@ def read_letor(
             bad.end_block(table.n_rows)
         bad.write()
         table.check(file.name, len(bad.lines))
-    if sizes is None:
-        qid = table.qid() if lines.has_qid else None
-    elif lines.has_qid:
-        raise DataError(f"{file.name} has a qid in every line: leave group out.")
-    else:
+    qid = table.qid() if lines.has_qid else None
+    if sizes is not None:
+        if lines.has_qid:
+            raise DataError(f"{file.name} has a qid in every line: leave group out.")
         qid = _qid_of_groups(sizes, file.name, table.n_rows, bad.items)
     return table.finish(qid, tuple(bad.lines))
 
@@ -127,9 +115,8 @@ def _check_options(n_features: Any, dense: Any, comments: Any) -> None:
     if dense not in (None, True, False):
         raise ParameterError(f"read_letor(dense={dense!r}): must be True, False or None.")
     if comments not in ("docid", "keep", "drop"):
-        raise ParameterError(
-            f'read_letor(comments={comments!r}): must be "docid", "keep" or "drop".'
-        )
+        allowed = '"docid", "keep" or "drop"'
+        raise ParameterError(f"read_letor(comments={comments!r}): must be {allowed}.")
 
 
 def _parse_blocks(
@@ -140,7 +127,8 @@ def _parse_blocks(
     n_read, tried = 0, False
     for data in file.blocks(_BLOCK):
         n_read += len(data)
-        if not tried and _is_large(max(n_read, file.size or 0)):
+        limit = _LARGE if "rankwright.data.io._kernels" in sys.modules else _LARGE_COLD
+        if not tried and max(n_read, file.size or 0) >= limit:
             tried = True
             # numba raises RuntimeError if it finds no folder for its cache: read on without it.
             with suppress(ImportError, RuntimeError):
@@ -148,13 +136,7 @@ def _parse_blocks(
         yield parser.parse(data, file.line + 1)
 
 
-def _is_large(n_bytes: int) -> bool:
-    is_loaded = "rankwright.data.io._kernels" in sys.modules
-    return n_bytes >= (_LARGE if is_loaded else _LARGE_COLD)
-
-
 def _read_groups(group: str | os.PathLike[str] | Sequence[int] | NDArray[Any]) -> IntArray:
-    """The number of items of each query, from numbers or from a file with one number per line."""
     if isinstance(group, str | os.PathLike) or hasattr(group, "read"):
         return _read_group_file(group)
     sizes = np.asarray(group)
@@ -215,10 +197,9 @@ class _Table:
         self._comments += block.comments
 
     def check(self, name: str, n_bad: int) -> None:
-        """Refuse a file without items or without features."""
         if self.n_rows == 0:
-            n_items = f"none of the {n_bad:,} items can be read"
-            reason = n_items if n_bad else "the file has no items"
+            none = f"none of the {n_bad:,} items can be read"
+            reason = none if n_bad else "the file has no items"
             fix = "check that this is the right file, and that it is complete"
             raise FileFormatError(name, 1, 1, reason, "", fix)
         if self._matrix.n_columns == 0:
@@ -227,7 +208,7 @@ class _Table:
 
     def qid(self) -> NDArray[Any]:
         """Ids as int64 if all of them are plain whole numbers of 63 bits, else as text."""
-        if all(map(_is_plain_integer, self._qids)):
+        if all(_PLAIN_INTEGER(qid) and (len(qid) < 19 or int(qid) < 2**63) for qid in self._qids):
             return np.repeat(np.array(list(map(int, self._qids)), dtype=np.int64), self._runs)
         texts = np.empty(len(self._qids), dtype=object)
         texts[:] = [sys.intern(qid.decode()) for qid in self._qids]
@@ -244,12 +225,6 @@ class _Table:
         )
 
 
-def _is_plain_integer(qid: bytes) -> bool:
-    if not qid.isdigit() or (qid[:1] == b"0" and len(qid) > 1):
-        return False
-    return len(qid) < 19 or (len(qid) == 19 and int(qid) < 2**63)
-
-
 def _texts(texts: list[str | None]) -> NDArray[Any] | None:
     """An object array, or None if every row is None."""
     if all(text is None for text in texts):
@@ -260,18 +235,14 @@ def _texts(texts: list[str | None]) -> NDArray[Any] | None:
 
 
 def write_letor(
-    items: Items | tuple[Any, ...],
-    path: str | os.PathLike[str],
-    *,
-    zero_based: bool = False,
+    items: Items | tuple[Any, ...], path: str | os.PathLike[str], *, zero_based: bool = False
 ) -> None:
     """Write items as a LETOR (svmlight) file, gzipped if the path ends in ``.gz``.
 
     :func:`read_letor` reads the same numbers back, bit for bit; NaN is written as ``NULL``. Every
-    cell of a dense row is written, and every stored cell of a sparse row. The first sparse row
-    also gets a zero in the last column, to keep the number of columns. A query id that is text but
-    looks like a whole number is read back as a number. An existing file is replaced, once the new
-    one is complete.
+    cell of a dense row is written, and every stored cell of a sparse row; the first sparse row
+    also gets a zero in the last column, to keep the number of columns. A text id of a query that
+    looks like a whole number is read back as a number. A complete file replaces an existing one.
 
     Parameters
     ----------
@@ -285,9 +256,8 @@ def write_letor(
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> path = Path(tempfile.mkdtemp()) / "train.txt"
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
     >>> write_letor(Items([[0.5, np.nan]], [2], qid=[7], docid=["A"]), path)
     >>> print(path.read_text(), end="")
     2 qid:7 1:0.5 2:NULL #docid = A
@@ -324,15 +294,8 @@ def _number(value: float) -> str:
 def _heads(items: Items) -> Iterator[str]:
     """Label and query of each row."""
     if items.qid is None:
-        for label in items.y:
-            yield _number(float(label))
+        yield from map(_number, items.y.tolist())
         return
-    names = _query_names(items)
-    for label, code in zip(items.y, items.queries.codes, strict=True):
-        yield f"{_number(float(label))} qid:{names[code]}"
-
-
-def _query_names(items: Items) -> list[str]:
     names = [str(key) for key in items.queries.ids.tolist()]
     for name in names:
         if not name.isprintable() or "#" in name or not name or any(map(str.isspace, name)):
@@ -345,39 +308,31 @@ def _query_names(items: Items) -> list[str]:
         raise DataError(
             f"two query ids of different types would both be written as {name}: rename one."
         )
-    return names
+    for label, code in zip(items.y.tolist(), items.queries.codes.tolist(), strict=True):
+        yield f"{_number(label)} qid:{names[code]}"
 
 
 def _features(items: Items, first: int) -> Iterator[str]:
     """The features of each row."""
-    if items.is_sparse:
-        yield from _sparse_features(items, first)
-        return
-    names = [f" {number}:" for number in range(first, first + items.n_features)]
-    for row in items.X:
-        yield "".join(
-            [name + _number(value) for name, value in zip(names, row.tolist(), strict=True)]
-        )
-
-
-def _sparse_features(items: Items, first: int) -> Iterator[str]:
     X, last = items.X, items.n_features - 1
+    names = [] if items.is_sparse else [f" {k}:" for k in range(first, first + items.n_features)]
     for row in range(items.n_items):
-        cells = slice(X.indptr[row], X.indptr[row + 1])
-        columns, values = X.indices[cells].tolist(), X.data[cells].tolist()
-        if row == 0 and last not in columns:
-            columns, values = [*columns, last], [*values, 0.0]
-        yield "".join([f" {c + first}:{_number(v)}" for c, v in zip(columns, values, strict=True)])
+        if items.is_sparse:
+            cells = slice(X.indptr[row], X.indptr[row + 1])
+            columns, values = X.indices[cells].tolist(), X.data[cells].tolist()
+            if row == 0 and last not in columns:
+                columns, values = [*columns, last], [*values, 0.0]
+            names = [f" {column + first}:" for column in columns]
+        else:
+            values = X[row].tolist()
+        yield "".join([name + _number(v) for name, v in zip(names, values, strict=True)])
 
 
 def _tails(items: Items) -> Iterator[str]:
     """The comment of each row."""
     texts = items.docid if items.comment is None else items.comment
     write = _docid_tail if items.comment is None else _comment_tail
-    if texts is None:
-        yield from [""] * items.n_items
-        return
-    for row, text in enumerate(texts):
+    for row, text in enumerate([None] * items.n_items if texts is None else texts):
         yield "" if text is None else write(text, row)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.io.letor_lines import BadLines, LineError, LineParser, Row, docid_of
+from rankwright.data.io.letor_lines import BadLines, LineError, LineParser, docid_of
 from rankwright.exceptions import DataError
 
 SMALL = 2**20  # cells; up to this size a dense matrix is cheap
@@ -54,7 +54,7 @@ class Growing:
         self.size = 0
 
     def reserve(self, n_more: int, share: float | None) -> None:
-        """Make room; ``share`` is the part of the file read by then, None if unknown."""
+        """Make room; ``share`` is the part of the file read so far, None if unknown."""
         needed = self.size + n_more
         if needed <= len(self._array):
             return
@@ -89,22 +89,8 @@ class Growing:
         return array
 
 
-def wants_dense(n_rows: int, n_columns: int, n_written: int, density: float = DENSITY) -> bool:
-    """Whether a matrix should be dense: it is small, or enough of its cells are in the file."""
-    cells = n_rows * n_columns
-    return cells <= SMALL or n_written >= density * cells
-
-
 class Matrix:
-    """Collects blocks as a dense matrix or as CSR, and converts when the other is better.
-
-    Parameters
-    ----------
-    dense : bool or None
-        The layout; None chooses it by :func:`wants_dense`, applied to the whole file.
-    n_features : int or None
-        The number of columns; None takes the largest seen.
-    """
+    """Collects blocks as a dense matrix or as CSR; ``dense=None`` converts to the better one."""
 
     def __init__(self, dense: bool | None, n_features: int | None) -> None:
         self._choice, self._fixed = dense, n_features
@@ -113,39 +99,32 @@ class Matrix:
         self.n_rows = self.n_written = 0
 
     def add(self, block: Block, share: float | None) -> None:
-        """Append the rows of a block; ``share`` is the part of the file read by then."""
         self.n_rows += len(block.counts)
         self.n_written += len(block.values)
         if not self._fixed and len(block.values):
             self.n_columns = max(self.n_columns, int(block.indices.max()) + 1)
-        self._choose_layout()
+        # Twice the density, so that a file near the limit is not converted at every block.
+        self._choose_layout(2 * DENSITY)
         self._cells.add(block, self.n_columns, share)
 
     def finish(self) -> Any:
         """The matrix: a NumPy array or a SciPy CSR array."""
-        if (
-            isinstance(self._cells, _Sparse)
-            and self._choice is None
-            and wants_dense(self.n_rows, self.n_columns, self.n_written)
-        ):
-            self._cells = self._cells.to_dense(self.n_columns)
+        self._choose_layout(DENSITY)
         return self._cells.finish(self.n_columns)
 
-    def _choose_layout(self) -> None:
+    def _choose_layout(self, density: float) -> None:
+        """Use a dense matrix if it is small or enough of its cells are in the file."""
         if self._choice is not None:
             return
-        size = self.n_rows, self.n_columns, self.n_written
+        n_cells = self.n_rows * self.n_columns
         if isinstance(self._cells, _Dense):
-            if not wants_dense(*size):
+            if n_cells > SMALL and self.n_written < DENSITY * n_cells:
                 self._cells = self._cells.to_sparse()
-        # Twice the density, so that a file near the limit is not converted at every block.
-        elif wants_dense(*size, 2 * DENSITY):
+        elif n_cells <= SMALL or self.n_written >= density * n_cells:
             self._cells = self._cells.to_dense(self.n_columns)
 
 
 class _Dense:
-    """Rows of a dense matrix."""
-
     def __init__(self, width: int = 0) -> None:
         self.n_rows, self.width, self.cells = 0, width, Growing(np.float64)
 
@@ -231,15 +210,7 @@ def _scatter(
 
 
 class LineBlocks:
-    """The parser for small files: line by line, without numba and the second its import takes.
-
-    Parameters
-    ----------
-    lines : LineParser
-    bad : BadLines
-        Takes the lines that cannot be read.
-    comments : {"docid", "keep", "drop"}
-    """
+    """The parser for small files: line by line, without numba and the second its import takes."""
 
     def __init__(self, lines: LineParser, bad: BadLines, comments: str) -> None:
         self._lines, self._bad, self._comments = lines, bad, comments
@@ -276,11 +247,7 @@ class LineBlocks:
 
 
 class CompiledBlocks:
-    """The parser for large files, with the parameters of :class:`LineBlocks`.
-
-    The kernel reads line after line. A line that it does not understand goes to the line parser,
-    and the kernel continues after it.
-    """
+    """The parser for large files: a kernel, which leaves unusual lines to the line parser."""
 
     def __init__(self, lines: LineParser, bad: BadLines, comments: str) -> None:
         from rankwright.data.io import _kernels
@@ -295,7 +262,11 @@ class CompiledBlocks:
             data += b"\n"
         text, cursor = np.frombuffer(data, np.uint8), np.zeros(3, np.int64)
         self._make_room(int(np.count_nonzero(text == ord("\n"))), len(data))
-        is_utf8 = _is_utf8(data)  # then so is every part between ASCII characters
+        try:
+            data.decode()
+            is_utf8 = True  # and so is every part between ASCII characters
+        except UnicodeDecodeError:
+            is_utf8 = False
         self._run_kernel(text, cursor, is_utf8)
         number, counted = first_line, 0
         while cursor[0] < len(data):
@@ -309,7 +280,7 @@ class CompiledBlocks:
         return self._block(data, int(cursor[1]))
 
     def _make_room(self, n_lines: int, n_bytes: int) -> None:
-        """Allocate the buffers for a block, unless those of the block before are large enough."""
+        """Allocate the buffers of a block, unless those of the last block are large enough."""
         rows, n_values = self._rows, n_bytes // 4 + 1  # the shortest feature: " 1:0"
         if rows is None or n_lines > len(rows.labels) or n_values > len(rows.values):
             self._rows = self._kernels.Rows(
@@ -326,15 +297,13 @@ class CompiledBlocks:
         lines = self._lines
         if lines.has_qid is None or cursor[0] >= len(text):
             return
-        first = 0 if lines.zero_based else 1
-        any_comment = is_utf8 or not lines.check_comments
-        line_format = self._kernels.Format(
-            lines.has_qid, first, lines.n_features, is_utf8, any_comment
-        )
+        any_comment, first = is_utf8 or not lines.check_comments, 0 if lines.zero_based else 1
+        options = lines.has_qid, first, lines.n_features, is_utf8, any_comment
+        line_format = self._kernels.Format(*options)
         self._kernels.parse_lines(text, cursor, self._rows, line_format)
 
     def _parse_line(self, data: bytes, cursor: IntArray, number: int) -> None:
-        """Give the current line to the line parser, and step over it."""
+        """Give the current line to the line parser, which writes its row as the kernel would."""
         start, n_rows = int(cursor[0]), int(cursor[1])
         stop = data.index(b"\n", start)
         cursor[0] = stop + 1
@@ -343,19 +312,15 @@ class CompiledBlocks:
         except LineError as error:
             self._bad.add(number, data[start:stop], n_rows, error)
             return
-        if row is not None:
-            self._put(n_rows, row, data, start)
-            cursor[1] += 1
-
-    def _put(self, number: int, row: Row, data: bytes, start: int) -> None:
-        """Write a row of the line parser where the kernel would have written it."""
-        rows = self._rows
-        begin = rows.ends[number]
-        end = rows.ends[number + 1] = begin + len(row.values)
-        rows.labels[number] = row.label
+        if row is None:
+            return
+        cursor[1] += 1
+        rows, begin = self._rows, self._rows.ends[n_rows]
+        end = rows.ends[n_rows + 1] = begin + len(row.values)
+        rows.labels[n_rows] = row.label
         rows.indices[begin:end] = row.indices
         rows.values[begin:end] = row.values
-        span = rows.spans[number]
+        span = rows.spans[n_rows]
         span[:] = 0
         if row.qid is not None:
             span[0] = data.index(b"qid:", start) + 4
@@ -384,9 +349,7 @@ class CompiledBlocks:
             block.docids = [text or None for text in _cut(data, spans[:, 4:])]
         if self._comments == "keep":
             texts, starts = _cut(data, spans[:, 2:4]), spans[:, 2].tolist()
-            block.comments = [
-                text if start else None for text, start in zip(texts, starts, strict=True)
-            ]
+            block.comments = [t if start else None for t, start in zip(texts, starts, strict=True)]
         return block
 
 
@@ -396,11 +359,3 @@ def _cut(data: bytes, spans: NDArray[np.int64]) -> list[str]:
         text = data.decode("ascii")
         return [text[start:stop] for start, stop in pairs]
     return [data[start:stop].decode() for start, stop in pairs]
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

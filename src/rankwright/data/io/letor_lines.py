@@ -52,19 +52,6 @@ class Row(NamedTuple):
 class LineParser:
     """Parses single lines; the first item decides whether every line has a query id or none has.
 
-    Parameters
-    ----------
-    n_features : int
-        The largest number of columns allowed.
-    zero_based : bool
-        Whether the first feature is number 0 (else it is 1, as in LETOR).
-    check_comments : bool
-        Whether comments must be UTF-8, because they are kept.
-    has_qid : bool or None
-        Whether lines have a query id; None before the first item.
-
-    Examples
-    --------
     >>> LineParser().parse(b"2 qid:7 1:0.5 3:NULL #docid = D1")
     Row(label=2.0, qid=b'7', indices=[0, 2], values=[0.5, nan], comment=b'docid = D1')
     >>> LineParser().parse(b"# only a comment") is None
@@ -73,8 +60,8 @@ class LineParser:
 
     n_features: int = MAX_FEATURES
     zero_based: bool = False
-    check_comments: bool = True
-    has_qid: bool | None = None
+    check_comments: bool = True  # whether comments must be UTF-8, because they are kept
+    has_qid: bool | None = None  # None before the first item
     _tokens: list[bytes] = field(default_factory=list, repr=False)
     _indices: list[int] = field(default_factory=list, repr=False)
 
@@ -92,9 +79,13 @@ class LineParser:
             return None
         label = _parse_label(*tokens[0])
         qid = _parse_qid(tokens)
-        self._check_presence(qid, tokens)
-        features = tokens[1:] if qid is None else tokens[2:]
-        indices, values = self._parse_features(features)
+        if self.has_qid not in (None, qid is not None):
+            offset = tokens[1][0] if len(tokens) > 1 else tokens[0][0] + len(tokens[0][1])
+            here, before = ("no qid", "have one") if self.has_qid else ("a qid", "have none")
+            reason = f"the line has {here}, but the lines before it {before}"
+            fix = "write qid:<id> after the label of every line, or of none"
+            raise LineError(offset, reason, fix)
+        indices, values = self._parse_features(tokens[1:] if qid is None else tokens[2:])
         self.has_qid = qid is not None
         return Row(label, qid, indices, values, comment if mark else None)
 
@@ -121,20 +112,11 @@ class LineParser:
             return True
         first = 0 if self.zero_based else 1
         indices = [int(token) - first for token in tokens]
-        if indices and (indices[0] < 0 or indices[-1] >= self.n_features):
-            return False
-        if not all(map(lt, indices, indices[1:])):
+        in_range = not indices or (indices[0] >= 0 and indices[-1] < self.n_features)
+        if not in_range or not all(map(lt, indices, indices[1:])):
             return False
         self._tokens, self._indices = tokens, indices
         return True
-
-    def _check_presence(self, qid: bytes | None, tokens: list[tuple[int, bytes]]) -> None:
-        if self.has_qid is None or self.has_qid == (qid is not None):
-            return
-        offset = tokens[1][0] if len(tokens) > 1 else tokens[0][0] + len(tokens[0][1])
-        here, before = ("no qid", "have one") if self.has_qid else ("a qid", "have none")
-        reason = f"the line has {here}, but the lines before it {before}"
-        raise LineError(offset, reason, "write qid:<id> after the label of every line, or of none")
 
     def _parse_features(self, tokens: list[tuple[int, bytes]]) -> tuple[list[int], list[float]]:
         indices: list[int] = []
@@ -142,20 +124,30 @@ class LineParser:
         for offset, token in tokens:
             number, colon, value = token.partition(b":")
             if not colon:
-                raise LineError(
-                    offset, f"feature {_show(token)} has no colon", "write features as number:value"
-                )
+                reason = f"feature {_show(token)} has no colon"
+                raise LineError(offset, reason, "write features as number:value")
             index = self._parse_index(offset, number)
             if indices and index <= indices[-1]:
-                raise self._order_error(offset, index, indices)
+                first = 0 if self.zero_based else 1
+                if index in indices:
+                    reason = f"feature {index + first} appears twice"
+                    raise LineError(offset, reason, "keep one of them")
+                reason = f"feature {index + first} comes after feature {indices[-1] + first}"
+                raise LineError(offset, reason, "write the features of a line in ascending order")
             indices.append(index)
             values.append(_parse_value(offset + len(number) + 1, value))
         return indices, values
 
     def _parse_index(self, offset: int, token: bytes) -> int:
         first = 0 if self.zero_based else 1
+        if not token:
+            raise LineError(offset, "no feature number before the colon", "write number:value")
         if not token.isdigit():
-            raise _index_error(offset, token, first)
+            problem = (
+                "negative" if token[:1] == b"-" and token[1:].isdigit() else "not a whole number"
+            )
+            fix = f"number the features {first}, {first + 1}, {first + 2}, ..."
+            raise LineError(offset, f"feature number {_show(token)} is {problem}", fix)
         digits = token.lstrip(b"0") or b"0"
         index = (int(digits) if len(digits) <= 10 else MAX_FEATURES + 1) - first
         if index < 0:
@@ -170,25 +162,10 @@ class LineParser:
         reason += f", the last of {self.n_features} features"
         raise LineError(offset, reason, "read the file with a larger n_features")
 
-    def _order_error(self, offset: int, index: int, before: list[int]) -> LineError:
-        first = 0 if self.zero_based else 1
-        if index in before:
-            return LineError(offset, f"feature {index + first} appears twice", "keep one of them")
-        reason = f"feature {index + first} comes after feature {before[-1] + first}"
-        return LineError(offset, reason, "write the features of a line in ascending order")
-
 
 def parse_number(token: bytes) -> float:
-    """A finite decimal number, rounded as ``float`` does; ValueError for anything else.
-
-    Hexadecimal, ``nan``, ``inf``, ``1_000`` and numbers that overflow are not numbers here.
-
-    >>> parse_number(b"-2.5e-1")
-    -0.25
-    """
-    if not _NUMBER.fullmatch(token):
-        raise ValueError
-    value = float(token)
+    """A finite decimal number (not hexadecimal, ``nan`` or ``1_000``); ValueError for others."""
+    value = float(token) if _NUMBER.fullmatch(token) else inf
     if isinf(value):
         raise ValueError
     return value
@@ -205,7 +182,6 @@ def docid_of(comment: bytes) -> bytes | None:
 
 
 def _check_bytes(line: bytes) -> None:
-    """Refuse bytes that no line may hold, not even in a comment."""
     if b"\0" in line:
         fix = "the file is damaged or not text: copy it again"
         raise LineError(line.index(b"\0"), "a NUL byte", fix)
@@ -233,9 +209,8 @@ def _parse_label(offset: int, token: bytes) -> float:
         fix = "remove it; it probably marks where files were joined"
         raise LineError(offset, "a byte order mark inside the file", fix)
     if b":" in token:
-        raise LineError(
-            offset, f"the label is missing before {_show(token)}", "start every line with its label"
-        )
+        reason = f"the label is missing before {_show(token)}"
+        raise LineError(offset, reason, "start every line with its label")
     reason = f"label {_show(token)} is {_why_not(token)}"
     raise LineError(offset, reason, "start the line with a finite number")
 
@@ -276,15 +251,6 @@ def _parse_value(offset: int, token: bytes) -> float:
     raise LineError(offset, f"value {_show(token)} is {_why_not(token)}", fix)
 
 
-def _index_error(offset: int, token: bytes, first: int) -> LineError:
-    if not token:
-        return LineError(offset, "no feature number before the colon", "write number:value")
-    reason = f"feature number {_show(token)} is not a whole number"
-    if token[:1] == b"-" and token[1:].isdigit():
-        reason = f"feature number {_show(token)} is negative"
-    return LineError(offset, reason, f"number the features {first}, {first + 1}, {first + 2}, ...")
-
-
 def _why_not(token: bytes) -> str:
     """Why a token is not a finite number."""
     if _NUMBER.fullmatch(token):
@@ -301,30 +267,17 @@ def _show(token: bytes, width: int = 40) -> str:
 
 
 class BadLines:
-    """Collects the bad lines of one file, or raises an error for the first.
-
-    Attributes
-    ----------
-    lines : list of BadLine
-        The lines left out so far; with their text only under "quarantine".
-    items : list of int
-        Which of the file's items (counted from 0, good and bad) they would have been.
-    n_rows_before : int
-        Good rows in all blocks before the current one.
-    """
+    """Collects the bad lines of one file, or raises an error for the first."""
 
     def __init__(
         self, name: str, on_bad_line: str, max_bad: float, quarantine: str | os.PathLike[str] | None
     ) -> None:
         if on_bad_line not in ("error", "skip", "quarantine"):
-            raise ParameterError(
-                f'read_letor(on_bad_line={on_bad_line!r}): must be "error", "skip" or "quarantine".'
-            )
+            allowed = '"error", "skip" or "quarantine"'
+            raise ParameterError(f"read_letor(on_bad_line={on_bad_line!r}): must be {allowed}.")
         if isinstance(max_bad, bool) or not isinstance(max_bad, int | float) or not max_bad >= 0:
-            raise ParameterError(
-                f"read_letor(max_bad={max_bad!r}): must be a whole number >= 0, or a fraction "
-                "of the lines between 0 and 1."
-            )
+            allowed = "a whole number >= 0, or a fraction of the lines between 0 and 1"
+            raise ParameterError(f"read_letor(max_bad={max_bad!r}): must be {allowed}.")
         if quarantine is not None and on_bad_line != "quarantine":
             raise ParameterError(
                 f"read_letor(quarantine={os.fspath(quarantine)!r}): a quarantine file needs "
@@ -333,8 +286,8 @@ class BadLines:
         self._name, self._mode, self._limit, self._path = name, on_bad_line, max_bad, quarantine
         self._raw: list[bytes] = []
         self.lines: list[BadLine] = []
-        self.items: list[int] = []
-        self.n_rows_before = 0
+        self.items: list[int] = []  # which items, from 0 and good or bad, they would have been
+        self.n_rows_before = 0  # good rows in all blocks before the current one
 
     def add(self, number: int, line: bytes, row: int, error: LineError) -> None:
         """Take line ``number``, which comes before good row ``row`` of its block."""

@@ -14,15 +14,8 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray
 from rankwright.data.frames import read_parquet
-from rankwright.data.io.fields import (
-    Fields,
-    is_number,
-    likely_separator,
-    parse_csv,
-    parse_numeric,
-    quoted_rows,
-    split_fields,
-)
+from rankwright.data.io import fields as lines
+from rankwright.data.io.fields import Fields, is_number, likely_separator, split_fields
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.ratings import (
     DUPLICATES,
@@ -67,11 +60,9 @@ def read_ratings(
     implicit : bool, default=False
         Keep Book-Crossing's ratings of 0, which only record that a user came across a book.
     **columns
-        For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each the name of a
-        column or its index (from 0). The default is a column with a common name (``userId``,
-        ``movie_id``, ``rating``, ``timestamp`` and so on); in a CSV file without a header, the
-        columns are user, item, value and perhaps time. For ``csv`` also ``separator`` and
-        ``encoding``.
+        For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each a name or an
+        index (from 0). The default is a common name (``userId``, ``movie_id``, ``rating`` ...), or
+        this order in a CSV file without a header. For ``csv`` also ``separator``, ``encoding``.
 
     Returns
     -------
@@ -81,9 +72,8 @@ def read_ratings(
     Raises
     ------
     FileFormatError
-        With file, line, column, reason and fix, for the first bad line: the wrong number of
-        fields, an id or value that is missing or not a number, a value outside the scale of the
-        data set, or a second rating of an item by the same user.
+        For the first bad line: the wrong number of fields, an id or value that is missing or not a
+        number, a value outside the scale of the data set, or a repeated rating.
 
     Examples
     --------
@@ -96,11 +86,15 @@ def read_ratings(
     if duplicates not in DUPLICATES:
         raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
     if format == "parquet" or (format is None and is_parquet(path)):
-        return _read_parquet(path, duplicates, **columns)
+        table = read_parquet(path)
+        places = _find_columns(list(table), _chosen(**columns), os.fspath(path))
+        arrays = {role: list(table.values())[place] for role, place in places.items()}
+        return Ratings.from_arrays(**arrays, duplicates=duplicates)
     text = read_text(path, columns.pop("encoding", "utf-8"))
     format = format or _detect_format(text, columns)
     if format == "csv":
-        return _read_csv(text, duplicates, **columns)
+        separator = columns.pop("separator", None)
+        return _read_csv(text, duplicates, _chosen(**columns), separator)
     if format not in _NAMED_FORMATS:
         known = ", ".join([*_NAMED_FORMATS, "csv", "parquet"])
         raise ParameterError(f"read_ratings(format={format!r}): use one of {known}.")
@@ -115,8 +109,13 @@ def read_ratings(
     return ratings
 
 
+def _chosen(
+    user: Column = None, item: Column = None, value: Column = None, time: Column = None
+) -> dict[str, Column]:
+    return {"user": user, "item": item, "value": value, "time": time}
+
+
 def _detect_format(text: Text, columns: dict[str, Any]) -> str:
-    """The format, from the first line that is not blank."""
     if columns:
         return "csv"
     line = text.first_line.strip()
@@ -140,18 +139,14 @@ def _detect_format(text: Text, columns: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """A table with one rating per line.
-
-    ``columns`` gives the index of user, item, value and perhaps time. A named format also has a
-    ``scale``, and its ids and times are whole numbers.
-    """
+    """A table with one rating per line."""
 
     separator: str
     n_fields: int
-    columns: dict[str, int]
+    columns: dict[str, int]  # index of user, item, value and perhaps time
     description: str = "the same columns as line 1"
     has_header: bool = False
-    scale: tuple[float, float] | None = None
+    scale: tuple[float, float] | None = None  # of a named format, with whole numbers as ids
 
 
 def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
@@ -163,13 +158,13 @@ def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
 
 
 def _parse_fast(text: Text, layout: _Layout) -> Ratings | None:
-    """A table of nothing but numbers, or None where one of them must be looked at."""
+    """A table of nothing but numbers; None if one of them must be looked at."""
     if layout.scale is None and _has_odd_ids(text, layout):
         return None
     whole = ("user", "item") if layout.scale is None else ("user", "item", "time")
     integers = [layout.columns[role] for role in whole if role in layout.columns]
     dtype = [(f"f{k}", np.int64 if k in integers else np.float64) for k in range(layout.n_fields)]
-    rows = parse_numeric(text, layout.separator, dtype, n_header=int(layout.has_header))
+    rows = lines.parse_numeric(text, layout.separator, dtype, n_header=int(layout.has_header))
     if rows is None:
         return None
     columns = {role: rows[f"f{index}"] for role, index in layout.columns.items()}
@@ -185,11 +180,9 @@ def _parse_fast(text: Text, layout: _Layout) -> Ratings | None:
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Ratings:
-    user, users = encode(columns["user"])
-    item, items = encode(columns["item"])
-    time = columns.get("time")
-    value = np.ascontiguousarray(columns["value"])
-    return Ratings(users, items, user, item, value, None if time is None else time.astype(float))
+    (user, users), (item, items) = encode(columns["user"]), encode(columns["item"])
+    time = columns["time"].astype(float) if "time" in columns else None
+    return Ratings(users, items, user, item, np.ascontiguousarray(columns["value"]), time)
 
 
 def _has_odd_ids(text: Text, layout: _Layout) -> bool:
@@ -210,7 +203,7 @@ def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
     if is_named:
         fields = split_fields(text, layout.separator, layout.n_fields, layout.description)
     else:
-        fields = parse_csv(text, layout.separator, layout.description)
+        fields = lines.parse_csv(text, layout.separator, layout.description)
     fields = fields.after_header() if layout.has_header else fields
     if fields.n_rows == 0:
         text.refuse(2, 1, "no line after the header", "give a file with at least one rating")
@@ -218,12 +211,12 @@ def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
     if layout.scale is not None:
         _check_scale(fields, index["value"], value, layout.scale)
     time = fields.numbers(index["time"], "time", integer=is_named) if "time" in index else None
-    if is_named:
-        user, users = encode(fields.numbers(index["user"], "user", integer=True))
-        item, items = encode(fields.numbers(index["item"], "item", integer=True))
-    else:
-        user, users = fields.encode(index["user"], "user")
-        item, items = fields.encode(index["item"], "item")
+    (user, users), (item, items) = (
+        encode(fields.numbers(index[role], role, integer=True))
+        if is_named
+        else fields.encode(index[role], role)
+        for role in ("user", "item")
+    )
     ratings = Ratings(users, items, user, item, value, time)
     return _resolve_in_file(ratings, fields, index["item"], duplicates)
 
@@ -238,29 +231,18 @@ def _check_scale(fields: Fields, field: int, value: FloatArray, scale: tuple[flo
 
 
 def _resolve_in_file(ratings: Ratings, fields: Fields, item_field: int, duplicates: str) -> Ratings:
-    """Apply the rule for duplicates; the error names the line."""
     repeat = first_twice(ratings) if duplicates == "error" else None
     if repeat is not None:
         row, earlier = repeat
         user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
-        fields.refuse(
-            row,
-            item_field,
-            f"user {user} rated item {item} in line {fields.lines[earlier]} already",
-            'remove one, or choose which counts: duplicates="first", "last", "mean" or "keep"',
-        )
+        reason = f"user {user} rated item {item} in line {fields.lines[earlier]} already"
+        fix = 'remove one, or choose which counts: duplicates="first", "last", "mean" or "keep"'
+        fields.refuse(row, item_field, reason, fix)
     return resolve_duplicates(ratings, duplicates)
 
 
 def _read_csv(
-    text: Text,
-    duplicates: str,
-    *,
-    user: Column = None,
-    item: Column = None,
-    value: Column = None,
-    time: Column = None,
-    separator: str | None = None,
+    text: Text, duplicates: str, chosen: dict[str, Column], separator: str | None
 ) -> Ratings:
     if separator is not None and len(separator) != 1:
         raise ParameterError(f"separator={separator!r}: give one character.")
@@ -269,37 +251,19 @@ def _read_csv(
     if separator is None:
         text.refuse(1, 1, "no comma, semicolon, tab or bar between fields", "give separator=...")
     if b'"' in text.data:
-        first = next(quoted_rows(text, separator))[0]
+        first = next(lines.quoted_rows(text, separator))[0]
     else:
         first = text.first_line.decode(text.encoding).split(separator)
-    chosen = {"user": user, "item": item, "value": value, "time": time}
     header = _header(first, chosen)
     columns = _find_columns(header or len(first), chosen, text.path)
     layout = _Layout(separator, len(first), columns, has_header=header is not None)
     return _read_layout(layout, text, duplicates)
 
 
-def _read_parquet(
-    path: str | os.PathLike[str],
-    duplicates: str,
-    *,
-    user: Column = None,
-    item: Column = None,
-    value: Column = None,
-    time: Column = None,
-) -> Ratings:
-    table = read_parquet(path)
-    chosen = {"user": user, "item": item, "value": value, "time": time}
-    columns = _find_columns(list(table), chosen, os.fspath(path))
-    arrays = {role: list(table.values())[index] for role, index in columns.items()}
-    return Ratings.from_arrays(**arrays, duplicates=duplicates)
-
-
 def _header(first: list[str], chosen: dict[str, Column]) -> list[str] | None:
     """The names in the first row, or None if that is a rating already."""
-    if any(isinstance(column, str) for column in chosen.values()):
-        return first
-    if usual_place("value", first) is not None:
+    is_named = any(isinstance(column, str) for column in chosen.values())
+    if is_named or usual_place("value", first) is not None:
         return first
     index = chosen["value"] if isinstance(chosen["value"], int) else 2
     return None if index < len(first) and is_number(first[index]) else first
@@ -348,7 +312,7 @@ def _read_jester(text: Text, duplicates: str) -> Ratings:
 
 
 def _parse_dense(text: Text) -> FloatArray:
-    fast = parse_numeric(text, ",", np.float64, ndmin=2)
+    fast = lines.parse_numeric(text, ",", np.float64, ndmin=2)
     if fast is not None and not _wrong_counts(fast).any() and not _outside(fast).any():
         return fast
     n_fields = text.first_line.count(b",") + 1

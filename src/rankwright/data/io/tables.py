@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -144,12 +144,13 @@ def read_table(
     >>> items.feature_names, items.X.tolist(), items.y.tolist()
     (('color=red', 'color=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
-    requested = _Request(y, qid, docid, features, one_hot, drop)
+    chosen = {"features": features, "one_hot": one_hot, "drop": drop}
+    columns = {"y": y, "qid": qid, "docid": docid, **chosen}
     if is_parquet(path):
         table = read_parquet(path)
-        return _items(table, requested.resolve(list(table), os.fspath(path)))
+        return _items(table, _resolve(list(table), os.fspath(path), columns))
     fields, names, is_named = _rows(read_text(path, encoding), separator, header)
-    roles = requested.resolve(names, os.fspath(path))
+    roles = _resolve(names, os.fspath(path), columns)
     items = _items(_parse(fields, names, roles), roles)
     return items if is_named else replace(items, feature_names=None)
 
@@ -172,8 +173,9 @@ def items_from_frame(
     Items(2 items, 1 features, 1 queries, grades 0 to 1)
     """
     table = columns_of(frame)
-    requested = _Request(y, qid, docid, features, one_hot, drop)
-    return _items(table, requested.resolve(list(table), "the frame"))
+    chosen = {"features": features, "one_hot": one_hot, "drop": drop}
+    columns = {"y": y, "qid": qid, "docid": docid, **chosen}
+    return _items(table, _resolve(list(table), "the frame", columns))
 
 
 class Words(NamedTuple):
@@ -204,7 +206,7 @@ def find_words(
         fields, names, _ = _rows(read_text(source), separator, None)
         lines = fields.lines
         columns = [fields.column(index) for index in range(fields.n_fields)]
-    resolved = _Request(**roles).resolve(names, "the table")
+    resolved = _resolve(names, "the table", roles)
     numeric = {resolved.y, *resolved.features} - set(resolved.one_hot)
     text_columns = []
     for name, cells in zip(names, columns, strict=True):
@@ -235,41 +237,31 @@ class _Roles(NamedTuple):
     one_hot: list[str]
 
 
-@dataclass(frozen=True)
-class _Request:
-    """Columns by their role, as a caller names them: by name or by index."""
+def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles:
+    """The names of the columns that a caller gave by name or by index."""
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{where}: two columns are called {repeated!r}. Rename one.")
 
-    y: Column | None
-    qid: Column | None = None
-    docid: Column | None = None
-    features: Sequence[Column] | None = None
-    one_hot: Sequence[Column] = ()
-    drop: Sequence[Column] = ()
+    def name_of(column: Column) -> str:
+        if isinstance(column, str) and column in names:
+            return column
+        if isinstance(column, int) and -len(names) <= column < len(names):
+            return names[column]
+        raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
 
-    def resolve(self, names: list[str], where: str) -> _Roles:
-        if len(set(names)) < len(names):
-            repeated = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"{where}: two columns are called {repeated!r}. Rename one.")
-
-        def name_of(column: Column) -> str:
-            if isinstance(column, str) and column in names:
-                return column
-            if isinstance(column, int) and -len(names) <= column < len(names):
-                return names[column]
-            raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
-
-        y, qid, docid = (
-            None if column is None else name_of(column) for column in (self.y, self.qid, self.docid)
-        )
-        others = [name for name in names if name not in (y, qid, docid)]
-        dropped = [name_of(column) for column in self.drop]
-        features = others if self.features is None else [name_of(f) for f in self.features]
-        features = [name for name in features if name not in dropped]
-        one_hot = [name_of(column) for column in self.one_hot]
-        for name in one_hot:
-            if name not in features:
-                raise ParameterError(f"one_hot names {name!r}, which is not among the features.")
-        return _Roles(y, qid, docid, features, one_hot)
+    given = [columns.get(role) for role in ("y", "qid", "docid")]
+    y, qid, docid = (None if column is None else name_of(column) for column in given)
+    dropped = [name_of(column) for column in columns.get("drop", ())]
+    features = [name for name in names if name not in (y, qid, docid)]
+    if columns.get("features") is not None:
+        features = [name_of(column) for column in columns["features"]]
+    features = [name for name in features if name not in dropped]
+    one_hot = [name_of(column) for column in columns.get("one_hot", ())]
+    for name in one_hot:
+        if name not in features:
+            raise ParameterError(f"one_hot names {name!r}, which is not among the features.")
+    return _Roles(y, qid, docid, features, one_hot)
 
 
 def _items(table: Columns, roles: _Roles) -> Items:
@@ -282,7 +274,12 @@ def _items(table: Columns, roles: _Roles) -> Items:
             blocks += [(number == k).astype(np.float64) for k in order]
             names += [f"{name}={texts[k]}" for k in order]
         else:
-            column = _without_missing(table[name])
+            column = table[name]
+            if column.dtype.kind in "OU":  # texts may mean a missing value
+                cells = [
+                    np.nan if isinstance(c, str) and c in _MISSING else c for c in column.tolist()
+                ]
+                column = np.array(cells, object)
             blocks.append(as_column(column, name, len(column), finite=False))
             names.append(name)
     n_rows = len(next(iter(table.values()), ()))
@@ -294,14 +291,6 @@ def _items(table: Columns, roles: _Roles) -> Items:
         None if roles.docid is None else table[roles.docid],
         tuple(names),
     )
-
-
-def _without_missing(column: NDArray[Any]) -> NDArray[Any]:
-    """A column of a frame or of JSON with NaN for the texts that mean a missing value."""
-    if column.dtype.kind not in "OU":
-        return column
-    cells = column.tolist()
-    return np.array([np.nan if isinstance(c, str) and c in _MISSING else c for c in cells], object)
 
 
 def _rows(text: Text, separator: str | None, header: bool | None) -> tuple[Fields, list[str], bool]:

@@ -26,9 +26,8 @@ def read_run(path: Path) -> Run:
     """Read a TREC run: ``query Q0 document rank score name`` on each line, gzipped or not.
 
     Ids are kept as text. The rank must be a whole number but is ignored: as in trec_eval, the
-    score alone orders the documents (see :attr:`Run.order`). Blank lines are skipped. A line with
-    more or fewer fields, a score that is not a finite number, a document that appears twice in a
-    query, and a second run name are refused with their line number.
+    score alone orders the documents (see :attr:`Run.order`). A line with other fields, a score that
+    is not finite, a repeated document and a second run name are refused with their line number.
 
     Examples
     --------
@@ -97,9 +96,8 @@ def write_run(run: Run, path: Path) -> None:
     (name,) = _texts(np.array([run.name], dtype=object), "run name")
     columns = (column[run.order].tolist() for column in (run.query, run.doc, run.rank, run.score))
     rows = zip(*columns, strict=True)
-    write_lines(
-        path, (f"{queries[q]} Q0 {docs[d]} {rank} {s!r} {name}\n" for q, d, rank, s in rows)
-    )
+    lines = (f"{queries[q]} Q0 {docs[d]} {rank} {s!r} {name}\n" for q, d, rank, s in rows)
+    write_lines(path, lines)
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:
@@ -113,8 +111,6 @@ def _texts(ids: NDArray[Any], what: str) -> list[str]:
     texts = [str(key) for key in ids.tolist()]
     for text in texts:
         if not text or _UNWRITABLE.search(text):
-            raise DataError(
-                f"{what} {text!r} cannot be written to a TREC file: it is empty or contains white "
-                "space. Rename it."
-            )
+            problem = "it is empty or contains white space. Rename it."
+            raise DataError(f"{what} {text!r} cannot be written to a TREC file: {problem}")
     return texts

@@ -91,8 +91,7 @@ def validate(
     kind : {"items", "ratings", "run", "qrels"} or None
         What the file holds; None detects it.
     **options
-        How to read the file: parameters of :func:`read_items`, for ratings those of
-        :func:`read_ratings`.
+        How to read the file: parameters of :func:`read_items` or :func:`read_ratings`.
 
     Returns
     -------
@@ -102,10 +101,7 @@ def validate(
     Examples
     --------
     >>> items = Items([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]], [0, 1, 2], qid=[1, 1, 2])
-    >>> findings = validate(items)
-    >>> findings.ok
-    True
-    >>> print(findings)
+    >>> print(validate(items))
     PASS  grades: whole numbers from 0 to 30, more than one
     WARN  queries: items:3: query 2 has a single item (1 of 2 queries)
           fix: such queries teach and measure nothing
