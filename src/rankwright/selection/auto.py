@@ -162,7 +162,7 @@ class AutoRanker(BestRanker):
     Examples
     --------
     >>> from rankwright import PRank, Regression
-    >>> from rankwright.testing.problems import make_problem
+    >>> from rankwright.testing.inputs import make_problem
     >>> data = make_problem(n_queries=12)
     >>> model = AutoRanker([("PRank", PRank()), ("Regression", Regression())], random_state=0)
     >>> model = model.fit(data.X, data.y, qid=data.qid)
