@@ -157,7 +157,7 @@ class AutoRanker(BestRanker):
     held_out_rows_ : (n_held_out,) the rows of X that the candidates were evaluated on, in the order
         of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str, if X has column names
+    feature_names_in_ : (n_features,) array of str, if X has column names
 
     Examples
     --------
