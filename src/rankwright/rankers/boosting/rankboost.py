@@ -26,7 +26,7 @@ from rankwright.rankers.boosting.ensemble import (
     vc_dimension,
 )
 from rankwright.rankers.boosting.grower import TreeRanking
-from rankwright.rankers.boosting.training import boost
+from rankwright.rankers.boosting.training import CALLBACKS, boost
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
@@ -132,10 +132,7 @@ class RankBoost(Ranker):
         "smoothing": schema.optional(schema.positive(0.25)),
         "weighting": schema.optional(schema.one_of("ndcg")),
         "early_stopping": EARLY_STOPPING,
-        "callbacks": schema.Constraint(
-            "None or a list of functions",
-            lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
-        ),
+        "callbacks": CALLBACKS,
         "verbose": schema.either(schema.at_least(0), schema.boolean()),
     }
     _learned: ClassVar = {
@@ -242,11 +239,7 @@ class RankBoost(Ranker):
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """The scores after each round, one round after the other."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        scores = np.zeros(X.shape[0])
-        for number in range(len(self.alpha_)):
-            scores = scores + self._ensemble.scorer(number + 1, first=number).decision_function(X)
-            yield scores
+        return self._ensemble.staged(self._checked(X, reset=False))
 
     def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
         """Why row ``x1`` scores higher (or lower) than row ``x0``: weak rankings by contribution.
