@@ -10,6 +10,7 @@ import rankwright as rw
 INSTANCES = [
     rw.Regression(),
     rw.Regression(alpha=1.0, center=False),
+    rw.Regression(solution="basic", fit_intercept=False),
     rw.RankSVM(),
     rw.RankSVM(loss="hinge"),
     rw.RankSVM(kernel="rbf"),
@@ -59,6 +60,8 @@ INSTANCES = [
     rw.MulticlassPerceptron(),
     rw.VSIM(),
     rw.VSIM(over="rated"),
+    rw.VSIM(unseen="zero"),
     rw.NearestNeighbor(),
     rw.KNN(n_neighbors=2),
+    rw.KNN(n_neighbors=2, shrinkage=5.0),
 ]
