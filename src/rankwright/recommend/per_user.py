@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -105,7 +105,7 @@ def prepared(ranker: Any, reference: ReferenceUsers) -> Any:
     return _with_defaults(clone(ranker), values)
 
 
-def _with_defaults(ranker: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
+def _with_defaults(ranker: Any, defaults: Mapping[str, Callable[[], Any]]) -> Any:
     """Set parameters of these names, in any step of a pipeline, where they are None."""
     for name, value in ranker.get_params().items():
         default = defaults.get(name.rsplit("__", 1)[-1])
