@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.scoring.base import Matrix, Scorer, row_blocks
 
 ROWS_PER_BLOCK, ROWS_PER_TREE_BLOCK = 65536, 16384
@@ -132,7 +132,9 @@ class Trees(Scorer):
 
     Node n is a leaf if ``feature[n]`` is -1; else a row goes to ``high[n]`` if its feature is
     above ``threshold[n]``, to ``low[n]`` if not, and where it lacks the feature to ``high[n]`` if
-    ``default[n]`` is 1. Children come after their parent; tree t starts at ``root[t]``.
+    ``default[n]`` is 1. Children come after their parent; tree t starts at ``root[t]``. Where
+    ``cat_ptr[n + 1] > cat_ptr[n]`` the feature is categorical: a row goes to ``high[n]`` if its
+    value is among ``categories[cat_ptr[n] : cat_ptr[n + 1]]``, which ascend.
 
     >>> stump = Trees(
     ...     n_inputs=1, root=np.array([0]), weight=np.array([2.0]), feature=np.array([0, -1, -1]),
@@ -153,6 +155,8 @@ class Trees(Scorer):
     high: IntArray
     value: FloatArray
     absent_abstains: bool = False
+    cat_ptr: IntArray | None = None
+    categories: FloatArray | None = None
     _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
@@ -174,6 +178,13 @@ class Trees(Scorer):
         entries = np.concatenate([self.root, self.low[inner], self.high[inner]])
         parents = np.bincount(entries, minlength=1)
         self._check(parents.max() <= 1, f"node {parents.argmax()} has {parents.max()} parents")
+        if self.cat_ptr is not None and self.categories is not None:
+            self._check_arrays(cat_ptr=(n + 1,), categories=(self.categories.size,))
+            self._check_ascending("cat_ptr")
+            ends = int(self.cat_ptr[0]), int(self.cat_ptr[-1])
+            self._check(
+                ends == (0, self.categories.size), f"cat_ptr runs from {ends[0]} to {ends[1]}"
+            )
 
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])
@@ -194,9 +205,16 @@ class Trees(Scorer):
                 out[rows] = self.value[node]
                 continue
             x = columns[int(self.feature[node])][rows]
-            up = x > self.threshold[node]
+            up = self._goes_up(node, x)
             if self.default[node]:
                 up |= np.isnan(x)
             waiting.append((int(self.low[node]), rows[~up]))
             waiting.append((int(self.high[node]), rows[up]))
         return out
+
+    def _goes_up(self, node: int, x: FloatArray) -> BoolArray:
+        if self.cat_ptr is not None and self.categories is not None:
+            start, stop = int(self.cat_ptr[node]), int(self.cat_ptr[node + 1])
+            if stop > start:
+                return np.isin(x, self.categories[start:stop])
+        return np.asarray(x > self.threshold[node])
