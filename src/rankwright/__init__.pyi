@@ -52,6 +52,7 @@ from .rankers.base import Ranker as Ranker
 from .rankers.boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .rankers.boosting.frank import FRank as FRank
 from .rankers.boosting.grower import TreeRanking as TreeRanking
+from .rankers.boosting.lambdamart import LambdaMART as LambdaMART
 from .rankers.boosting.rankboost import RankBoost as RankBoost
 from .rankers.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.gradient.ranknet import RankNet as RankNet
