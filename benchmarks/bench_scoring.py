@@ -25,36 +25,35 @@ from rankwright.scoring.trees import Trees
 N_TREES, N_LEAVES, N_FEATURES = 300, 31, 136
 
 
-def trees_of(booster: Any) -> Trees:
-    """The nodes of a LightGBM model without categories and missing values."""
-    names = ("feature", "threshold", "low", "high", "value")
+def trees_of(booster: Any) -> tuple[Trees, Any]:
+    """The nodes of a LightGBM model without categories, and the rows that each node covers."""
+    names = ("feature", "threshold", "low", "high", "value", "cover")
     nodes: dict[str, list[Any]] = {name: [] for name in names}
 
     def add(node: dict[str, Any]) -> int:
-        place = len(nodes["value"])
-        for column in nodes.values():
-            column.append(0)
-        if "split_feature" not in node:
-            nodes["feature"][place], nodes["value"][place] = -1, node["leaf_value"]
-            return place
-        nodes["feature"][place], nodes["threshold"][place] = (
-            node["split_feature"],
-            node["threshold"],
-        )
-        nodes["low"][place], nodes["high"][place] = (
-            add(node["left_child"]),
-            add(node["right_child"]),
-        )
+        place, is_leaf = len(nodes["value"]), "split_feature" not in node
+        found = {
+            "feature": node.get("split_feature", -1),
+            "threshold": node.get("threshold", 0.0),
+            "value": node["leaf_value"] if is_leaf else 0.0,
+            "cover": node["leaf_count"] if is_leaf else node["internal_count"],
+        }
+        for name, column in nodes.items():
+            column.append(found.get(name, 0))
+        if not is_leaf:
+            nodes["low"][place] = add(node["left_child"])
+            nodes["high"][place] = add(node["right_child"])
         return place
 
     roots = [add(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
     whole = {name: np.array(nodes[name], np.int64) for name in ("feature", "low", "high")}
     real = {name: np.array(nodes[name], np.float64) for name in ("threshold", "value")}
     default = np.zeros(len(nodes["value"]), np.int64)
-    return Trees(
+    trees = Trees(
         n_inputs=booster.num_feature(), root=np.array(roots), weight=np.ones(len(roots)),
         default=default, **whole, **real,
     )  # fmt: skip
+    return trees, np.array(nodes["cover"])
 
 
 def least(run: Callable[[], Any], repeats: int, clock: Callable[[], float]) -> float:
@@ -85,7 +84,7 @@ def run() -> None:
     parameters = {"objective": "lambdarank", "num_leaves": N_LEAVES, "verbosity": -1}
     data = lightgbm.Dataset(X[:20_000], y[:20_000], group=np.bincount(qid[:20_000]))
     booster = lightgbm.train(parameters, data, N_TREES)
-    scorer = SavedScorer("trees", trees_of(booster), allow_nan=True)
+    scorer = SavedScorer("trees", trees_of(booster)[0], allow_nan=True)
     request, batch = X[:100].copy(), X
     same = np.abs(scorer.decision_function(request) - booster.predict(request)).max()
     print(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.scoring.base import row_blocks
 
@@ -193,12 +193,7 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
     start = np.tile(np.arange(n_rows) * width, n_trees)  # of the row in ``flat``
     for level in range(1, int(nodes.depth.max(initial=0)) + 1):
         x = flat.take(start + nodes.feature.take(at))
-        up = x > nodes.threshold.take(at)
-        if has_nan:
-            up |= np.isnan(x) & (nodes.default.take(at) == 1)
-        if categories is not None:
-            _decide_categories(up, x, at, categories)
-        at = nodes.child.take(2 * at + up)
+        at = nodes.child.take(2 * at + go_up(x, at, nodes, categories, has_nan))
         if level % LEVELS == 0:
             moving = np.flatnonzero(nodes.child.take(2 * at) != at)
             if 2 * moving.size < at.size:
@@ -210,7 +205,19 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
     return _running_sum(added)
 
 
-def _decide_categories(up: Any, x: FloatArray, at: IntArray, categories: Categories) -> None:
+def go_up(
+    x: FloatArray, at: IntArray, nodes: Nodes, categories: Categories | None, has_nan: bool = True
+) -> BoolArray:
+    """Whether rows with the values x go up at the nodes ``at``."""
+    up = x > nodes.threshold.take(at)
+    if has_nan:
+        up |= np.isnan(x) & (nodes.default.take(at) == 1)
+    if categories is not None:
+        _decide_categories(up, x, at, categories)
+    return up
+
+
+def _decide_categories(up: BoolArray, x: FloatArray, at: IntArray, categories: Categories) -> None:
     """Correct ``up`` at the nodes that split by category."""
     listed = categories.ptr.take(at + 1) > categories.ptr.take(at)
     pairs = np.flatnonzero(listed & ~np.isnan(x))

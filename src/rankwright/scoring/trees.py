@@ -105,6 +105,12 @@ class Additive(Scorer):
         values = self.value[start + i : stop + i + 1]
         return self.threshold[start:stop], values, float(self.missing[i])
 
+    def part(self, i: int, column: FloatArray) -> FloatArray:
+        """What the feature in place ``i`` adds, for a column of its values."""
+        thresholds, values, missing = self._curve(i)
+        value = values[np.searchsorted(thresholds, column, side="left")]
+        return np.where(np.isnan(column), missing, value)
+
     @cached_property
     def _steps(self) -> Steps:
         arrays = (self.feature, self.ptr, self.threshold, self.value, self.missing)
