@@ -14,6 +14,7 @@ from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
+from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
 from rankwright.rankers.boosting.pair_losses import LOSSES, PairGradients
 from rankwright.rankers.boosting.pair_weights import WEIGHTING, PairWeights
@@ -23,7 +24,7 @@ from rankwright.rankers.schema import floats, integer
 from rankwright.scoring.base import Scorer
 
 
-class LambdaMART(Ranker):
+class LambdaMART(Explained, Ranker):
     r"""Gradient boosted trees that learn to order rows, weighted by what matters in a list.
 
     Each pair of rows of a query with different grades costs a loss of the difference of its scores,
