@@ -14,12 +14,15 @@ from . import selection as selection
 from . import testing as testing
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
+from .data.click_simulation import ClickSimulator as ClickSimulator
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
+from .data.impressions import ImpressionLog as ImpressionLog
 from .data.io.items import read_items as read_items
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
 from .data.io.letor import write_letor as write_letor
+from .data.io.logs import read_log as read_log
 from .data.io.ratings import read_ratings as read_ratings
 from .data.io.tables import read_table as read_table
 from .data.io.trec import read_qrels as read_qrels

@@ -1,11 +1,16 @@
 from .alignment import align as align
 from .alignment import items_from_runs as items_from_runs
+from .click_simulation import ClickSimulator as ClickSimulator
 from .datasets.catalog import list_datasets as list_datasets
 from .datasets.catalog import load_dataset as load_dataset
+from .impressions import ImpressionLog as ImpressionLog
 from .io.items import read_items as read_items
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
 from .io.letor import write_letor as write_letor
+from .io.logs import log_from_events as log_from_events
+from .io.logs import log_from_frame as log_from_frame
+from .io.logs import read_log as read_log
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import read_table as read_table
 from .io.trec import read_qrels as read_qrels
