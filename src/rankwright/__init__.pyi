@@ -75,6 +75,7 @@ from .rankers.neighbors.vsim import VSIM as VSIM
 from .rankers.neighbors.vsim import VSIMFeature as VSIMFeature
 from .rankers.online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .rankers.online.baselines import WidrowHoff as WidrowHoff
+from .rankers.online.bayes_point import BayesPoint as BayesPoint
 from .rankers.online.bayesian import BayesianPRank as BayesianPRank
 from .rankers.online.ensembles import OAPBPM as OAPBPM
 from .rankers.online.ensembles import OAPBagging as OAPBagging

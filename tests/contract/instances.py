@@ -46,6 +46,8 @@ INSTANCES = [
     rw.KernelPRank(gamma=0.5, budget=20),
     rw.KernelPRank(kernel="poly", budget=15, budget_rule="smallest"),
     rw.KernelPRank(gamma=0.5, average=True, budget=20),
+    rw.BayesPoint(n_estimators=10, random_state=0),
+    rw.BayesPoint(estimator=rw.KernelPRank(gamma=0.5), n_estimators=5, random_state=0),
     rw.BayesianPRank(),
     rw.BayesianPRank(covariance="diagonal", degree=2),
     rw.BayesianPRank(covariance="low_rank", n_directions=2),

@@ -60,6 +60,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _iterative: ClassVar[bool] = False  # whether it has early_stopping and takes an eval_set
     _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
+    _streams_as_fit: ClassVar[bool] = True  # whether it gives the model of fit at all
 
     normalize: str | None = None  # "query" where a ranker offers it as a parameter
     early_stopping: Any = None  # a parameter of iterative rankers
