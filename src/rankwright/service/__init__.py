@@ -1,0 +1,1 @@
+"""Ranking, feedback and judging over HTTP."""
