@@ -226,9 +226,7 @@ def test_impossible_parameters_are_refused(bad: Any) -> None:
         OAPBPM(**bad).fit([[1.0], [2.0]], [1, 2])
 
 
-@pytest.mark.parametrize(
-    "estimator", [None, PRank(degree=2), BayesianPRank(), KernelPRank(gamma=0.5)]
-)
+@pytest.mark.parametrize("estimator", [None, BayesianPRank(degree=2), KernelPRank(gamma=0.5)])
 def test_the_scores_of_members_average_to_that_of_the_ensemble(estimator: Any) -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])

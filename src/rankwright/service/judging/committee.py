@@ -31,3 +31,22 @@ def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
     ranks = np.stack([queries.places(column) for column in scores.T])
     variance: FloatArray = ranks.var(axis=0)
     return variance
+
+
+def pair_disagreement(member_scores: FloatArray, pairs: Any) -> FloatArray:
+    """How evenly the members are split about which of two rows is better: 0 to 1/4.
+
+    Parameters
+    ----------
+    member_scores : (n_items, n_members) array
+    pairs : (n_pairs, 2) row numbers
+
+    Examples
+    --------
+    >>> pair_disagreement(np.array([[1.0, 2.0], [0.0, 3.0], [5.0, 5.0]]), [[0, 1], [2, 0]])
+    array([0.25, 0.  ])
+    """
+    first, second = np.asarray(pairs).T
+    share = (member_scores[first] > member_scores[second]).mean(axis=1)
+    disagreement: FloatArray = share * (1.0 - share)
+    return disagreement

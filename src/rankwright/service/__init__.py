@@ -1,1 +1,0 @@
-"""Ranking, feedback and judging over HTTP."""
