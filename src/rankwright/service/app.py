@@ -1,0 +1,196 @@
+"""The service as an ASGI application: what its handlers share, its routes, its start and end."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from rankwright.exceptions import ParameterError
+from rankwright.service.protocol.problems import PROBLEM, Problem, encode_problem
+from rankwright.service.protocol.security import Security, form_fields, is_loopback
+from rankwright.service.protocol.tokens import ANYONE, NO_TOKENS, Sessions, Tokens, session_cookie
+from rankwright.service.store import Store, put_state
+
+PAGES = Path(__file__).parent / "pages"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a service runs with.
+
+    Parameters
+    ----------
+    models : paths of model files; the first one that ranks is active. None: the demo model
+    store : path of the SQLite file that keeps the log
+    learn : name of an online ranker that learns from the log, such as "BayesianPRank"
+    learn_settings : its parameters, as texts or values
+    grades : the grades that feedback may give to a ranker that learns
+    snapshot_every : feedback entries between two snapshots of the ranker that learns
+    tokens : who may do what; none lets everybody on this machine do everything
+    host : the address that is served; one that other machines reach needs a token
+    allow_hosts : other names of this service, such as that of a proxy; "*" for any
+    retention_days : how long the log keeps entries; None forever
+    max_body, max_items : limits of a request
+    rate_limit : requests a second of one client; None for no limit
+    images : let pages show pictures of other sites
+    """
+
+    models: tuple[str, ...] = ()
+    store: str = "feedback.db"
+    learn: str | None = None
+    learn_settings: tuple[tuple[str, Any], ...] = ()
+    grades: tuple[float, ...] = (0, 1, 2, 3, 4, 5)
+    snapshot_every: int = 1000
+    tokens: Tokens = NO_TOKENS
+    host: str = "127.0.0.1"
+    allow_hosts: tuple[str, ...] = ()
+    retention_days: float | None = None
+    max_body: int = 4 * 2**20
+    max_items: int = 10_000
+    rate_limit: float | None = None
+    images: bool = False
+
+    def __post_init__(self) -> None:
+        if not is_loopback(self.host) and not self.tokens.principals:
+            raise ParameterError(
+                f"--host {self.host}: other machines can reach it, so it needs a token. Write one "
+                "to a file and give it with --token-file FILE."
+            )
+
+
+class Service:
+    """What the handlers of the API and of the pages share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store = Store(settings.store)
+        self.sessions = Sessions(_secret(self.store), settings.tokens)
+        loader = jinja2.FileSystemLoader(PAGES / "templates")
+        self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
+
+    def close(self) -> None:
+        """Stop the threads and close the store; everything acknowledged is on the disk."""
+        self.store.close()
+
+    def render(self, request: Request, template: str, **values: Any) -> Response:
+        """A page; the template also has ``csrf_token`` and ``principal``."""
+        session, issued = request.scope["session"], ""
+        if self.sessions.open(session) is None:
+            session = issued = self.sessions.issue(request.scope["principal"])
+        values |= {
+            "csrf_token": self.sessions.csrf(session),
+            "principal": request.scope["principal"],
+            "signed_in": bool(self.settings.tokens.principals),
+        }
+        response = HTMLResponse(self.templates.get_template(template).render(values))
+        if issued:
+            response.headers["set-cookie"] = session_cookie(issued)
+        return response
+
+
+def create_app(settings: Settings | None = None) -> Security:
+    """The ASGI application of a service; its attribute ``service`` is the :class:`Service`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> app = create_app(Settings(store=str(pathlib.Path(tempfile.mkdtemp()) / "feedback.db")))
+    >>> app.service.store.select("SELECT count(*) FROM log")
+    [(0,)]
+    >>> app.service.close()
+    """
+    settings = settings or Settings()
+    service = Service(settings)
+    inner = Starlette(
+        routes=_routes(service),
+        lifespan=_lifespan,
+        exception_handlers={404: _missing, 405: _missing},
+    )
+    inner.state.service = service
+    return Security(
+        inner,
+        service=service,
+        tokens=settings.tokens,
+        sessions=service.sessions,
+        hosts=(settings.host, *settings.allow_hosts),
+        max_body=settings.max_body,
+        rate=settings.rate_limit,
+        images=settings.images,
+    )
+
+
+def require(request: Request, scope: str) -> None:
+    """Refuse a request whose token may not do this."""
+    principal = request.scope["principal"]
+    if scope not in principal.scopes:
+        raise Problem(403, f"The token {principal.name!r} has no scope {scope!r}.")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a posted form."""
+    return form_fields(await request.body())
+
+
+def _routes(service: Service) -> list[BaseRoute]:
+    routes: list[BaseRoute] = [
+        Route("/login", _login, methods=["GET", "POST"]),
+        Mount("/static", StaticFiles(directory=PAGES / "static")),
+    ]
+    if find_spec("rankwright.service.pages.routes") is None:
+        return routes
+    pages: list[BaseRoute] = import_module("rankwright.service.pages.routes").page_routes(service)
+    return [*routes, *pages]
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    yield
+    app.state.service.close()
+
+
+async def _missing(request: Request, error: Any) -> Response:
+    known = error.status_code == 404
+    text = f"There is nothing at {request.url.path[:200]!r}. See /openapi.json."
+    detail = text if known else f"{request.method} is not allowed here."
+    body = encode_problem(Problem(error.status_code, detail))
+    return Response(body, error.status_code, error.headers, media_type=PROBLEM)
+
+
+async def _login(request: Request) -> Response:
+    """Sign in with a token; pages are then open to this browser."""
+    service: Service = request.app.state.service
+    tokens = service.settings.tokens
+    if request.method == "GET":
+        return service.render(request, "login.html", failed=False)
+    principal = tokens.find((await read_form(request)).get("token", "").strip())
+    if not tokens.principals:
+        principal = ANYONE
+    if principal is None:
+        response = service.render(request, "login.html", failed=True)
+        response.status_code = 401
+        return response
+    secure = request.url.scheme == "https"
+    cookie = session_cookie(service.sessions.issue(principal), secure=secure)
+    return RedirectResponse("/", 303, {"set-cookie": cookie})
+
+
+def _secret(store: Store) -> bytes:
+    """The key that signs sessions, made at the first start."""
+    secret = store.state("secret")
+    if secret is None:
+        secret = secrets.token_bytes(32)
+        store.write(lambda db: put_state(db, "secret", secret)).result()
+    return secret
