@@ -81,7 +81,7 @@ class LiveModel:
     def baseline(self) -> FloatArray:
         """The same for always predicting the median of the judgments before."""
         medians = [
-            float(np.median(self.values[:k])) if k else float(self.classes[0])
+            float(np.median(self.values[:k])) if k else float(np.median(self.classes))
             for k in range(self.n_seen)
         ]
         losses = np.abs(np.array(medians) - self.values)

@@ -137,7 +137,7 @@ class Judging:
 
     def undo(self, judge: str) -> Judgment:
         """The entry that takes back the last answer of a judge."""
-        last = next((r for r in reversed(self._records.values()) if r.judge == judge), None)
+        last = next((r for r in reversed(self.records) if r.judge == judge), None)
         if last is None:
             raise DataError(f"{judge} has no judgment to take back.")
         return Judgment("undo", last.judgment.mode, of=last.key)
@@ -252,8 +252,9 @@ class Judging:
 
     @property
     def records(self) -> list[Record]:
-        """Every answer that was not taken back, in log order."""
-        return list(self._records.values())
+        """Every answer about this queue that was not taken back, in log order."""
+        records = list(self._records.values())
+        return [record for record in records if self._item(record.judgment) is not None]
 
     @property
     def judges(self) -> list[str]:
@@ -286,12 +287,8 @@ class Judging:
         with self.lock:
             if mode not in self._models:
                 model = LiveModel(self.queue, mode)
-                model.learn([
-                    self._example(record)
-                    for record in self._records.values()
-                    if record.judgment.mode == mode and record.judgment.value is not None
-                    and self._item(record.judgment) is not None
-                ])  # fmt: skip
+                given = (r for r in self.records if r.judgment.mode == mode)
+                model.learn([self._example(r) for r in given if r.judgment.value is not None])
                 self._models[mode] = model
             return self._models[mode]
 
