@@ -3,6 +3,7 @@ from . import exceptions as exceptions
 from . import feedback as feedback
 from . import fusion as fusion
 from . import metrics as metrics
+from . import online_eval as online_eval
 from . import parallel as parallel
 from . import persist as persist
 from . import rankers as rankers

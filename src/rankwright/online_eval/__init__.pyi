@@ -1,0 +1,11 @@
+from .interleaving import Interleaved as Interleaved
+from .interleaving import credit as credit
+from .interleaving import interleave as interleave
+from .interleaving import stable_seed as stable_seed
+from .sequential import InterleavingTest as InterleavingTest
+from .sequential import PairResult as PairResult
+from .sequential import always_valid_interval as always_valid_interval
+from .sequential import always_valid_p as always_valid_p
+from .sequential import mean_sequence as mean_sequence
+from .sequential import sessions_needed as sessions_needed
+from .sequential import sign_test as sign_test
