@@ -104,8 +104,9 @@ class Queue:
             raise ParameterError(f"grades: {n_grades} is not one of 2, 3, 4, 5.")
         table = [_with_usual_names(row) for row in rows]
         documents = _documents(table, name)
-        texts = {row["query"]: row["query_text"] for row in table if row.get("query_text")}
-        texts = {doc.query: doc.query for doc in documents} | texts | dict(query_texts or {})
+        named = zip(documents, table, strict=True)
+        texts = {doc.query: _text_of(row.get("query_text")) or doc.query for doc, row in named}
+        texts |= query_texts or {}
         X, names = _features(table)
         if set(names) <= {"score", "rank"}:
             added, added_names = text_features(documents, texts)
@@ -166,7 +167,8 @@ def read_queue(
 
 def _read_run_rows(path: Path) -> list[Row]:
     run = read_run(path)
-    columns = zip(run.qid.tolist(), run.docid.tolist(), run.score, run.rank, strict=True)
+    queries, docs = run.queries[run.query].tolist(), run.docs[run.doc].tolist()
+    columns = zip(queries, docs, run.score, run.rank, strict=True)
     return [
         {"query": str(q), "id": str(d), "score": float(score), "rank": int(rank)}
         for q, d, score, rank in columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -167,6 +167,7 @@ class Judging:
             return
         mode = record.judgment.mode
         self._answers[mode][record.judge][item] = record
+        self._shown.pop((mode, item), None)
         if mode in self._models and record.judgment.value is not None:
             self._models[mode].learn([self._example(record)])
 
@@ -199,7 +200,7 @@ class Judging:
             return Task(mode, query, self.queue.query_texts[query], documents, by_committee)
 
     def _choose(self, judge: str, mode: Mode) -> tuple[Item | None, bool]:
-        todo = self._todo(judge, mode)
+        todo = self._todo(judge, mode, self._on_screens(judge, mode))
         fresh = [item for item in todo if item not in self._answers[mode][judge]]
         if not fresh:  # what was put off comes last, in the order in which it was
             answers = self._answers[mode][judge]
@@ -214,31 +215,30 @@ class Judging:
             return fresh[0], False
         return fresh[int(priority.argmax())], True
 
-    def _todo(self, judge: str, mode: Mode) -> list[Item]:
+    def _todo(self, judge: str, mode: Mode, kept_back: Container[Item] = ()) -> list[Item]:
         """What is left for a judge, in the judge's own random order."""
-        answers = self._answers[mode][judge]
-        taken = self._taken(judge, mode)
+        answers, shared = self._answers[mode][judge], self.assignment.is_shared
+        taken = {
+            item
+            for name, given in self._answers[mode].items()
+            if name != judge
+            for item, record in given.items()
+            if record.judgment.value is not None
+        }
         return [
             item
             for item in self.assignment.order(judge, mode)
             if (item not in answers or answers[item].judgment.action == "later")
-            and (item not in taken or self.assignment.is_shared(item))
+            and ((item not in taken and item not in kept_back) or shared(item))
         ]
 
-    def _taken(self, judge: str, mode: Mode) -> set[Item]:
-        """Items that other judges have judged, or were shown a moment ago."""
+    def _on_screens(self, judge: str, mode: Mode) -> set[Item]:
+        """Items that other judges were shown a moment ago."""
         moment = time.monotonic() - RESERVED_SECONDS
-        shown = {
+        return {
             item
             for (shown_in, item), (name, when) in self._shown.items()
             if name != judge and shown_in == mode and when > moment
-        }
-        return shown | {
-            item
-            for name, answers in self._answers[mode].items()
-            if name != judge
-            for item, record in answers.items()
-            if record.judgment.value is not None
         }
 
     def progress(self, judge: str, mode: Mode) -> Progress:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from rankwright.exceptions import DataError
 from rankwright.service.app import read_form, require
@@ -22,6 +22,7 @@ from rankwright.service.judging.guidelines import render_markdown
 from rankwright.service.judging.live_model import MODES, Mode
 from rankwright.service.judging.state import KIND, Judging, Judgment
 from rankwright.service.pages.charts import line_chart
+from rankwright.service.pages.problems import page_list
 from rankwright.service.protocol.problems import Problem
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ class JudgePages:
         self._warmed = False
 
     def routes(self) -> list[BaseRoute]:
-        return [
-            Route("/judge", self.start, methods=["POST"]),
-            Route("/judge", self.page, methods=["GET"]),
-            Route("/judge/answer", self.answer, methods=["POST"]),
-            Route("/judge/undo", self.undo, methods=["POST"]),
-            Route("/judge/export/{kind}", self.export, methods=["GET"]),
+        handlers = [
+            ("POST", "/judge", self.start),
+            ("GET", "/judge", self.page),
+            ("POST", "/judge/answer", self.answer),
+            ("POST", "/judge/undo", self.undo),
+            ("GET", "/judge/export/{kind}", self.export),
         ]
+        return page_list(self.service, handlers)
 
     async def start(self, request: Request) -> Response:
         """Take the judge's name and mode, then show the first item."""

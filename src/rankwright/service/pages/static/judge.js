@@ -49,3 +49,12 @@ function show(slider) {
 document.addEventListener("input", (event) => {
   if (event.target.matches("[data-arrows]")) show(event.target);
 });
+
+// An answer that did not reach the log must not look as if it had.
+for (const name of ["htmx:response:error", "htmx:error"]) {
+  document.addEventListener(name, (event) => {
+    const status = event.detail?.ctx?.response?.status;
+    const reason = status ? `the server answered ${status}` : "the server cannot be reached";
+    document.getElementById("alert").textContent = `Not saved: ${reason}. Reload the page.`;
+  });
+}
