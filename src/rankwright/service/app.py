@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jinja2
 from starlette.applications import Starlette
@@ -19,9 +20,18 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rankwright.exceptions import ParameterError
+from rankwright.service.experiments import Experiments
+from rankwright.service.learning.follower import Follower
+from rankwright.service.learning.live import Plan
+from rankwright.service.models import Models, Served
+from rankwright.service.operations import OPERATIONS
+from rankwright.service.protocol.candidates import shape_of
+from rankwright.service.protocol.metrics import Metrics
 from rankwright.service.protocol.problems import PROBLEM, Problem, encode_problem
+from rankwright.service.protocol.routing import Api
 from rankwright.service.protocol.security import Security, form_fields, is_loopback
 from rankwright.service.protocol.tokens import ANYONE, NO_TOKENS, Sessions, Tokens, session_cookie
+from rankwright.service.protocol.types import RankRequest
 from rankwright.service.store import Store, put_state
 
 PAGES = Path(__file__).parent / "pages"
@@ -37,6 +47,7 @@ class Settings:
     store : path of the SQLite file that keeps the log
     learn : name of an online ranker that learns from the log, such as "BayesianPRank"
     learn_settings : its parameters, as texts or values
+    learn_from : what it learns; a click is grade 1, an item that was passed over is grade 0
     grades : the grades that feedback may give to a ranker that learns
     snapshot_every : feedback entries between two snapshots of the ranker that learns
     tokens : who may do what; none lets everybody on this machine do everything
@@ -57,6 +68,7 @@ class Settings:
     store: str = "feedback.db"
     learn: str | None = None
     learn_settings: tuple[tuple[str, Any], ...] = ()
+    learn_from: Literal["grades", "clicks"] = "grades"
     grades: tuple[float, ...] = (0, 1, 2, 3, 4, 5)
     snapshot_every: int = 1000
     tokens: Tokens = NO_TOKENS
@@ -81,6 +93,14 @@ class Settings:
                 "to a file and give it with --token-file FILE."
             )
 
+    def plan(self) -> Plan | None:
+        """What learns, if something does."""
+        if self.learn is None:
+            return None
+        clicks = self.learn_from == "clicks"
+        grades = (0.0, 1.0) if clicks else tuple(float(grade) for grade in self.grades)
+        return Plan(self.learn, dict(self.learn_settings), grades, self.learn_from)
+
 
 class Service:
     """What the handlers of the API and of the pages share."""
@@ -88,13 +108,54 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.store = Store(settings.store)
+        try:
+            self._open(settings)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _open(self, settings: Settings) -> None:
         self.sessions = Sessions(_secret(self.store), settings.tokens)
         loader = jinja2.FileSystemLoader(PAGES / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
+        self.metrics = Metrics()
+        self.training = asyncio.Lock()
+        self.experiments = Experiments(self.store)
+        self.models = Models(self.store, settings.models)
+        self.follower = Follower(
+            self.store,
+            self.models,
+            self.experiments,
+            settings.plan(),
+            snapshot_every=settings.snapshot_every,
+            retention_days=settings.retention_days,
+        )
+        self.models.choose(prefer_live=settings.learn is not None and not settings.models)
+        self.follower.start()
 
     def close(self) -> None:
         """Stop the threads and close the store; everything acknowledged is on the disk."""
+        self.store.flush()
+        self.follower.close()
         self.store.close()
+
+    def model_for(self, request: RankRequest) -> Served:
+        """The model that ranks a request; the first one tells the live ranker its features."""
+        served = self.models.find(request.model, "rank")
+        if served.n_features is not None:
+            return served
+        return self.follower.begin(*shape_of(request))
+
+    def faults(self) -> list[str]:
+        """Why the service is not ready."""
+        faults = []
+        if self.store.error is not None:
+            faults.append(f"the log cannot be written ({self.store.error})")
+        if self.follower.error is not None:
+            faults.append(f"the learner failed ({self.follower.error})")
+        if not self.follower.ready:
+            faults.append("the log is still being learned")
+        return faults
 
     def render(self, request: Request, template: str, **values: Any) -> Response:
         """A page; the template also has ``csrf_token`` and ``principal``."""
@@ -125,14 +186,14 @@ def create_app(settings: Settings | None = None) -> Security:
     """
     settings = settings or Settings()
     service = Service(settings)
-    inner = Starlette(
+    pages = Starlette(
         routes=_routes(service),
         lifespan=_lifespan,
         exception_handlers={404: _missing, 405: _missing},
     )
-    inner.state.service = service
+    pages.state.service = service
     return Security(
-        inner,
+        Api(service, OPERATIONS, pages, service.metrics.observe),
         service=service,
         tokens=settings.tokens,
         sessions=service.sessions,

@@ -28,8 +28,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     names: list[str] | None = None  # of the features, where the model knows them
     shadow: dict[str, bytes] = {}  # model -> scores of the same items, not shown
     experiment: str | None = None
-    teams: list[int] | None = None  # of an experiment: which ranker contributed each item
-    extra: dict[str, Any] = {}
+    interleaved: dict[str, Any] = {}  # of an experiment: what credits its clicks
 
     def rows(self) -> FloatArray:
         """(n_items, n_features) features, in the order of ``ids``; no column if none were sent."""
@@ -90,9 +89,7 @@ def _describe_event(entry: Entry) -> dict[str, Any]:
             item["features"] = values if names is None else dict(zip(names, values, strict=True))
     about: dict[str, Any] = {"query": event.query, "user": entry.user, "model": event.model}
     if event.experiment is not None:
-        about["experiment"] = event.experiment
-        for item, team in zip(items, event.teams or [], strict=True):
-            item["team"] = team
+        about |= {"experiment": event.experiment, "interleaved": event.interleaved}
     if event.shadow:
         about["shadow"] = {k: np.frombuffer(v, "<f8").tolist() for k, v in event.shadow.items()}
-    return {**about, **event.extra, "items": items}
+    return {**about, "items": items}

@@ -66,7 +66,68 @@ class _Job(NamedTuple):
     future: Future[Any] | None
 
 
-class Store:
+class LogReader:
+    """A log file that is read: what is committed, also while a service writes to it.
+
+    Parameters
+    ----------
+    path : the file that ``rankwright serve --store`` wrote
+    """
+
+    def __init__(self, path: Any) -> None:
+        self.path = os.fspath(path)
+        if not os.path.isfile(self.path):
+            raise FileNotFoundError(f"{self.path}: there is no such log.")
+        self._local = threading.local()
+        self._readers: list[Any] = []
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in self._readers:
+            connection.close()
+
+    def find(self, key: str, kind: str) -> Entry | None:
+        """The entry with this key, if it is of this kind."""
+        query = f"SELECT {COLUMNS} FROM log WHERE key = ? AND kind = ?"
+        return next(map(Entry._make, self._reader().execute(query, (key, kind))), None)
+
+    def entries(
+        self, kinds: Iterable[str] = (), *, after: int = 0, user: str | None = None
+    ) -> Iterator[Entry]:
+        """Entries in log order, of these kinds (all by default), with a higher ``seq``."""
+        kinds = tuple(kinds)
+        condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        condition += "" if user is None else " AND user = ?"
+        values = (*kinds, *(() if user is None else (user,)))
+        query = f"SELECT {COLUMNS} FROM log WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
+        while True:  # block by block: a long read would keep the WAL from being truncated
+            block = [Entry._make(row) for row in self._reader().execute(query, (after, *values))]
+            yield from block
+            if len(block) < BLOCK:
+                return
+            after = block[-1].seq
+
+    def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query; for counts and summaries."""
+        return list(self._reader().execute(query, tuple(values)))
+
+    def state(self, name: str) -> bytes | None:
+        """A value that was kept with :func:`put_state`."""
+        rows = self.select("SELECT value FROM state WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def _reader(self) -> Any:
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = apsw.Connection(
+                self.path, flags=apsw.SQLITE_OPEN_READONLY
+            )
+            reader.set_busy_timeout(5000)
+            self._readers.append(reader)
+        return reader
+
+
+class Store(LogReader):
     """The log, the model files and the snapshots of one service.
 
     All writes go through one thread. It runs everything that arrives within a few milliseconds in
@@ -93,19 +154,17 @@ class Store:
     """
 
     def __init__(self, path: Any) -> None:
-        self.path = os.fspath(path)
-        self._lock_file = _lock(self.path)
+        self._lock_file = _lock(os.fspath(path))
         try:
-            self._writer = _open(self.path)
+            self._writer = _open(os.fspath(path))
         except apsw.Error as error:
             self._lock_file.close()
-            raise DataError(f"{self.path} is not a log of rankwright ({error}).") from error
+            raise DataError(f"{path} is not a log of rankwright ({error}).") from error
+        super().__init__(path)
         self._jobs: list[_Job] = []
         self._pending = 0
         self._ready = threading.Condition()
         self._closed = False
-        self._local = threading.local()
-        self._readers: list[Any] = []
         self._listeners: list[Callable[[], None]] = []
         self.recent: OrderedDict[str, Entry] = OrderedDict()
         self.error: str | None = None  # why the last commit failed; None when it succeeded
@@ -163,6 +222,11 @@ class Store:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         db.close()
 
+    def flush(self) -> None:
+        """Wait until everything appended so far is on the disk."""
+        if not self._closed:
+            self.write(lambda db: None).result()
+
     def close(self) -> None:
         """Commit what is waiting, then close the file."""
         with self._ready:
@@ -171,8 +235,8 @@ class Store:
             self._closed = True
             self._ready.notify()
         self._thread.join()
-        for connection in (*self._readers, self._writer):
-            connection.close()
+        super().close()
+        self._writer.close()
         self._lock_file.close()
 
     # Reading.
@@ -180,36 +244,6 @@ class Store:
     def event(self, event: str) -> Entry | None:
         """What was shown under this id, also if it is not on the disk yet."""
         return self.recent.get(event) or self.find(event, "event")
-
-    def find(self, key: str, kind: str) -> Entry | None:
-        """The entry with this key, if it is of this kind."""
-        query = f"SELECT {COLUMNS} FROM log WHERE key = ? AND kind = ?"
-        return next(map(Entry._make, self._reader().execute(query, (key, kind))), None)
-
-    def entries(
-        self, kinds: Iterable[str] = (), *, after: int = 0, user: str | None = None
-    ) -> Iterator[Entry]:
-        """Entries in log order, of these kinds (all by default), with a higher ``seq``."""
-        kinds = tuple(kinds)
-        condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        condition += "" if user is None else " AND user = ?"
-        values = (*kinds, *(() if user is None else (user,)))
-        query = f"SELECT {COLUMNS} FROM log WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
-        while True:  # block by block: a long read would keep the WAL from being truncated
-            block = [Entry._make(row) for row in self._reader().execute(query, (after, *values))]
-            yield from block
-            if len(block) < BLOCK:
-                return
-            after = block[-1].seq
-
-    def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query; for counts and summaries."""
-        return list(self._reader().execute(query, tuple(values)))
-
-    def state(self, name: str) -> bytes | None:
-        """A value that was kept with :func:`put_state`."""
-        rows = self.select("SELECT value FROM state WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
 
     def on_commit(self, listener: Callable[[], None]) -> None:
         """Call this after every commit, in the writer's thread."""
@@ -219,16 +253,6 @@ class Store:
     def pending(self) -> int:
         """Bytes that wait for the disk."""
         return self._pending
-
-    def _reader(self) -> Any:
-        reader = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = apsw.Connection(
-                self.path, flags=apsw.SQLITE_OPEN_READONLY
-            )
-            reader.set_busy_timeout(5000)
-            self._readers.append(reader)
-        return reader
 
     # The writer's thread.
 
@@ -322,15 +346,14 @@ def read_log(path: Any) -> Iterator[dict[str, Any]]:
     >>> [(line["event"], line["grades"]) for line in read_log(path)]
     [('e1', {'a': 2.0})]
     """
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"{os.fspath(path)}: there is no such log.")
-    query = f"SELECT {COLUMNS} FROM log WHERE kind != 'model' ORDER BY seq"
+    log = LogReader(path)
     try:
-        db = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY)
-        for row in db.execute(query):
-            yield describe(Entry._make(row))
+        for entry in log.entries(("event", "feedback", "judgment")):
+            yield describe(entry)
     except apsw.Error as error:
-        raise DataError(f"{os.fspath(path)} is not a log of rankwright ({error}).") from error
+        raise DataError(f"{log.path} is not a log of rankwright ({error}).") from error
+    finally:
+        log.close()
 
 
 def _insert(db: Any, entry: Entry) -> Appended:

@@ -104,6 +104,7 @@ class Security:
             self._check_csrf(headers, cookie, body, path)
         elif b"authorization" not in headers:
             self._check_api_origin(headers, cookie, body)
+        scope["rankwright.body"] = body
         return _Replay(body, receive)
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
@@ -171,8 +172,8 @@ class Security:
         if self.tokens.principals:
             self._check_csrf(headers, cookie, body, "")
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-        if body and (not kind.startswith(b"application/") or b"form" in kind):
-            shown = kind.decode("latin-1")[:60] or "missing"
+        if kind and (not kind.startswith(b"application/") or b"form" in kind):
+            shown = kind.decode("latin-1")[:60]
             raise Problem(
                 415,
                 f"The content type is {shown}. Send application/json, application/msgpack, or "
