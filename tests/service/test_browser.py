@@ -198,11 +198,15 @@ def test_axe_finds_no_serious_violation(serve, open_page, width, scheme) -> None
     page = open_page(address + "/judge", viewport=viewport, color_scheme=scheme)
     check_access(page, source)
     start_judging(page)
+    scroll = "() => document.documentElement.scrollWidth"
     for mode in ("grades", "pairs", "magnitudes"):
         page.goto(f"{address}/judge?mode={mode}")
         check_access(page, source)
-        scroll = "() => document.documentElement.scrollWidth"
         assert page.evaluate(scroll) <= width  # nothing sticks out to the side
+    for path in ("/", "/api"):
+        page.goto(address + path)
+        check_access(page, source)
+        assert page.evaluate(scroll) <= width
 
 
 def check_access(page, source) -> None:

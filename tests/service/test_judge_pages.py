@@ -247,3 +247,24 @@ def test_nothing_to_undo_and_unknown_exports_say_so(serve) -> None:
     assert client.get("/judge?mode=stars").status_code == 422
     client.cookies.delete("rankwright_judge")
     assert client.post("/judge/answer", data={**fields(html), "value": "3"}).status_code == 409
+
+
+# From judging to serving.
+
+
+def test_the_judged_model_is_served_with_the_features_of_the_queue(serve) -> None:
+    client = serve()
+    html = start_judging(client)
+    button = fields(html, "/judge/undo") | {"mode": "grades"}
+    assert client.post("/judge/model", data=button).status_code == 409
+    for _ in range(8):  # the higher x, the better
+        document = fields(html)["document"]
+        html = grade(client, html, value=document[1:])
+    assert "Serve this model" in html
+    page = client.post("/judge/model", data=button)
+    assert page.url.path == "/"
+    model = next(m for m in client.get("/v1/models").json()["models"] if m["active"])
+    assert (model["name"], model["features"]) == ("judged-grades", ["x"])
+    items = [{"id": str(x), "features": {"x": x}} for x in (1, 3, 2)]
+    answer = client.post("/v1/rank", json={"query": "salt", "items": items}).json()
+    assert [item["id"] for item in answer["items"]] == ["3", "2", "1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
 
-Grades = Mapping[str, Mapping[Hashable, float]]  # judge -> item -> grade
+Grades = Mapping[str, Mapping[Any, float]]  # judge -> item -> grade
 
 
 class Agreement(NamedTuple):

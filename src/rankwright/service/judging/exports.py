@@ -19,6 +19,7 @@ from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError
 from rankwright.service.judging.live_model import Mode
 from rankwright.service.judging.state import Judging
+from rankwright.service.learning.labels import word
 
 COLUMNS = ("time", "judge", "mode", "action", "query", "document", "other", "value", "note")
 
@@ -36,13 +37,13 @@ def consensus(judging: Judging, mode: Mode = "grades") -> dict[int, float]:
 
 
 def to_qrels(judging: Judging) -> str:
-    """Consensus grades as TREC qrels, for ``rankwright evaluate RUN QRELS``."""
+    """Consensus grades as TREC qrels, for ``rankwright evaluate``; blanks in ids become %20."""
     grades = consensus(judging)
     _refuse_empty(grades, "graded")
     documents = [judging.queue.documents[row] for row in grades]
     qrels = Qrels.from_arrays(
-        [document.query for document in documents],
-        [document.id for document in documents],
+        [word(document.query) for document in documents],
+        [word(document.id) for document in documents],
         np.array(list(grades.values())).astype(np.int64),
     )
     return _written(lambda path: write_qrels(qrels, path))
@@ -57,8 +58,8 @@ def to_letor(judging: Judging, mode: Mode = "grades") -> str:
     items = Items(
         judging.queue.X[rows],
         np.array(list(values.values())),
-        qid=[document.query for document in documents],
-        docid=[document.id for document in documents],
+        qid=np.array([word(document.query) for document in documents]),
+        docid=np.array([word(document.id) for document in documents]),
         feature_names=judging.queue.feature_names,
     )
     return _written(lambda path: write_letor(items, path))

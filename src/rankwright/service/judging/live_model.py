@@ -108,9 +108,10 @@ class LiveModel:
         return pair_disagreement(self.committee.member_scores(self.rows), pairs)
 
     def pipeline(self) -> Any:
-        """The model for documents with the features of the queue, not standardized."""
+        """The model for documents with the named features of the queue, not standardized."""
         from sklearn.pipeline import Pipeline
 
+        self.scaler.feature_names_in_ = np.array(self.queue.feature_names, dtype=object)
         return Pipeline([("scale", self.scaler), ("rank", self.ranker)])
 
 

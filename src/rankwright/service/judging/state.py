@@ -292,7 +292,7 @@ class Judging:
                 self._models[mode] = model
             return self._models[mode]
 
-    def _allowed(self, mode: Mode) -> Iterable[float]:
+    def _allowed(self, mode: Mode) -> Container[float | None]:
         if mode == "pairs":
             return (-1, 0, 1)
         return range(101 if mode == "magnitudes" else self.queue.n_grades)

@@ -14,48 +14,63 @@ MOST_POINTS = 280
 
 
 def line_chart(
-    lines: Mapping[str, Sequence[float]], *, x_title: str, y_title: str, label: str, first: int = 1
+    lines: Mapping[str, Sequence[tuple[float, float]]], *, x_title: str, y_title: str, label: str
 ) -> Markup:
-    """Lines over 1, 2, 3, ... with axes from 0; ``label`` is what a screen reader says.
+    """Lines through points (x, y), y from 0 up; ``label`` is what a screen reader says.
 
     The first line is drawn in the accent color, the others dashed. Text is escaped.
 
-    >>> svg = line_chart({"a<b": [1.0, 0.5]}, x_title="n", y_title="loss", label="The loss")
+    >>> points = [(1, 1.0), (2, 0.5)]
+    >>> svg = line_chart({"a<b": points}, x_title="n", y_title="loss", label="The loss")
     >>> "a&lt;b" in svg, svg.count("<polyline")
     (True, 1)
     """
-    n_points = max((len(line) for line in lines.values()), default=0)
-    last = max(first + n_points - 1, first + 1)
-    top = _round_up(max((max(line, default=0.0) for line in lines.values()), default=1.0))
+    points = [point for line in lines.values() for point in line] or [(0.0, 0.0)]
+    first, last = min(x for x, _ in points), max(x for x, _ in points)
+    last = max(last, first + 1)
+    top = _round_up(max(y for _, y in points))
 
-    def x(position: float) -> float:
+    def x_of(position: float) -> float:
         return LEFT + (position - first) / (last - first) * (WIDTH - LEFT - RIGHT)
 
-    def y(value: float) -> float:
+    def y_of(value: float) -> float:
         return HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM)
 
     parts = [
         f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
     ]
-    for step in range(5):
-        value = top * step / 4
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" '
-                     f'y1="{y(value):.1f}" y2="{y(value):.1f}"/>')  # fmt: skip
-        parts.append(_text(LEFT - 6, y(value) + 4, f"{value:g}", "end"))
+    for value in (top * step / 4 for step in range(5)):
+        ends = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(value):.1f}" y2="{y_of(value):.1f}"'
+        parts += [
+            f'<line class="grid-line" {ends}/>',
+            _text(LEFT - 6, y_of(value) + 5, f"{value:g}", "end"),
+        ]
     parts += [
-        _text(x(position), HEIGHT - BOTTOM + 16, f"{position:,}", "middle")
-        for position in _ticks(first, last)
+        _text(x_of(position), HEIGHT - BOTTOM + 18, f"{position:,}", "middle")
+        for position in _ticks(ceil(first), floor(last))
     ]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_title, "middle"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, x_title, "middle"))
     for number, line in enumerate(lines.values()):
-        points = " ".join(f"{x(first + k):.1f},{y(line[k]):.1f}" for k in _thinned(len(line)))
-        parts.append(f'<polyline class="line line-{number}" points="{points}"/>')
-    parts.append("</svg>")
+        pairs = (line[k] for k in _thinned(len(line)))
+        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in pairs)
+        parts.append(f'<polyline class="line line-{number}" points="{path}"/>')
     legend = "".join(
         f'<span class="key key-{number}">{escape(name)}</span>' for number, name in enumerate(lines)
     )
     head = f'<p class="legend"><span class="axis">{escape(y_title)}</span>{legend}</p>'
-    return Markup(head + "".join(parts))
+    return Markup(head + "".join([*parts, "</svg>"]))
+
+
+def interval_bar(low: float, middle: float, high: float, label: str) -> Markup:
+    """A share from 0 to 1 with its interval, and a mark at one half."""
+    x = [10 + 280 * min(max(value, 0.0), 1.0) for value in (low, middle, high)]
+    return Markup(
+        f'<svg class="interval" viewBox="0 0 300 26" role="img" aria-label="{escape(label)}">'
+        '<line class="grid-line" x1="10" x2="290" y1="13" y2="13"/>'
+        '<line class="half" x1="150" x2="150" y1="2" y2="24"/>'
+        f'<line class="bar" x1="{x[0]:.1f}" x2="{x[2]:.1f}" y1="13" y2="13"/>'
+        f'<circle class="dot" cx="{x[1]:.1f}" cy="13" r="5"/></svg>'
+    )
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

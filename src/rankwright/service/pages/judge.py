@@ -21,6 +21,7 @@ from rankwright.service.judging.exports import to_csv, to_letor, to_qrels
 from rankwright.service.judging.guidelines import render_markdown
 from rankwright.service.judging.live_model import MODES, Mode
 from rankwright.service.judging.state import KIND, Judging, Judgment
+from rankwright.service.learning.retraining import file_of
 from rankwright.service.pages.charts import line_chart
 from rankwright.service.pages.problems import page_list
 from rankwright.service.protocol.problems import Problem
@@ -53,6 +54,7 @@ class JudgePages:
             ("GET", "/judge", self.page),
             ("POST", "/judge/answer", self.answer),
             ("POST", "/judge/undo", self.undo),
+            ("POST", "/judge/model", self.serve_model),
             ("GET", "/judge/export/{kind}", self.export),
         ]
         return page_list(self.service, handlers)
@@ -106,6 +108,23 @@ class JudgePages:
             raise Problem(409, str(error)) from error
         return await self._logged(request, form, judgment, "The last judgment was taken back.")
 
+    async def serve_model(self, request: Request) -> Response:
+        """Let the model that learned from the judgments rank, from now on."""
+        require(request, "admin")
+        mode = _mode(await read_form(request))
+        await run_in_threadpool(self._activate, mode)
+        return RedirectResponse("/", 303)
+
+    def _activate(self, mode: Mode) -> None:
+        with self.judging.lock:
+            model = self.judging.model(mode)
+            if not model.n_seen:
+                raise Problem(409, "The model has not learned anything yet. Judge something first.")
+            measures = {"RankLoss": float(model.curve()[-1]), "judgments": float(model.n_seen)}
+            content = file_of(model.pipeline())
+        info = self.service.models.upload(content, f"judged-{mode}", "trained", **measures)
+        self.service.models.activate(info.version)
+
     async def export(self, request: Request) -> Response:
         """Judgments as a file; nothing to export is 404."""
         require(request, "judge")
@@ -143,10 +162,11 @@ class JudgePages:
         return await self._work(request, mode, "_work.html", said=said, restored=judgment.of)
 
     async def _work(self, request: Request, mode: Mode, template: str, **values: Any) -> Response:
-        values |= await run_in_threadpool(self._facts, self._named(request), mode, values)
+        may_serve = "admin" in request.scope["principal"].scopes
+        values |= await run_in_threadpool(self._facts, self._named(request), mode, may_serve)
         return self.service.render(request, template, **values)
 
-    def _facts(self, judge: str, mode: Mode, values: dict[str, Any]) -> dict[str, Any]:
+    def _facts(self, judge: str, mode: Mode, may_serve: bool) -> dict[str, Any]:
         """Everything that the working page shows."""
         judging = self.judging
         with judging.lock:
@@ -168,6 +188,7 @@ class JudgePages:
                 "chart": _learning_curve(model, mode),
                 "guidelines": self.guidelines,
                 "images": self.service.settings.images,
+                "may_serve": may_serve,
             }
 
     def _disputed(self, mode: Mode) -> list[dict[str, Any]]:
@@ -229,7 +250,10 @@ def _learning_curve(model: Any, mode: Mode) -> Any:
         return None
     curve, baseline = model.curve(), model.baseline()
     return line_chart(
-        {"model": curve.tolist(), "median so far": baseline.tolist()},
+        {
+            "model": list(enumerate(curve.tolist(), 1)),
+            "median so far": list(enumerate(baseline.tolist(), 1)),
+        },
         x_title="judgments",
         y_title=f"mean error before learning, in {UNITS[mode]}",
         label=f"Learning curve: after {model.n_seen} judgments the mean error is {curve[-1]:.2f}; "

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute
 from rankwright.service.judging.demo import demo_judgments, demo_queue
 from rankwright.service.judging.queue import read_queue
 from rankwright.service.judging.state import KIND, Judging
+from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 def page_routes(service: Service) -> list[BaseRoute]:
     """The dashboard and the judging page."""
-    return JudgePages(service, open_judging(service)).routes()
+    judging = open_judging(service)
+    return [*Dashboard(service, judging).routes(), *JudgePages(service, judging).routes()]
 
 
 def open_judging(service: Service) -> Judging:
