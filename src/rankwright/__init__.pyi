@@ -1,5 +1,6 @@
 from . import data as data
 from . import exceptions as exceptions
+from . import exports as exports
 from . import feedback as feedback
 from . import fusion as fusion
 from . import metrics as metrics
@@ -41,6 +42,7 @@ from .data.validation.findings import validate as validate
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError
+from .exports.writer import export as export
 from .feedback.grades import Grades as Grades
 from .feedback.pairs import Bipartite as Bipartite
 from .feedback.pairs import Pairs as Pairs
