@@ -89,6 +89,8 @@ from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .recommend.recommender import Recommender as Recommender
 from .selection.auto import AutoRanker as AutoRanker
+from .selection.importance import partial_dependence as partial_dependence
+from .selection.importance import permutation_importance as permutation_importance
 from .selection.search import RankSearchCV as RankSearchCV
 from .selection.search import tune as tune
 
