@@ -98,6 +98,7 @@ def certify(
     X, qid = generated_rows(form) if data is None else data
     with np.errstate(over="ignore"):
         X = X.astype(target.dtype).astype(np.float64)  # what the engine sees
+    X = np.where(np.abs(X) <= target.tiny, 0.0, X)
     if data is None:
         X = np.where(np.isinf(X), 0.0, X)
     exact, reading = form.scores(X, qid), _read(form, target, files, X, qid, options)

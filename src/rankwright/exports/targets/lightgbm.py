@@ -20,6 +20,7 @@ class LightGBM(Target):
     """``lightgbm.Booster(model_file=...)`` reads it; doubles throughout."""
 
     name: ClassVar[str] = "lightgbm"
+    tiny: ClassVar[float] = float(np.float32(1e-35))
 
     def support(self, form: Form) -> Support:
         return needs_forest(form, "LightGBM's file")
