@@ -76,7 +76,9 @@ def trees(rng: Random, infinite: bool = False) -> Trees:
 
     n_trees = int(rng.integers(1, 6))
     roots = [grow(int(rng.integers(0, 5))) for _ in range(n_trees)]
-    whole = {name: np.array(parts[name], np.int64) for name in ("feature", "default", "low", "high")}
+    whole = {
+        name: np.array(parts[name], np.int64) for name in ("feature", "default", "low", "high")
+    }
     real = {name: np.array(parts[name], np.float64) for name in ("threshold", "value")}
     weight = rng.normal(size=n_trees)
     return Trees(n_inputs, np.array(roots, np.int64), weight, **whole, **real)
@@ -106,7 +108,9 @@ def scaled_trees(rng: Random) -> SavedScorer:
     scorer = trees(rng)
     n = scorer.n_inputs
     scaler = Affine(
-        shift=rng.normal(size=n), divisor=rng.uniform(0.1, 9.0, n), factor=rng.choice([-1.3, 0.7], n)
+        shift=rng.normal(size=n),
+        divisor=rng.uniform(0.1, 9.0, n),
+        factor=rng.choice([-1.3, 0.7], n),
     )
     return SavedScorer("Pipeline", scorer, (scaler,), None, True)
 

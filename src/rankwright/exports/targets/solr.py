@@ -79,7 +79,7 @@ class Solr(Target):
             return "LinearModel", {"weights": weights}
         if form.forest is None:
             return "NeuralNetworkModel", {"layers": _layers(form)}
-        trees = without_categories(form.forest, np.float32).trees or (Leaf(0.0),)
+        trees = without_categories(form.forest).trees or (Leaf(0.0),)
         nodes = [{"weight": "1", "root": _node(tree, form)} for tree in trees]
         nulls = {"isNullSameAsZero": False} if form.takes_nan else {}
         return "MultipleAdditiveTreesModel", {**nulls, "trees": nodes}
