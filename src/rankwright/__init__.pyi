@@ -1,5 +1,6 @@
 from . import data as data
 from . import exceptions as exceptions
+from . import exports as exports
 from . import feedback as feedback
 from . import fusion as fusion
 from . import metrics as metrics
@@ -41,6 +42,7 @@ from .data.validation.findings import validate as validate
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError
+from .exports.writer import export as export
 from .feedback.grades import Grades as Grades
 from .feedback.pairs import Bipartite as Bipartite
 from .feedback.pairs import Pairs as Pairs
@@ -56,6 +58,7 @@ from .rankers.base import Ranker as Ranker
 from .rankers.boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .rankers.boosting.frank import FRank as FRank
 from .rankers.boosting.grower import TreeRanking as TreeRanking
+from .rankers.boosting.lambdamart import LambdaMART as LambdaMART
 from .rankers.boosting.rankboost import RankBoost as RankBoost
 from .rankers.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.gradient.ranknet import RankNet as RankNet
@@ -74,6 +77,7 @@ from .rankers.neighbors.vsim import VSIM as VSIM
 from .rankers.neighbors.vsim import VSIMFeature as VSIMFeature
 from .rankers.online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .rankers.online.baselines import WidrowHoff as WidrowHoff
+from .rankers.online.bayes_point import BayesPoint as BayesPoint
 from .rankers.online.bayesian import BayesianPRank as BayesianPRank
 from .rankers.online.ensembles import OAPBPM as OAPBPM
 from .rankers.online.ensembles import OAPBagging as OAPBagging

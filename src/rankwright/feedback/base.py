@@ -107,8 +107,9 @@ class Mixture(Feedback):
         from rankwright.feedback.pairs import Pairs
 
         lists = [(factor, part.to_pairs()) for factor, part in self.parts]
-        arrays = zip(*((p.lower, p.upper, factor * p.weight) for factor, p in lists), strict=True)
-        return Pairs(*map(np.concatenate, arrays))
+        columns = ((p.lower, p.upper, factor * p.weight, p.confidence) for factor, p in lists)
+        lower, upper, weight, confidence = map(np.concatenate, zip(*columns, strict=True))
+        return Pairs(lower, upper, weight, confidence=confidence)
 
     def terms(self) -> Iterator[tuple[float, Feedback]]:
         yield from self.parts

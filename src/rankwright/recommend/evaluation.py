@@ -134,7 +134,7 @@ def compare_rankers(
         return scores
 
     # Compute what threads share before they start.
-    _ = table.mean, table.norm, table.median, table.deviation, table._table
+    _ = table.mean, table.norm, table.count, table.median, table.deviation, table._table
     size = max(1, -(-len(targets) // (8 * n_threads())))
     blocks = [targets[start : start + size] for start in range(0, len(targets), size)]
     # The threads work on different users. Filters of warnings are global, so they are set here.

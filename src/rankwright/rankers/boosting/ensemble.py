@@ -125,6 +125,9 @@ LEARNED = {
     "node_high_": integers("n_nodes", low=0, high="n_nodes", optional=True),
     "node_value_": floats("n_nodes", optional=True),
     "node_gain_": floats("n_nodes", low=0.0, optional=True),
+    "node_cover_": integers("n_nodes", low=0, optional=True),
+    "node_cat_ptr_": integers("n_nodes_and_1", low=0, optional=True),
+    "node_categories_": floats("n_categories", optional=True),
 }
 
 
@@ -151,13 +154,17 @@ class Ensemble:
     node_high: Any = None
     node_value: Any = None
     node_gain: Any = None
+    node_cover: Any = None
+    node_cat_ptr: Any = None
+    node_categories: Any = None
 
     @classmethod
     def of(cls, model: Any) -> Self:
         """The ensemble of a fitted model."""
         names = [name.removesuffix("_") for name in LEARNED if name != "z_"]
         arrays: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
-        return cls(model.n_features_in_, model.absent == "abstain", **arrays)
+        abstain = getattr(model, "absent", "zero") == "abstain"
+        return cls(model.n_features_in_, abstain, **arrays)
 
     @classmethod
     def from_rounds(
@@ -192,6 +199,8 @@ class Ensemble:
                 high=self.node_high,
                 value=self.node_value,
                 absent_abstains=self.absent_abstains,
+                cat_ptr=self.node_cat_ptr,
+                categories=self.node_categories,
             )
         feature, threshold, default = self.feature[part], self.threshold[part], self.default[part]
         if self.scale is None:
@@ -258,6 +267,8 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
     starts = pointers([len(tree.nodes) for tree in trees])
     root = np.repeat(starts[:-1], np.diff(starts))  # of each node
     nodes = [node for tree in trees for node in tree.nodes]
+    categories = [node.categories for node in nodes]
+    has_categories = any(len(values) for values in categories)
     return {
         "root": starts[:-1],
         "node_feature": np.array([node.feature for node in nodes], np.int64),
@@ -267,6 +278,11 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
         "node_high": np.array([node.high for node in nodes], np.int64) + root,
         "node_value": np.array([node.value for node in nodes], np.float64),
         "node_gain": np.array([node.gain for node in nodes], np.float64),
+        "node_cover": np.array([node.cover for node in nodes], np.int64),
+        "node_cat_ptr": pointers([len(values) for values in categories])
+        if has_categories
+        else None,
+        "node_categories": np.concatenate(categories) if has_categories else None,
     }
 
 

@@ -191,7 +191,7 @@ def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLea
     options = {"default": model.default, "smoothing": _smoothing(model, pairs)}
     if isinstance(model.estimator, TreeRanking):
         search = model.weighting is None
-        return TreeLearner(columns, pool, model.estimator, line_search=search, **options)
+        return TreeLearner(columns, pairs, pool, model.estimator, line_search=search, **options)
     options |= {"criterion": model.criterion, "cumulative": model.cumulative}
     return FeatureLearner(columns, pairs, pool, values=model.estimator == "value", **options)
 
