@@ -15,6 +15,7 @@ from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
+from .data.features import Features as Features
 from .data.interactions import Interactions as Interactions
 from .data.io.interactions import read_feedback as read_feedback
 from .data.io.interactions import read_interactions as read_interactions

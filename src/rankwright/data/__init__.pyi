@@ -2,6 +2,7 @@ from .alignment import align as align
 from .alignment import items_from_runs as items_from_runs
 from .datasets.catalog import list_datasets as list_datasets
 from .datasets.catalog import load_dataset as load_dataset
+from .features import Features as Features
 from .interactions import Interactions as Interactions
 from .io.interactions import read_feedback as read_feedback
 from .io.interactions import read_interactions as read_interactions

@@ -149,7 +149,9 @@ class Interactions:
             ids.append(Vocabulary(names, name).ids)
         kept = cells.data != 0
         user, item = (place[kept].astype(np.int64) for place in (cells.row, cells.col))
-        return cls.from_numbers(*ids, user, item, cells.data[kept].astype(np.float64), None)
+        return cls.from_numbers(
+            ids[0], ids[1], user, item, cells.data[kept].astype(np.float64), None
+        )
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, *, at_least: float | None = None) -> Self:
@@ -175,7 +177,7 @@ class Interactions:
         if not events:
             raise DataError("Interactions.concat got no parts: give one or more.")
         columns = [
-            _joined([getattr(part, ids)[getattr(part, numbers)] for part in events])
+            joined([getattr(part, ids)[getattr(part, numbers)] for part in events])
             for ids, numbers in (("users", "user"), ("items", "item"))
         ]
         times = [part.time for part in events if part.time is not None]
@@ -243,7 +245,7 @@ class Interactions:
         return f"Interactions({', '.join(parts)})"
 
 
-def _joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
+def joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
     """One column of ids; kinds are kept apart, as 7 and "7" are two ids."""
     if len({column.dtype.kind for column in columns}) == 1:
         return np.concatenate(columns)
