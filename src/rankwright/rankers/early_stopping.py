@@ -42,6 +42,8 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     validation_fraction : float, default 0.2
         The fraction of the queries to hold out, drawn at random. Not used with an ``eval_set``.
     random_state : int, RandomState or None, default 0
+    restore_best : bool, default True
+        Keep the iterations up to the best one; False keeps all up to the stop.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         "n_iter_no_change": schema.at_least(1),
         "validation_fraction": schema.between(0.01, 0.9),
         "random_state": schema.random_state(),
+        "restore_best": schema.boolean(),
     }
 
     def __init__(
@@ -69,11 +72,13 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 20,
         validation_fraction: float = 0.2,
         random_state: Any = 0,
+        restore_best: bool = True,
     ) -> None:
         self.measure = measure
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
         self.random_state = random_state
+        self.restore_best = restore_best
 
     @classmethod
     def from_parameter(cls, value: Any) -> EarlyStopping | None:
@@ -142,6 +147,7 @@ class Validation:
     def __init__(self, rows: EvalSet, stopping: EarlyStopping | None) -> None:
         self.X, self._y, self._queries, self.rows = rows
         self._stops = stopping is not None
+        self._restores = stopping is not None and stopping.restore_best
         stopping = stopping or EarlyStopping()
         self._measure = Measure.parse(stopping.measure)
         self._patience = stopping.n_iter_no_change
@@ -181,7 +187,7 @@ class Validation:
 
     def n_kept(self, n_iterations: int) -> int:
         """How many of the iterations the model keeps."""
-        return self.best_iteration if self._stops else n_iterations
+        return self.best_iteration if self._restores else n_iterations
 
 
 def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:

@@ -17,6 +17,7 @@ from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.base import BoostedRanker
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
+from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
@@ -51,7 +52,7 @@ def _are_features(values: Any) -> bool:
 FEATURES = schema.Constraint("a list of features or a mask", _are_features)
 
 
-class LambdaMART(BoostedRanker):
+class LambdaMART(Explained, BoostedRanker):
     r"""Gradient boosted trees that learn to order rows, weighted by what matters in a list.
 
     Each pair of rows of a query with different grades costs a loss of the difference of its scores,

@@ -22,10 +22,10 @@ from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
     Ensemble,
-    Explanation,
     generalization_bound,
     vc_dimension,
 )
+from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
 from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.training import CALLBACKS, boost
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
@@ -34,7 +34,7 @@ from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
 
 
-class RankBoost(BoostedRanker):
+class RankBoost(Explained, BoostedRanker):
     r"""A weighted sum of weak rankings, each the answer to the pairs that the others got wrong.
 
     Preferences between rows get weights. Each round looks for the weak ranking h, usually "feature
@@ -108,6 +108,10 @@ class RankBoost(BoostedRanker):
         The share of the training pairs in wrong order, ties counted 1/2 (eq. 21).
     feature_importances_ : (n_features,) array
         Which part of the fall of log(training bound) the rounds of each feature achieved.
+    baseline_ : (n_features,) array or None
+        The mean of what each feature adds, over (some) training rows. None for trees.
+    expected_value_ : float
+        The mean score of the training rows, from which ``shap_values`` count.
     validation_ : (n_rounds_tried,) array or None
         The measure on the validation queries after each round.
     best_iteration_ : int
@@ -153,6 +157,7 @@ class RankBoost(BoostedRanker):
     }
     _learned: ClassVar = {
         **LEARNED,
+        **BASELINE,
         "training_bound_": real(low=0.0),
         "train_rloss_": real(low=0.0, high=1.0),
         "train_ties_": real(low=0.0, high=1.0),
@@ -229,6 +234,7 @@ class RankBoost(BoostedRanker):
         self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
+        self.baseline_ = baseline(self._scorer(), X) if self.estimators_ is None else None
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades
@@ -275,22 +281,6 @@ class RankBoost(BoostedRanker):
         """The scores after each round, one round after the other."""
         check_is_fitted(self)
         return self._ensemble.staged(self._checked(X, reset=False))
-
-    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
-        """Why row ``x1`` scores higher (or lower) than row ``x0``: weak rankings by contribution.
-
-        Parameters
-        ----------
-        x1, x0 : (n_features,) rows
-        n : int, optional
-            Only so many of the largest contributions.
-        """
-        check_is_fitted(self)
-        rows = self._checked(np.array([np.ravel(x1), np.ravel(x0)], float), reset=False)
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
-        found = self._ensemble.contributions(rows, [str(name) for name in names])
-        scores = self._scorer().decision_function(rows)
-        return Explanation(float(scores[0] - scores[1]), tuple(found[:n]))
 
     def contribution(self, feature: int | str) -> Curve:
         """What a feature adds to the score as a function of its value (monotone if cumulative)."""
