@@ -73,8 +73,7 @@ class Attempt:
     model : the candidate, fitted on the training rows of the first fold
     scores : Scores of the held-out rows; None if nothing was held out
     held_out : (n_held_out,) the score of each held-out row; None likewise
-    n_iterations : the number of rounds with the best mean over the folds; None without early
-        stopping
+    n_iterations : the number of rounds to train, from the mean curve; None without early stopping
     curve : (n_rounds,) the mean of the measure over the folds after each round; None likewise
     n_folds : int, over how many folds
     seconds : float, for training and evaluation on all folds
@@ -165,8 +164,9 @@ class AutoRanker(BestRanker):
     ``dropped_`` tells. Rankers that need scaled features (:class:`RankSVM`,
     :class:`LargeMarginOrdinal`) are put behind a scaler. A candidate with ``early_stopping`` stops
     by the held-out queries (if True or a number, by the measure that chooses). Its number of rounds
-    is the one with the best mean over the folds; boosted rankers are evaluated after that many
-    rounds on every fold, and the final fit has as many.
+    comes from the mean curve over the folds: the median of the rounds within one standard error of
+    the best. Boosted rankers are evaluated after that many rounds on every fold, and the final fit
+    has as many.
 
     The default candidates are tried in two steps, on a budget by the size of the data: RankSVM with
     several C, RankBoost with thresholds and trees, and LambdaMART with and without the pair weights
@@ -410,12 +410,14 @@ class AutoRanker(BestRanker):
         return model
 
     def _warn_if_improving(self, best: Attempt) -> None:
-        limit = best.model.get_params().get("n_estimators") if best.n_iterations else None
-        if limit is not None and best.n_iterations and best.n_iterations >= 0.97 * limit:
+        limit = best.model.get_params().get("n_estimators")
+        if best.curve is None or best.scores is None or limit is None or len(best.curve) < limit:
+            return
+        smooth = running_mean(best.scores.measures[0].sign * best.curve, limit // 20)
+        if np.argmax(smooth) + 1 >= 0.95 * limit:
             warnings.warn(
-                f"AutoRanker: {best.name} still improved at its last rounds "
-                f"({best.n_iterations} of {limit}). Train it with more n_estimators, or with a "
-                "higher learning_rate.",
+                f"AutoRanker: {best.name} still improved in the last of its {limit} rounds. Train "
+                "it by itself with a larger n_estimators or learning_rate.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -511,21 +513,36 @@ def _predictions(
 
 
 def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:
-    """The round with the best mean over the folds, and that mean after each round.
+    """How many rounds to train, and the mean of the curves of the folds.
 
-    The mean is over the rounds that all folds have made. It is smoothed by a running mean over a
-    tenth of its rounds, since the best of many noisy values is a lucky one.
+    The best round of the mean curve is a lucky one where the curve is flat and noisy. So the
+    number is the median of all rounds whose mean is within one standard error of the best (of the
+    difference, paired by fold), after a running mean over a tenth of the rounds. With one fold it
+    is the best round of that running mean.
 
     >>> best_round([np.array([0.1, 0.5, 0.3]), np.array([0.1, 0.3, 0.5, 0.9])], 1.0)
     (2, array([0.1, 0.4, 0.4]))
     """
-    n_rounds = min(len(curve) for curve in curves)
-    mean = np.mean([curve[:n_rounds] for curve in curves], axis=0)
-    half = n_rounds // 20
-    window = np.ones(2 * half + 1)
-    counts = np.convolve(np.ones(n_rounds), window)[half : half + n_rounds]
-    smooth = np.convolve(mean, window)[half : half + n_rounds] / counts
-    return int(np.argmax(sign * smooth)) + 1, mean
+    n_rounds = min(len(curve) for curve in curves)  # that all folds have made
+    cut = np.array([curve[:n_rounds] for curve in curves])
+    smooth = np.array([running_mean(sign * curve, n_rounds // 20) for curve in cut])
+    best = int(np.argmax(smooth.mean(axis=0)))
+    if len(curves) > 1:
+        behind = smooth[:, [best]] - smooth
+        error = behind.std(axis=0, ddof=1) / np.sqrt(len(curves))
+        best = int(np.median(np.flatnonzero(behind.mean(axis=0) <= error)))
+    return best + 1, cut.mean(axis=0)
+
+
+def running_mean(curve: FloatArray, half: int) -> FloatArray:
+    """The mean over ``half`` values on either side, fewer at the ends.
+
+    >>> running_mean(np.array([1.0, 2.0, 6.0]), 1)
+    array([1.5, 3. , 4. ])
+    """
+    window, n = np.ones(2 * half + 1), len(curve)
+    counts = np.convolve(np.ones(n), window)[half : half + n]
+    return np.asarray(np.convolve(curve, window)[half : half + n] / counts)
 
 
 def _rows(X: Any, y: Any, qid: Any, name: str) -> Rows:
