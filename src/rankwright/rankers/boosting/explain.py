@@ -106,10 +106,10 @@ class Explained:
         return getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
 
     def _cover(self) -> IntArray:
-        return self._stored("node_cover_")
+        return np.asarray(self._stored("node_cover_"))
 
     def _baseline(self) -> FloatArray:
-        return self._stored("baseline_")
+        return np.asarray(self._stored("baseline_"))
 
     def _stored(self, name: str) -> Any:
         value = getattr(self, name, None)
@@ -167,12 +167,17 @@ def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
     value, share, entry_ends, slot_ends = _columns(leaves, 4)
     node, is_up, slot = _columns(entries, 3)
     feature, zero = _columns(slots, 2)
-    ends = [np.concatenate([[0], part]).astype(np.int64) for part in (entry_ends, slot_ends)]
-    whole = np.int64
     return Paths(
-        value, share, *ends, node.astype(whole), is_up.astype(bool), slot.astype(whole),
-        feature.astype(whole), zero,
-    )  # fmt: skip
+        value=value,
+        share=share,
+        entry_ptr=np.append(0, entry_ends).astype(np.int64),
+        slot_ptr=np.append(0, slot_ends).astype(np.int64),
+        node=node.astype(np.int64),
+        is_up=is_up.astype(bool),
+        slot=slot.astype(np.int64),
+        feature=feature.astype(np.int64),
+        zero=zero,
+    )
 
 
 def _columns(rows: list[Any], width: int) -> FloatArray:
@@ -181,17 +186,18 @@ def _columns(rows: list[Any], width: int) -> FloatArray:
 
 def tree_shap(trees: Trees, cover: IntArray, X: Any) -> FloatArray:
     """Path-dependent Shapley values of a sum of trees, (n_rows, n_inputs)."""
+    paths = leaf_paths(trees, cover)
+    values = np.zeros((X.shape[0], trees.n_inputs))
+    for block in row_blocks(X.shape[0], trees.feature.size, VALUES_PER_BLOCK):
+        _add_shap(paths, _ways(trees, X[block]), values[block])
+    return values
+
+
+def _add_shap(paths: Paths, up: BoolArray, values: FloatArray) -> None:
     from rankwright.rankers.boosting._kernels.shap import add_shap_values
 
-    paths, n_rows = leaf_paths(trees, cover), X.shape[0]
-    values = np.zeros((n_rows, trees.n_inputs))
-    for block in row_blocks(n_rows, trees.feature.size, VALUES_PER_BLOCK):
-        up, part = _ways(trees, X[block]), values[block]
-        map_blocks(
-            lambda rows, up=up, part=part: add_shap_values(up, paths, *rows, part),
-            ranges(len(up), n_threads()),
-        )
-    return values
+    rows = ranges(len(up), n_threads())
+    map_blocks(lambda part: add_shap_values(up, paths, *part, values), rows)
 
 
 def _ways(trees: Trees, X: Any) -> BoolArray:
@@ -221,4 +227,4 @@ def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
     if isinstance(scorer, Trees):
         return None
     step = max(1, -(-X.shape[0] // BASELINE_ROWS))
-    return feature_parts(scorer, X[::step]).mean(axis=0)
+    return np.asarray(feature_parts(scorer, X[::step]).mean(axis=0))
