@@ -32,7 +32,7 @@ def test_every_parameter_of_a_tree_is_set_at_the_shell(shell) -> None:
         ("estimator=treehouse", "estimator must be 'threshold' or 'value' or a TreeRanking"),
         ("estimator=tree:-3", "tree:-3: write tree, or tree:LEAVES"),
         ("estimator=tree:1", "tree:1: write tree, or tree:LEAVES"),
-        ("learning_rate=.1", "RankBoost has no parameter 'learning_rate'. It has"),
+        ("max_leaf_nodes=4", "RankBoost has no parameter 'max_leaf_nodes'. It has"),
         ("n_estimators=many", "n_estimators must be an integer"),
     ],
 )
@@ -49,7 +49,9 @@ def test_nonsense_inside_a_tree_is_refused(shell) -> None:
     assert "'bushes'" in shell(*TRAIN, *boost, "--set", "bushes=7", code=2).stderr
 
 
-def test_a_checkpoint_is_refused_for_other_parameters_and_removed_at_the_end(shell, tmp_path) -> None:
+def test_a_checkpoint_is_refused_for_other_parameters_and_removed_at_the_end(
+    shell, tmp_path
+) -> None:
     from rankwright.persist import Checkpoint
 
     other = Checkpoint(tmp_path / "work")

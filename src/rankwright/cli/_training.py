@@ -73,7 +73,8 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
         hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
         raise ParameterError(f"ranker {name!r} is unknown. {hint}")
     values = {key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()}
-    own = inspect.signature(cls).parameters
+    inside = getattr(values.get("estimator"), "get_params", dict)()  # of a tree, for instance
+    own = inspect.signature(cls).parameters.keys() - inside.keys()
     ranker = cls(**{key: value for key, value in values.items() if key in own})
     nested = {key: value for key, value in values.items() if key not in own}
     return _set_nested(ranker, nested) if nested else ranker
@@ -90,9 +91,8 @@ def _set_nested(ranker: Any, values: dict[str, Any]) -> Any:
     known = list(ranker.get_params())
     for name, value in values.items():
         fits = [path for path in known if path == name or path.endswith(f"__{name}")]
-        if len(fits) != 1:
-            check_parameters(type(ranker).__name__, [name], known)
-        ranker.set_params(**{fits[0]: value})
+        check_parameters(type(ranker).__name__, [] if fits else [name], known)
+        ranker.set_params(**{max(fits, key=len): value})
     for part in ranker.get_params().values():
         if hasattr(part, "_constraints"):
             check_constraints(part)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation
 from rankwright.rankers.schema import Learned, at_least, floats
@@ -53,7 +53,8 @@ class Explained:
         scorer = self._scorer()  # type: ignore[attr-defined]
         if isinstance(scorer, Trees):
             return tree_shap(scorer, self._cover(), X)
-        return feature_parts(scorer, X) - self._baseline()
+        expected = self._baseline(scorer)
+        return feature_parts(scorer, X) - expected
 
     @property
     def expected_value_(self) -> float:
@@ -63,7 +64,7 @@ class Explained:
         if isinstance(scorer, Trees):
             paths = leaf_paths(scorer, self._cover())
             return float((paths.value * paths.share).sum())
-        return float(self._baseline().sum())
+        return float(self._baseline(scorer).sum())
 
     def decision_function_at(self, X: Any, n_estimators: int) -> FloatArray:
         """The scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
@@ -108,7 +109,12 @@ class Explained:
     def _cover(self) -> IntArray:
         return np.asarray(self._stored("node_cover_"))
 
-    def _baseline(self) -> FloatArray:
+    def _baseline(self, scorer: Scorer) -> FloatArray:
+        if not isinstance(scorer, Additive | Slopes):
+            raise ParameterError(
+                f"{type(self).__name__}: Shapley values are computed for trees and for functions "
+                "of single features, and its estimators are neither."
+            )
         return np.asarray(self._stored("baseline_"))
 
     def _stored(self, name: str) -> Any:
@@ -213,9 +219,8 @@ def _ways(trees: Trees, X: Any) -> BoolArray:
     return up
 
 
-def feature_parts(scorer: Scorer, X: Any) -> FloatArray:
-    """What each feature adds to the score of each row, for a sum of functions of one feature."""
-    assert isinstance(scorer, Additive | Slopes)
+def feature_parts(scorer: Any, X: Any) -> FloatArray:
+    """What each feature adds to the score of each row, for an ``Additive`` or ``Slopes``."""
     parts = np.zeros((X.shape[0], scorer.n_inputs))
     for rows, i, column in columns_of(X, scorer.feature, scorer.absent_abstains):
         parts[rows, scorer.feature[i]] = scorer.part(i, column)
@@ -223,8 +228,8 @@ def feature_parts(scorer: Scorer, X: Any) -> FloatArray:
 
 
 def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
-    """The mean of :func:`feature_parts` over (some) training rows; None for trees."""
-    if isinstance(scorer, Trees):
+    """The mean of :func:`feature_parts` over (some) training rows; None for other scorers."""
+    if not isinstance(scorer, Additive | Slopes):
         return None
     step = max(1, -(-X.shape[0] // BASELINE_ROWS))
     return np.asarray(feature_parts(scorer, X[::step]).mean(axis=0))
