@@ -29,7 +29,7 @@ def test_every_parameter_of_a_tree_is_set_at_the_shell(shell) -> None:
     "setting, said",
     [
         ("weak=treehouse", "RankBoost has no parameter 'weak'. It has"),
-        ("estimator=treehouse", "estimator must be 'threshold' or 'value' or a TreeRanking"),
+        ("estimator=treehouse", "estimator must be 'threshold' or 'value'"),
         ("estimator=tree:-3", "tree:-3: write tree, or tree:LEAVES"),
         ("estimator=tree:1", "tree:1: write tree, or tree:LEAVES"),
         ("max_leaf_nodes=4", "RankBoost has no parameter 'max_leaf_nodes'. It has"),

@@ -123,7 +123,7 @@ def test_an_interrupted_training_resumes_to_the_same_bits(
 ) -> None:
     whole = _fit()
     rw.save(whole, tmp_path / "whole.rw")
-    for n_fits in (1, 7, 12):
+    for n_fits in (1, 7, 12):  # three candidates on five folds, and the final fit
         folder = tmp_path / f"after {n_fits}"
         with monkeypatch.context() as patch:
             _interrupt_after(patch, n_fits)
@@ -132,12 +132,39 @@ def test_an_interrupted_training_resumes_to_the_same_bits(
         with monkeypatch.context() as patch:
             count = _interrupt_after(patch, 99)
             resumed = _fit(checkpoint=Checkpoint(folder))
-            assert count[0] == 16 - n_fits  # three candidates on five folds, and the final fit
+            assert count[0] == 16 - n_fits
         rw.save(resumed, tmp_path / "resumed.rw")
         assert (tmp_path / "resumed.rw").read_bytes() == (tmp_path / "whole.rw").read_bytes()
         for one, other in zip(resumed.results_, whole.results_, strict=True):
             assert one.held_out.tobytes() == other.held_out.tobytes()
             assert one.n_iterations == other.n_iterations
+
+
+@pytest.mark.filterwarnings("ignore:AutoRanker")
+@pytest.mark.parametrize("early_stopping", [None, 4])
+def test_a_long_fit_resumes_between_its_rounds_to_the_same_bits(
+    early_stopping: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mart = rw.LambdaMART(
+        n_estimators=30, max_leaf_nodes=4, subsample=0.7, early_stopping=early_stopping
+    )
+
+    def fit(**options: Any) -> Any:
+        ranker = rw.AutoRanker([("mart", mart)], random_state=0, **options)
+        return ranker.fit(DATA.X, DATA.y, qid=DATA.qid)
+
+    whole = fit()
+    rw.save(whole, tmp_path / "whole.rw")
+    monkeypatch.setattr(auto, "ROUNDS_PER_STEP", 4)
+    for n_steps in (2, 9):
+        with monkeypatch.context() as patch:
+            _interrupt_after(patch, n_steps)
+            with pytest.raises(KeyboardInterrupt):
+                fit(checkpoint=Checkpoint(tmp_path / f"{n_steps}"))
+        resumed = fit(checkpoint=Checkpoint(tmp_path / f"{n_steps}"))
+        rw.save(resumed, tmp_path / "resumed.rw")
+        assert (tmp_path / "resumed.rw").read_bytes() == (tmp_path / "whole.rw").read_bytes()
+        assert resumed.results_[0].held_out.tobytes() == whole.results_[0].held_out.tobytes()
 
 
 @pytest.mark.filterwarnings("ignore:AutoRanker")

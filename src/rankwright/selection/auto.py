@@ -38,6 +38,7 @@ from rankwright.selection.progress import Progress
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
 FEW_ROWS = 20  # of a single list, below that nothing is held out
+ROUNDS_PER_STEP = 100  # of boosting, between two saves in a checkpoint
 MANY_COLUMNS = 2000  # of sparse rows, above that boosting is not tried
 
 
@@ -253,7 +254,7 @@ class AutoRanker(BestRanker):
             self._drop([name for name, _ in usable[1:]], "too few queries to hold some out")
             usable = usable[:1]
         return [
-            (name, scaled(_prepared(clone(one), measure, trial.seed), rows.X))
+            (name, scaled(_prepared(clone(one), measure, trial.seed, bool(folds)), rows.X))
             for name, one in usable
         ]
 
@@ -297,11 +298,31 @@ class AutoRanker(BestRanker):
 
     def _fitted(self, model: Any, key: str, rows: Rows, valid: Rows | None = None) -> Any:
         """The fitted model, from the checkpoint if it is there."""
-        found = None if self.checkpoint is None else self.checkpoint.load(key)
+        if self.checkpoint is None:
+            return fit_ranker(model, rows, valid)
+        found = self.checkpoint.load(key)
         if found is not None:
             return found
-        fit_ranker(model, rows, valid)
-        if self.checkpoint is not None:
+        if hasattr(model, "warm_start") and not model.warm_start:
+            model = self._fit_in_steps(model, f"{key}, first rounds", rows, valid)
+        else:
+            fit_ranker(model, rows, valid)
+        self.checkpoint.save(key, model)
+        return model
+
+    def _fit_in_steps(self, model: Any, key: str, rows: Rows, valid: Rows | None) -> Any:
+        """Fit some rounds at a time and keep them; ``warm_start`` goes on with the same bits."""
+        n_rounds, found = model.n_estimators, self.checkpoint.load(key)
+        model = model if found is None else found
+        done = 0 if found is None else len(found.alpha_)
+        while done < n_rounds and not _has_stopped(model):
+            tried = min(done + ROUNDS_PER_STEP, n_rounds)
+            model.set_params(n_estimators=tried, warm_start=True)
+            fit_ranker(model, rows, valid)
+            done = len(model.alpha_)
+            model.set_params(n_estimators=n_rounds, warm_start=False)
+            if done < tried or done == n_rounds:
+                break
             self.checkpoint.save(key, model)
         return model
 
@@ -394,7 +415,16 @@ def stops_early(model: Any) -> bool:
     return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)
 
 
-def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
+def _has_stopped(model: Any) -> bool:
+    """Whether early stopping ends the training after the rounds that a model has."""
+    stopping, curve = model.early_stopping, getattr(model, "validation_", None)
+    if not isinstance(stopping, EarlyStopping) or curve is None or not len(curve):
+        return False
+    best = int(np.argmax(Measure.parse(stopping.measure).sign * curve))
+    return len(curve) - (best + 1) >= stopping.n_iter_no_change
+
+
+def _prepared(estimator: Any, measure: Measure, seed: int | None, folds: bool) -> Any:
     """The estimator with the seed and the measure of early stopping where it leaves them open.
 
     Boosted rankers keep all rounds: their number is chosen when all folds are trained.
@@ -405,7 +435,7 @@ def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
         if not isinstance(stopping, EarlyStopping):
             patience = {} if stopping is True else {"n_iter_no_change": stopping}
             stopping = EarlyStopping(measure=str(measure), **patience)
-        keeps_all = hasattr(estimator, "decision_function_at")
+        keeps_all = folds and hasattr(estimator, "decision_function_at")
         estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=not keeps_all))
     names = [name for name in params if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**{name: seed for name in names if params[name] is None})
