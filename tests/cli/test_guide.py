@@ -202,7 +202,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 
 PAGES = [
-    *("command_line.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
+    *("command_line.md", "explain.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
     *("model_files.md", "rankers.md", "recommend.md", "tuning.md"),
 ]
 

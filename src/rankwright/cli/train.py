@@ -21,6 +21,7 @@ def train(
     set: opt.Settings = [],  # noqa: B006
     measures: opt.Measures = [],  # noqa: B006
     random_state: opt.RandomState = 0,
+    checkpoint: str | None = None,
     report: opt.Report = None,
     json: opt.Json = False,
     table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
@@ -30,13 +31,15 @@ def train(
     By default, several rankers are trained on four fifths of the queries
     and evaluated on the rest; the best one is then trained on all queries.
     With fewer than 500 queries, they are evaluated by cross-validation over
-    five folds of queries.
+    five folds of queries. Trees with the pair weights of the measure are
+    among them; what is tried depends on the size of the data.
 
     rankwright train train.txt
     rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
     rankwright train train.txt --ranker RankBoost --set early_stopping=20
-    rankwright train train.txt --report page.html
+    rankwright train train.txt --ranker LambdaMART --set max_leaf_nodes=31 --set learning_rate=.05
+    rankwright train train.txt --checkpoint work --report page.html
 
     Parameters
     ----------
@@ -46,6 +49,9 @@ def train(
         The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
     measures
         The first one chooses, all are printed; by default NDCG@10 and AP.
+    checkpoint
+        A folder for the models trained so far. If training is interrupted, the same
+        command goes on where it stopped. Removed when the model is written.
     """
     start = time.perf_counter()
     console.check_targets(output=output, report=report)
@@ -61,11 +67,14 @@ def train(
         measure=opt.split_measures(measures) or "auto",
         random_state=random_state,
         verbose=1,
+        checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
     )
     eval_set = {} if other is None else {"eval_set": (other.X, other.y), "eval_qid": other.qid}
     auto.fit(items.X, items.y, qid=items.qid, **eval_set)
     name_features(auto.best_estimator_, items)
     rw.save(auto, output)
+    if checkpoint is not None:
+        auto.checkpoint.remove()
     if report is not None:
         from rankwright.report.page import write_page
         from rankwright.report.sections import fingerprints, training_page
@@ -81,6 +90,7 @@ def train(
             "ranker": auto.best_name_,
             "parameters": console.plain_values(last.get_params(deep=False)),
             "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
+            "not_tried": auto.dropped_,
             "validation": None if comparison is None else comparison.to_dict(),
             "seconds": round(time.perf_counter() - start, 3),
             "report": report,
@@ -89,7 +99,7 @@ def train(
         return
     _print_validation(auto, valid, items.n_items)
     print(f"model: {output} ({auto.best_name_})" + (f"\nreport: {report}" if report else ""))
-    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+    console.suggest("evaluate", output, "TEST-DATA", *table.columns())
 
 
 def _print_validation(auto: rw.AutoRanker, valid: str | None, n_items: int) -> None:

@@ -167,6 +167,7 @@ class RankBoost(Explained, BoostedRanker):
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
     }
+    estimators_: Any = None
     _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Bipartite, Pairs)
     _sums: ClassVar = True
@@ -226,7 +227,9 @@ class RankBoost(Explained, BoostedRanker):
         self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
         self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
         self.node_cover_ = rounds.node_cover
-        self.estimators_ = rounds.estimators
+        self.__dict__.pop("estimators_", None)
+        if rounds.estimators is not None:  # a model file cannot hold them
+            self.estimators_ = rounds.estimators
         self.training_bound_ = trained.bound
         self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
         self.train_ties_ = trained.tied
