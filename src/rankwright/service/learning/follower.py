@@ -60,7 +60,7 @@ class Follower:
     def behind(self) -> int:
         """Entries that wait to be learned."""
         sql = "SELECT count(*) FROM log WHERE seq > ? AND kind = 'feedback'"
-        return int(self.store.select(sql, (self.seen,))[0][0])
+        return int(self.store.select(sql, (0 if self._rebuild else self.seen,))[0][0])
 
     def begin(self, n_features: int, names: Any) -> Served:
         """The live ranker before its first example, for requests with these features."""
@@ -160,7 +160,8 @@ class Follower:
         self.store.delete_before(time.time() - 86400 * self.retention_days, self.seen)
 
     def _forget(self) -> None:
-        self._rebuild, self.seen = False, 0
+        self.seen = 0
+        self._rebuild = False
         self.live = None if self.plan is None else LiveRanker(self.plan)
         self.experiments.reset_counts()
         self._snapshot()
@@ -171,12 +172,12 @@ class Follower:
         """The snapshot of the same plan, or a ranker that learns the log from its beginning."""
         if plan is None:
             return None
-        plan.make()  # refuse wrong names and parameters now
         content = self.store.state("live")
         if content is not None:
             live = LiveRanker.restore(content)
             if live.plan == plan:
                 return live
+        plan.make()  # refuse wrong names and parameters now
         return LiveRanker(plan)
 
     def _first_seq(self) -> int:
