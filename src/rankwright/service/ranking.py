@@ -48,7 +48,7 @@ def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
 def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     """Rank the candidates of a query, and log what is shown."""
     experiment = service.experiments.choose(request)
-    if experiment is not None:
+    if experiment is not None and service.models.can_rank(experiment.models):
         return _rank_interleaved(service, request, experiment)
     served = service.model_for(request)
     found = candidates(request, served, service.models.features(), service.settings.max_items)
