@@ -455,10 +455,11 @@ def test_markdown_has_the_usual_marks() -> None:
     assert '<a href="https://x.org">more</a>' in html
 
 
-def test_rank_variance_is_that_of_places_member_by_member() -> None:
+def test_rank_variance_is_that_of_relative_places_member_by_member() -> None:
     rng = np.random.default_rng(3)
     X, qid = rng.normal(size=(60, 4)), rng.integers(9, size=60)
     model = rw.OAPBPM(n_estimators=7, random_state=0).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
     queries = Queries.from_ids(qid)
     places = [queries.places(column) for column in model.member_scores(X).T]
-    np.testing.assert_allclose(rank_variance(model, X, queries), np.var(places, axis=0))
+    relative = np.array(places) / queries.sizes[queries.codes]
+    np.testing.assert_allclose(rank_variance(model, X, queries), relative.var(axis=0))
