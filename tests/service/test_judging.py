@@ -355,6 +355,15 @@ def test_the_live_model_learns_in_every_mode(mode) -> None:
     np.testing.assert_allclose(raw, model.scores(), rtol=1e-9, atol=1e-9)
 
 
+def test_the_baseline_is_the_median_of_the_judgments_before() -> None:
+    judging = Judging(small_queue(), overlap=1.0)
+    grades = iter([4, 0, 1, 3, 3, 0, 2])
+    judge_all(judging, "ann", value=lambda task: next(grades), limit=7)
+    given = [record.judgment.value for record in judging.records]
+    medians = [2.0, *(np.median(given[:k]) for k in range(1, 7))]
+    assert judging.model("grades").baseline_losses == np.abs(np.subtract(medians, given)).tolist()
+
+
 def test_the_committee_chooses_once_it_has_learned() -> None:
     queue = small_queue(12, 8)
     judging = Judging(queue, overlap=1.0)
