@@ -22,6 +22,7 @@ class Client:
         self.thread.start()
         transport = httpx.ASGITransport(app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+        self.cookies = self.http.cookies
 
     def request(self, method, path, **options):
         call = self.http.request(method, path, **options)

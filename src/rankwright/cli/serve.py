@@ -27,6 +27,12 @@ def serve(
     rate_limit: float | None = None,
     allow_host: list[str] = [],  # noqa: B006
     images: bool = False,
+    queue: str | None = None,
+    documents: str | None = None,
+    queries: str | None = None,
+    guidelines: str | None = None,
+    judging_grades: Annotated[int, Parameter(validator=validators.Number(gte=2, lte=5))] = 5,
+    overlap: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] = 0.3,
 ) -> None:
     """Rank, recommend and fuse over HTTP; collect feedback, and learn from it.
 
@@ -64,9 +70,25 @@ def serve(
         Another name of this service, such as that of a proxy; may be repeated.
     images
         Let the judging page show pictures of other sites.
+    queue
+        What to judge at /judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
+    documents
+        Titles, texts and URLs of the documents of the queue: CSV, TSV or JSONL with ids.
+    queries
+        Texts of the queries of the queue: lines of a query id, a tab and the text.
+    guidelines
+        What the grades mean, in Markdown.
+    judging_grades
+        The number of grades that judges give.
+    overlap
+        The share of the queue that every judge gets; the rest goes to one judge each.
     """
     if set and learn is None:
         raise ParameterError("--set needs --learn: it sets parameters of the ranker that learns.")
+    if queue is None and (documents or queries or guidelines):
+        raise ParameterError(
+            "--documents, --queries and --guidelines belong to a --queue: give it."
+        )
     from rankwright.service.app import Settings
     from rankwright.service.protocol.tokens import NO_TOKENS, Tokens
     from rankwright.service.server import serve as run
@@ -86,6 +108,12 @@ def serve(
         retention_days=retention_days,
         rate_limit=rate_limit,
         images=images,
+        queue=queue,
+        documents=documents,
+        queries=queries,
+        guidelines=guidelines,
+        judging_grades=judging_grades,
+        overlap=overlap,
     )
     run(settings, port, note=console.note)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -57,6 +57,11 @@ class Settings:
     max_body, max_items : limits of a request
     rate_limit : requests a second of one client; None for no limit
     images : let pages show pictures of other sites
+    queue : what to judge at /judge, a CSV, TSV or JSONL file or a TREC run; None: generated texts
+    documents, queries, guidelines : files for the queue, see
+        :func:`rankwright.service.judging.queue.read_queue`
+    judging_grades : number of grades that judges give, 2 to 5
+    overlap : share of the queue that every judge gets; the rest goes to one judge each
     """
 
     models: tuple[str, ...] = ()
@@ -74,6 +79,12 @@ class Settings:
     max_items: int = 10_000
     rate_limit: float | None = None
     images: bool = False
+    queue: str | None = None
+    documents: str | None = None
+    queries: str | None = None
+    guidelines: str | None = None
+    judging_grades: int = 5
+    overlap: float = 0.3
 
     def __post_init__(self) -> None:
         if not is_loopback(self.host) and not self.tokens.principals:
@@ -109,6 +120,7 @@ class Service:
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
         self.training = asyncio.Lock()
+        self.on_delete: list[Callable[[str], None]] = []  # called with a user who was deleted
         self.experiments = Experiments(self.store)
         self.models = Models(self.store, settings.models)
         self.follower = Follower(

@@ -226,7 +226,7 @@ def security_headers(images: bool = False) -> list[tuple[bytes, bytes]]:
     return [
         (b"content-security-policy", policy.encode()),
         (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
+        (b"referrer-policy", b"same-origin"),  # with no-referrer, forms come from the origin null
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"cache-control", b"no-store"),
     ]
