@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -139,6 +140,19 @@ def test_two_judges_get_kappa_and_their_differences(judge_at) -> None:
     assert '<strong id="agreement-value">0.000</strong>' in html
     assert "ann <b>4</b>, bob <b>0</b>" in html
     assert client.get("/judge/export/qrels").text.splitlines()[0] == "q0 0 d0 2"
+
+
+def test_a_judge_who_is_deleted_is_gone_from_the_page_at_once(judge_at) -> None:
+    client = judge_at()
+    grade(client, start_judging(client, "ann"))
+    html = grade(client, start_judging(client, "bob"))
+    assert "2 judges" in html
+    entries = [json.loads(line) for line in client.get("/v1/log").text.splitlines()]
+    assert [entry["user"] for entry in entries] == ["ann", "bob"]
+    assert {entry["kind"] for entry in entries} == {"judgment"}
+    assert client.delete("/v1/log?user=bob").json()["deleted"] == 1
+    assert "1 judge," in client.get("/judge?mode=grades").text
+    assert "bob" not in client.get("/judge/export/csv").text
 
 
 # What is shown is text.

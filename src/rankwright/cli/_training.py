@@ -105,14 +105,33 @@ def check_parameters(ranker: str, names: Iterable[str], known: list[str]) -> Non
             raise ParameterError(f"{ranker} has no parameter {name!r}. It has {', '.join(known)}.")
 
 
+def one_source(data: str | None, log: str | None) -> str:
+    """The file to train on: data, or the log of a service."""
+    if (data is None) == (log is None):
+        raise ParameterError("give DATA to train on, or --log with the log of rankwright serve.")
+    return str(data or log)
+
+
+def read_log_items(path: str) -> rw.Items:
+    """Graded items of the log of a service, which may be running."""
+    from rankwright.service.learning.labels import items_from_log
+    from rankwright.service.store import LogReader
+
+    log = LogReader(path)
+    try:
+        return items_from_log(log)
+    finally:
+        log.close()
+
+
 def read_training_data(
-    data: str, valid: str | None, table: TableOptions, ranker: Any
+    data: str, valid: str | None, table: TableOptions, ranker: Any, *, is_log: bool = False
 ) -> tuple[rw.Items, rw.Items | None]:
     """Training and validation items; missing values are refused if the ranker needs all."""
     from rankwright.data.io.items import first_missing
 
     with working(f"reading {data}"):
-        items = table.read(data)
+        items = read_log_items(data) if is_log else table.read(data)
         other = None if valid is None else table.read(valid, like=items)
     note_items(items, data)
     if ranker is not None:

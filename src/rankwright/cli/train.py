@@ -7,14 +7,21 @@ import time
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli._training import make_ranker, name_features, parse_settings, read_training_data
+from rankwright.cli._training import (
+    make_ranker,
+    name_features,
+    one_source,
+    parse_settings,
+    read_training_data,
+)
 from rankwright.exceptions import ParameterError
 
 
 def train(
-    data: opt.Data,
+    data: opt.Data | None = None,
     /,
     *,
+    log: str | None = None,
     output: opt.NewModel = "model.rw",
     valid: str | None = None,
     ranker: str = "auto",
@@ -40,9 +47,12 @@ def train(
     rankwright train train.txt --ranker RankBoost --set early_stopping=20
     rankwright train train.txt --ranker LambdaMART --set max_leaf_nodes=31 --set learning_rate=.05
     rankwright train train.txt --checkpoint work --report page.html
+    rankwright train --log feedback.db
 
     Parameters
     ----------
+    log
+        Instead of data: the log of `rankwright serve`, with its graded or clicked items.
     valid
         Graded items to evaluate on, instead of a fifth of the queries.
     ranker
@@ -61,7 +71,8 @@ def train(
     chosen = None if ranker == "auto" else make_ranker(ranker, settings)
     if chosen is not None:
         chosen._check_parameters()
-    items, other = read_training_data(data, valid, table, chosen)
+    data = one_source(data, log)
+    items, other = read_training_data(data, valid, table, chosen, is_log=log is not None)
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
         measure=opt.split_measures(measures) or "auto",

@@ -151,11 +151,8 @@ class JudgePages:
             raise Problem(422, "The form has no key. Reload the page and try again.")
         key = f"{KIND}/{judge}/{key}"
         entry = self.service.store.append(KIND, key, encode(judgment), user=judge)
-        appended = await run_in_threadpool(entry.result)
-        if not appended.duplicate:
-            found = self.service.store.find(key, KIND)
-            when = 0.0 if found is None else found.time
-            await run_in_threadpool(self.judging.apply, key, judge, judgment, when)
+        await run_in_threadpool(entry.result)
+        await run_in_threadpool(self.judging.follow, self.service.store)
         mode = judgment.mode
         if "hx-request" not in request.headers:
             return RedirectResponse(f"/judge?mode={mode}", 303)
