@@ -157,6 +157,21 @@ def test_magnitudes_notes_and_the_other_keys(serve, open_page) -> None:
     assert "75,u and 3 are letters here" in text
 
 
+def test_an_answer_that_is_not_saved_does_not_look_as_if_it_were(serve, browser) -> None:
+    page = browser.new_page()
+    page.goto(serve() + "/judge")
+    start_judging(page)
+    page.route("**/judge/answer", lambda route: route.abort())
+    page.keyboard.press("3")
+    page.get_by_role("alert").filter(has_text="Not saved: the server cannot be reached").wait_for()
+    assert page.inner_text(".progress") == "0 of 60"
+    page.unroute("**/judge/answer")
+    press(page, "3")
+    assert page.inner_text(".progress") == "1 of 60"
+    assert page.inner_text("#alert") == ""
+    page.close()
+
+
 def test_hostile_texts_are_shown_as_text(serve, open_page, tmp_path) -> None:
     cell = '"' + EVIL.replace('"', '""') + '"'
     (tmp_path / "queue.csv").write_text(

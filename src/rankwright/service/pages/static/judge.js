@@ -50,6 +50,10 @@ document.addEventListener("input", (event) => {
   if (event.target.matches("[data-arrows]")) show(event.target);
 });
 
+document.addEventListener("htmx:after:swap", () => {
+  document.getElementById("alert").textContent = "";
+});
+
 // An answer that did not reach the log must not look as if it had.
 for (const name of ["htmx:response:error", "htmx:error"]) {
   document.addEventListener(name, (event) => {
