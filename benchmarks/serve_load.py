@@ -19,7 +19,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def floor_app() -> Any:
-    """The least that any such service does: decode the same body with msgspec, answer a constant."""
+    """The least that any such service does: decode the body with msgspec, answer a constant."""
     import msgspec
 
     from rankwright.service.protocol.types import RankRequest

@@ -2,7 +2,8 @@
 
 ``interleaving``    mix the lists of two or more rankers into one and credit the clicks
 ``sequential``      sign test, always-valid intervals and p-values, number of sessions needed
-``counterfactual``  estimate from a log what another ranker would have earned
+``counterfactual``  IPS, self-normalized IPS and doubly robust estimates of logged choices
+``rankings``        what another ranker's lists would have earned, from a log of impressions
 """
 
 import lazy_loader

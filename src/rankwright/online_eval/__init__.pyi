@@ -1,7 +1,14 @@
+from .counterfactual import Estimate as Estimate
+from .counterfactual import doubly_robust as doubly_robust
+from .counterfactual import ips as ips
+from .counterfactual import snips as snips
 from .interleaving import Interleaved as Interleaved
 from .interleaving import credit as credit
 from .interleaving import interleave as interleave
 from .interleaving import stable_seed as stable_seed
+from .rankings import LogComparison as LogComparison
+from .rankings import compare_on_log as compare_on_log
+from .rankings import estimate_from_log as estimate_from_log
 from .sequential import InterleavingTest as InterleavingTest
 from .sequential import PairResult as PairResult
 from .sequential import always_valid_interval as always_valid_interval

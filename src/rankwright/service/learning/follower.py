@@ -14,6 +14,7 @@ from rankwright.service.models import LIVE, Models, Served
 from rankwright.service.store import Entry, Store, put_state
 
 PUBLISH_SECONDS = 0.2
+ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
 log = logging.getLogger("rankwright.service")
 
@@ -59,7 +60,7 @@ class Follower:
     @property
     def behind(self) -> int:
         """Entries that wait to be learned."""
-        sql = "SELECT count(*) FROM log WHERE seq > ? AND kind = 'feedback'"
+        sql = f"SELECT count(*) FROM {ANSWERS} AND seq > ? AND kind = 'feedback'"
         return int(self.store.select(sql, (0 if self._rebuild else self.seen,))[0][0])
 
     def begin(self, n_features: int, names: Any) -> Served:
@@ -188,7 +189,7 @@ class Follower:
         return min(places, default=self._last_seq())
 
     def _last_seq(self) -> int:
-        rows = self.store.select("SELECT max(seq) FROM log WHERE kind = 'feedback'")
+        rows = self.store.select(f"SELECT max(seq) FROM {ANSWERS} AND kind = 'feedback'")
         return int(rows[0][0] or 0)
 
     def _first_event(self) -> Event | None:
