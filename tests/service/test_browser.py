@@ -150,6 +150,9 @@ def test_magnitudes_notes_and_the_other_keys(serve, open_page) -> None:
     page.keyboard.press("Escape")
     press(page, "Enter")
     assert "Magnitude 75" in page.inner_text("#status")
+    page.get_by_role("button", name="Skip").focus()
+    press(page, " ")
+    assert page.evaluate("() => document.activeElement.value") == "skip"
     for key, said in (("l", "Put off"), ("x", "Skipped"), ("c", "cannot judge")):
         press(page, key)
         assert said in page.inner_text("#status")
