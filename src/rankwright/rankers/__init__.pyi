@@ -2,6 +2,7 @@ from .base import Ranker as Ranker
 from .boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .boosting.frank import FRank as FRank
 from .boosting.grower import TreeRanking as TreeRanking
+from .boosting.lambdamart import LambdaMART as LambdaMART
 from .boosting.rankboost import RankBoost as RankBoost
 from .early_stopping import EarlyStopping as EarlyStopping
 from .gradient.ranknet import RankNet as RankNet
@@ -20,6 +21,7 @@ from .neighbors.vsim import VSIM as VSIM
 from .neighbors.vsim import VSIMFeature as VSIMFeature
 from .online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .online.baselines import WidrowHoff as WidrowHoff
+from .online.bayes_point import BayesPoint as BayesPoint
 from .online.bayesian import BayesianPRank as BayesianPRank
 from .online.ensembles import OAPBPM as OAPBPM
 from .online.ensembles import OAPBagging as OAPBagging
