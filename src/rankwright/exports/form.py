@@ -158,8 +158,8 @@ def _names(saved: SavedScorer, given: Sequence[str] | None) -> tuple[str, ...]:
     named = tuple(map(str, names))
     if len(named) != n or len(set(named)) < n or not all(named):
         raise ParameterError(
-            f"feature_names: {len(named)} names, {len(set(named))} of them distinct, for a model "
-            f"of {n} features. Give one distinct name per feature."
+            f"feature_names= has {len(named)} names, {len(set(named))} of them distinct, for a "
+            f"model of {n} features. Give one distinct name per feature."
         )
     return named
 
