@@ -193,7 +193,7 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
     >>> find_columns(["Query", "doc_id", "clicked", "price"], {}, "log.csv")
     {'query': 'Query', 'item': 'doc_id', 'clicks': 'clicked'}
     """
-    plain = {_plain(name): name for name in reversed(list(names))}
+    plain = {plain_name(name): name for name in reversed(list(names))}
     found: dict[str, str] = {}
     for role, usual in LOG_COLUMNS.items():
         if role in columns:
@@ -214,11 +214,12 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
 
 def is_log(names: Iterable[str]) -> bool:
     """Whether columns of these names are those of a log: query, item, clicks and position."""
-    plain = {_plain(name) for name in names}
+    plain = {plain_name(name) for name in names}
     return all(plain & set(LOG_COLUMNS[role]) for role in (*_NEEDED, "position"))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A column name without case, blanks, _ and -."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
