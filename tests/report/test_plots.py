@@ -40,6 +40,7 @@ def test_every_plot_is_an_altair_chart(data) -> None:
         report.plot_learning_curves({"one": [0.1, 0.2]}),
         report.plot_contributions(model, X),
         report.plot_thresholds(model, X, y),
+        report.plot_calibration(rw.feedback.calibration([0.1, 0.4, 0.6], [0, 0, 1], 3)),
     ]
     assert all(isinstance(chart, altair.TopLevelMixin) for chart in charts)
     assert all(chart.to_dict() for chart in charts)

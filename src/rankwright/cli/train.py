@@ -7,6 +7,7 @@ import time
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
+from rankwright.cli import clicks
 from rankwright.cli._training import (
     make_ranker,
     name_features,
@@ -32,6 +33,7 @@ def train(
     report: opt.Report = None,
     json: opt.Json = False,
     table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    log: clicks.ClickOptions = clicks.ClickOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
@@ -48,6 +50,9 @@ def train(
     rankwright train train.txt --ranker LambdaMART --set max_leaf_nodes=31 --set learning_rate=.05
     rankwright train train.txt --checkpoint work --report page.html
     rankwright train --log feedback.db
+    rankwright train log.csv --clicks --features features.parquet
+    rankwright train log.csv --clicks --features f.csv --judgments qrels.txt --weight 0.1
+    rankwright train pairs.csv --features features.csv
 
     Parameters
     ----------
@@ -68,6 +73,10 @@ def train(
     settings = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
+    if clicks.train_if_asked(
+        clicks.Job(data, output, ranker, settings, random_state, json, table, log)
+    ):
+        return
     chosen = None if ranker == "auto" else make_ranker(ranker, settings)
     if chosen is not None:
         chosen._check_parameters()
