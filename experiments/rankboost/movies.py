@@ -3,8 +3,8 @@
 Options of each figure: ``--quick`` (one split, few users), ``--splits=n``, ``--targets=n`` (users
 per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 25 users of a point are a job of one
 process. Results are kept by job and method in ``experiments/_results``: an interrupted run
-continues where it stopped, and a new method is computed without the others. ``--recompute`` computes
-everything again, ``--recompute=RankBoost`` the methods whose names begin with that.
+continues where it stopped, and a new method is computed without the others. ``--recompute``
+computes everything again, ``--recompute=RankBoost`` the methods whose names begin with that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Size(NamedTuple):
     splits: int
     targets: int
     quick: bool
-    recompute: str | None  # how the names of the methods begin that are computed again; None: no method
+    recompute: str | None  # methods whose names begin with this are computed again; None: none
 
 
 class Point(NamedTuple):
