@@ -46,6 +46,10 @@ class Feedback(ABC):
         """The terms of the sum that this feedback is, each with its factor."""
         yield 1.0, self
 
+    def concerns(self) -> Iterator[str]:
+        """Reasons why a ranker that learns from this feedback alone may turn out worse."""
+        yield from ()
+
     def check_rows(self, n_items: int) -> None:
         """Raise a FeedbackError if this feedback names rows that ``X`` does not have."""
         if self.n_rows > n_items:
@@ -109,6 +113,11 @@ class Mixture(Feedback):
 
     def terms(self) -> Iterator[tuple[float, Feedback]]:
         yield from self.parts
+
+    def concerns(self) -> Iterator[str]:
+        for factor, part in self.parts:
+            if 2 * factor * part.total_weight > self.total_weight:
+                yield from part.concerns()
 
 
 def frozen_rows(rows: Any, name: str) -> IntArray:

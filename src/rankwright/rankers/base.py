@@ -54,6 +54,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades,)
     _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
     _uses_confidence: ClassVar[bool] = False  # whether it fits Pairs(confidence=...)
+    _grades_as_pairs: ClassVar[bool] = True  # whether the weight of a pair of grades counts
     _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
 
     _iterative: ClassVar[bool] = False  # whether it has early_stopping and takes an eval_set
@@ -133,6 +134,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "sum of them (for plain grades: fit(X, y, qid=qid))."
             )
         feedback.check_rows(X.shape[0])
+        for concern in feedback.concerns():
+            warnings.warn(concern, exceptions.ClickBiasWarning, stacklevel=2)
         if qid is None and isinstance(feedback, Grades):
             queries = feedback.queries
         else:
@@ -337,7 +340,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Whether it learns from this kind of feedback."""
         if feedback is Mixture:
             return cls._sums
-        return feedback in cls._takes or (feedback is Bipartite and Grades in cls._takes)
+        return issubclass(feedback, cls._takes) or (feedback is Bipartite and Grades in cls._takes)
 
     @classmethod
     def learned(cls) -> dict[str, Learned]:

@@ -58,11 +58,15 @@ class Slopes(Scorer):
         self._check_range("n_inputs", 1, np.inf)
         self._check_range("feature", 0, self.n_inputs - 1)
 
+    def part(self, i: int, column: FloatArray) -> FloatArray:
+        """What the feature in place ``i`` adds, for a column of its values."""
+        value = self.slope[i] * column + self.offset[i]
+        return np.where(np.isnan(column), self.missing[i], value)
+
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])
         for rows, i, column in columns_of(X, self.feature, self.absent_abstains):
-            value = self.slope[i] * column + self.offset[i]
-            scores[rows] += np.where(np.isnan(column), self.missing[i], value)
+            scores[rows] += self.part(i, column)
         return scores
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.scoring.base import Matrix, Scorer, row_blocks
+from rankwright.scoring.traversal import (
+    Categories,
+    Nodes,
+    Steps,
+    flat_categories,
+    flat_nodes,
+    score_steps,
+    score_trees,
+)
 
-ROWS_PER_BLOCK, ROWS_PER_TREE_BLOCK = 65536, 16384
+ROWS_PER_BLOCK, VALUES_PER_BLOCK = 65536, 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +105,40 @@ class Additive(Scorer):
         values = self.value[start + i : stop + i + 1]
         return self.threshold[start:stop], values, float(self.missing[i])
 
+    def split_values(self, feature: int) -> FloatArray:
+        return self.curve(feature)[0]
+
+    def part(self, i: int, column: FloatArray) -> FloatArray:
+        """What the feature in place ``i`` adds, for a column of its values."""
+        thresholds, values, missing = self._curve(i)
+        value = values[np.searchsorted(thresholds, column, side="left")]
+        return np.where(np.isnan(column), missing, value)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        arrays = (self.feature, self.ptr, self.threshold, self.value, self.missing)
+        return Steps(*(array.copy() for array in arrays))
+
     def decision_function(self, X: Matrix) -> FloatArray:
-        scores = np.zeros(X.shape[0])
-        for rows, i, column in columns_of(X, self.feature, self.absent_abstains):
-            thresholds, values, missing = self._curve(i)
-            value = values[np.searchsorted(thresholds, column, side="left")]
-            scores[rows] += np.where(np.isnan(column), missing, value)
-        return scores
+        steps = self._steps
+        if isinstance(X, np.ndarray):
+            return score_steps(np.asarray(X, np.float64), steps)
+        dense = steps._replace(feature=np.arange(steps.feature.size))
+        score = lambda rows: score_steps(rows, dense)  # noqa: E731
+        return _by_dense_blocks(X, self.feature, self.absent_abstains, score)
+
+
+def _by_dense_blocks(
+    X: Any, features: Any, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Scores of a CSR matrix: ``score`` gets some columns of some rows at a time."""
+    scores = np.zeros(X.shape[0])
+    for block in row_blocks(X.shape[0], len(features), VALUES_PER_BLOCK):
+        rows = np.empty((block.stop - block.start, len(features)))
+        for part, i, column in columns_of(X[block], features, absent_abstains):
+            rows[part, i] = column
+        scores[block] = score(rows)
+    return scores
 
 
 def columns_of(
@@ -134,6 +171,10 @@ class Trees(Scorer):
     above ``threshold[n]``, to ``low[n]`` if not, and where it lacks the feature to ``high[n]`` if
     ``default[n]`` is 1. Children come after their parent; tree t starts at ``root[t]``.
 
+    A node with ``cat_ptr[n + 1] > cat_ptr[n]`` splits by category: a row goes to ``high[n]`` if its
+    feature is one of ``categories[cat_ptr[n] : cat_ptr[n + 1]]``, which ascend, and to ``low[n]``
+    with any other value; the threshold is 0. Without categories both arrays may be None.
+
     >>> stump = Trees(
     ...     n_inputs=1, root=np.array([0]), weight=np.array([2.0]), feature=np.array([0, -1, -1]),
     ...     threshold=np.array([1.0, 0.0, 0.0]), default=np.array([0, 0, 0]),
@@ -153,6 +194,8 @@ class Trees(Scorer):
     high: IntArray
     value: FloatArray
     absent_abstains: bool = False
+    cat_ptr: IntArray | None = None
+    categories: FloatArray | None = None
     _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
@@ -174,29 +217,54 @@ class Trees(Scorer):
         entries = np.concatenate([self.root, self.low[inner], self.high[inner]])
         parents = np.bincount(entries, minlength=1)
         self._check(parents.max() <= 1, f"node {parents.argmax()} has {parents.max()} parents")
+        self._check_categories()
+
+    def _check_categories(self) -> None:
+        if self.cat_ptr is None or self.categories is None:
+            neither = self.cat_ptr is None and self.categories is None
+            self._check(neither, "cat_ptr and categories go together; one of them is missing")
+            return
+        n, n_values = self.feature.size, self.categories.size
+        self._check_arrays(cat_ptr=(n + 1,), categories=(n_values,))
+        self._check_ascending("cat_ptr")
+        first, last = int(self.cat_ptr[0]), int(self.cat_ptr[-1])
+        fault = f"cat_ptr runs from {first} to {last}, not 0 to {n_values}"
+        self._check((first, last) == (0, n_values), fault)
+        listed = np.diff(self.cat_ptr) > 0
+        wrong = int((listed & ((self.feature < 0) | (self.threshold != 0.0))).sum())
+        self._check(not wrong, f"{wrong} nodes with categories are leaves or have a threshold")
+        repeats = np.flatnonzero(np.diff(self.categories) <= 0) + 1
+        within = repeats[~np.isin(repeats, self.cat_ptr)]  # not where the next node begins
+        self._check(
+            not len(within), f"categories: {len(within)} values are not above the one before"
+        )
+
+    def split_values(self, feature: int) -> FloatArray:
+        at = self.feature == feature
+        listed = np.zeros(0)
+        if self.cat_ptr is not None and self.categories is not None:
+            owner = np.repeat(np.arange(at.size), np.diff(self.cat_ptr))
+            listed = self.categories[at[owner]]
+            at = at & (np.diff(self.cat_ptr) == 0)
+        below = np.nextafter(listed, -np.inf)  # a category is an interval of one value
+        found = np.concatenate([self.threshold[at], listed, below])
+        return np.unique(found[np.isfinite(found)])
+
+    @cached_property
+    def _nodes(self) -> Nodes:
+        return flat_nodes(self)
+
+    @cached_property
+    def _categories(self) -> Categories | None:
+        if self.cat_ptr is None or self.categories is None or not self.categories.size:
+            return None
+        return flat_categories(self.cat_ptr, self.categories)
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        scores = np.zeros(X.shape[0])
-        used = np.unique(self.feature[self.feature >= 0]).tolist()
-        for block in row_blocks(X.shape[0], 1, ROWS_PER_TREE_BLOCK):
-            parts = columns_of(X[block], used, self.absent_abstains)
-            columns = {used[i]: np.ascontiguousarray(column) for _, i, column in parts}
-            for tree, weight in enumerate(self.weight):
-                scores[block] += weight * self._leaves(tree, columns, block.stop - block.start)
-        return scores
-
-    def _leaves(self, tree: int, columns: dict[int, FloatArray], n_rows: int) -> FloatArray:
-        out = np.empty(n_rows)
-        waiting = [(int(self.root[tree]), np.arange(n_rows))]
-        while waiting:
-            node, rows = waiting.pop()
-            if self.feature[node] < 0:
-                out[rows] = self.value[node]
-                continue
-            x = columns[int(self.feature[node])][rows]
-            up = x > self.threshold[node]
-            if self.default[node]:
-                up |= np.isnan(x)
-            waiting.append((int(self.low[node]), rows[~up]))
-            waiting.append((int(self.high[node]), rows[up]))
-        return out
+        nodes, categories = self._nodes, self._categories
+        if isinstance(X, np.ndarray):
+            return score_trees(np.ascontiguousarray(X, np.float64), nodes, categories)
+        used, place = np.unique(nodes.feature, return_inverse=True)
+        dense = nodes._replace(feature=place)
+        score = lambda rows: score_trees(rows, dense, categories)  # noqa: E731
+        return _by_dense_blocks(X, used, self.absent_abstains, score)

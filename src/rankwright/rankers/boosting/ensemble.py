@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -125,6 +126,9 @@ LEARNED = {
     "node_high_": integers("n_nodes", low=0, high="n_nodes", optional=True),
     "node_value_": floats("n_nodes", optional=True),
     "node_gain_": floats("n_nodes", low=0.0, optional=True),
+    "node_cover_": integers("n_nodes", low=0, optional=True),
+    "node_cat_ptr_": integers("n_nodes_and_1", low=0, optional=True),
+    "node_categories_": floats("n_categories", optional=True),
 }
 
 
@@ -151,13 +155,17 @@ class Ensemble:
     node_high: Any = None
     node_value: Any = None
     node_gain: Any = None
+    node_cover: Any = None
+    node_cat_ptr: Any = None
+    node_categories: Any = None
 
     @classmethod
     def of(cls, model: Any) -> Self:
         """The ensemble of a fitted model."""
         names = [name.removesuffix("_") for name in LEARNED if name != "z_"]
         arrays: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
-        return cls(model.n_features_in_, model.absent == "abstain", **arrays)
+        abstain = getattr(model, "absent", "zero") == "abstain"
+        return cls(model.n_features_in_, abstain, **arrays)
 
     @classmethod
     def from_rounds(
@@ -192,6 +200,8 @@ class Ensemble:
                 high=self.node_high,
                 value=self.node_value,
                 absent_abstains=self.absent_abstains,
+                cat_ptr=self.node_cat_ptr,
+                categories=self.node_categories,
             )
         feature, threshold, default = self.feature[part], self.threshold[part], self.default[part]
         if self.scale is None:
@@ -202,6 +212,41 @@ class Ensemble:
         steps = alpha * self.scale[part], -alpha * self.scale[part] * threshold, alpha * default
         slope, offset, missing = (_sums(inverse, step, len(used)) for step in steps)
         return Slopes(self.n_inputs, used, slope, offset, missing, self.absent_abstains)
+
+    def joined(self, other: Ensemble) -> Ensemble:
+        """These trees, and then those of another ensemble."""
+        n = len(self.node_feature)
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name) + shift])
+            for name, shift in {
+                "alpha": 0.0, "root": n, "node_feature": 0, "node_threshold": 0.0,
+                "node_default": 0, "node_low": n, "node_high": n, "node_value": 0.0,
+                "node_gain": 0.0, "node_cover": 0,
+            }.items()
+        }  # fmt: skip
+        if self.node_cat_ptr is not None or other.node_cat_ptr is not None:
+            sizes = [np.diff(ensemble._category_ends()) for ensemble in (self, other)]
+            arrays["node_cat_ptr"] = pointers(np.concatenate(sizes))
+            known = [e.node_categories for e in (self, other) if e.node_categories is not None]
+            arrays["node_categories"] = np.concatenate(known)
+        return replace(self, **arrays)
+
+    def _category_ends(self) -> Any:
+        none = np.zeros(len(self.node_feature) + 1, np.int64)
+        return none if self.node_cat_ptr is None else self.node_cat_ptr
+
+    def staged(self, X: Any) -> Iterator[FloatArray]:
+        """The scores of rows after each round."""
+        scores = np.zeros(X.shape[0])
+        for number in range(len(self.alpha)):
+            scores = scores + self.scorer(number + 1, first=number).decision_function(X)
+            yield scores
+
+    def gain_shares(self, n_features: int) -> FloatArray:
+        """The share of each feature in the gain of all splits."""
+        inner = self.node_feature >= 0
+        gain = _sums(self.node_feature[inner], self.node_gain[inner], n_features)
+        return gain / gain.sum() if gain.sum() > 0 else gain
 
     def importances(self, z: FloatArray, n_features: int) -> FloatArray:
         """The share of each feature in the fall of the log bound.
@@ -258,6 +303,8 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
     starts = pointers([len(tree.nodes) for tree in trees])
     root = np.repeat(starts[:-1], np.diff(starts))  # of each node
     nodes = [node for tree in trees for node in tree.nodes]
+    categories = [node.categories for node in nodes]
+    has_categories = any(len(values) for values in categories)
     return {
         "root": starts[:-1],
         "node_feature": np.array([node.feature for node in nodes], np.int64),
@@ -267,6 +314,11 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
         "node_high": np.array([node.high for node in nodes], np.int64) + root,
         "node_value": np.array([node.value for node in nodes], np.float64),
         "node_gain": np.array([node.gain for node in nodes], np.float64),
+        "node_cover": np.array([node.cover for node in nodes], np.int64),
+        "node_cat_ptr": pointers([len(values) for values in categories])
+        if has_categories
+        else None,
+        "node_categories": np.concatenate(categories) if has_categories else None,
     }
 
 

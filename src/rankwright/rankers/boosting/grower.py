@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.parallel import Team
+from rankwright.parallel import Team, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns
+from rankwright.rankers.boosting.quantile_bins import BinnedRows
 from rankwright.rankers.boosting.splitting import BinnedScan
 from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakLearner, newton_alpha
 
@@ -74,9 +75,13 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
             rule.check("TreeRanking", name, getattr(self, name))
 
 
-@dataclass
+@dataclass(eq=False)
 class Node:
-    """An inner node of a tree, or a leaf (feature -1); ``gain`` is what its split added."""
+    """An inner node of a tree, or a leaf (feature -1).
+
+    ``gain`` is what its split added, ``cover`` how many training rows came through, ``up`` which
+    codes of bins go to ``high``.
+    """
 
     feature: int = -1
     threshold: float = 0.0
@@ -85,6 +90,9 @@ class Node:
     high: int = 0
     value: float = 0.0
     gain: float = 0.0
+    cover: int = 0
+    categories: FloatArray = field(default_factory=lambda: np.zeros(0))
+    up: Any = None
 
 
 @dataclass
@@ -94,31 +102,331 @@ class Tree:
     alpha: float
     nodes: list[Node]
 
+    def table(self) -> Nodes:
+        """The nodes for ``walk_tree``, on rows in the bins that the tree was grown on."""
+        up = np.zeros((len(self.nodes), 256), np.uint8)
+        for number, node in enumerate(self.nodes):
+            if node.feature >= 0:
+                up[number] = node.up
+        return Nodes(
+            np.array([node.feature for node in self.nodes], np.int64),
+            np.array([(node.low, node.high) for node in self.nodes], np.int64),
+            np.array([node.value for node in self.nodes], np.float64),
+            up,
+        )
 
-class Splits(NamedTuple):
-    """The best split of a leaf by each feature, (n_features,) each."""
 
-    gain: FloatArray
-    cut: IntArray
-    default: IntArray
+class Nodes(NamedTuple):
+    """A tree for compiled code."""
+
+    feature: IntArray  # (n_nodes,) -1 for a leaf
+    children: IntArray  # (n_nodes, 2) low, high
+    value: FloatArray  # (n_nodes,)
+    up: NDArray[np.uint8]  # (n_nodes, 256) which codes go to high
+
+
+class Growth(NamedTuple):
+    """What all splits of a tree obey, in the integer units of its gradients and Hessians."""
+
+    ridge: float  # added to the Hessian of a leaf
+    category_ridge: float  # added to that of a category before categories are put in order
+    min_samples: int
+    bits: int  # how many bits of a sum hold the number of rows
+    defaults: BoolArray  # (2,) which ways a missing value may go
+    bounded: bool  # whether any feature is monotone
+
+
+class Leaves(NamedTuple):
+    """One or two leaves whose best splits are looked for."""
+
+    total: IntArray  # (n, 2) the sums of their rows
+    bounds: FloatArray  # (n, 2) the least and the largest value of the leaf
+    allowed: BoolArray  # (n, n_features)
+    wanted: BoolArray  # (n,) whether the leaf may be split at all
+
+
+class Best(NamedTuple):
+    """The best split of each of two leaves, among some features."""
+
+    gain: FloatArray  # (2,)
+    feature: IntArray  # (2,) -1 for none
+    cut: IntArray  # (2,)
+    lacks: BoolArray  # (2,) whether the feature is missing in some rows of the leaf
+    up: NDArray[np.uint8]  # (2, 256)
 
     @classmethod
-    def empty(cls, n: int) -> Self:
-        return cls(np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
+    def empty(cls) -> Self:
+        none = np.full(2, -1, np.int64)
+        return cls(np.zeros(2), none, none.copy(), np.zeros(2, bool), np.zeros((2, 256), np.uint8))
 
 
-@dataclass
+class Split(NamedTuple):
+    gain: float
+    feature: int
+    cut: int
+    up: NDArray[np.uint8]
+    lacks: bool
+
+
+@dataclass(eq=False)
 class _Leaf:
-    """A leaf that may be split: its rows start .. stop, their sums by bin, and its best split."""
+    """A leaf that may be split: its rows start .. stop, their sums, and its best split."""
 
     node: Node
     start: int
     stop: int
-    sums: FloatArray
-    gain: float = 0.0
-    feature: int = -1
-    cut: int = 0
-    default: int = 0
+    total: tuple[int, int]
+    bounds: tuple[float, float]
+    path: frozenset[int] = frozenset()
+    sums: int = -1
+    split: Split | None = None
+
+
+@dataclass(frozen=True)
+class TreeRules:
+    """How trees are grown; ``interactions`` are the sets of features that may share a branch."""
+
+    max_leaf_nodes: int
+    min_samples_leaf: int
+    l2_regularization: float
+    default: Any = "learned"
+    missing_unseen: str = (
+        "majority"  # where missing values go that no row of the node had, or "low"
+    )
+    interactions: tuple[frozenset[int], ...] = ()
+
+
+class Grower:
+    """Grows trees on gradients and Hessians, leaf by leaf, best split first.
+
+    Parameters
+    ----------
+    bins : BinnedRows
+    count : (n_rows,) int64, how many rows each row counts as
+    name_split : function of a feature, a cut and ``up`` that returns threshold and categories
+    """
+
+    def __init__(
+        self, bins: BinnedRows, count: IntArray, name_split: Any, rules: TreeRules, pool: Team
+    ) -> None:
+        self.bins, self.rules, self._pool = bins, rules, pool
+        self._count, self._name_split = count, name_split
+        self.n_rows, self.n_features = bins.codes.shape[1], len(bins.n_bins)
+        self._blocks = ranges(len(bins.codes), 1 if pool.threads == 1 else 2 * pool.threads)
+        self._best = [Best.empty() for _ in self._blocks]
+        self._pairs = np.zeros((self.n_rows, 2), np.int64)
+        self._rows, self._buffer = np.zeros(self.n_rows, np.int32), np.zeros(self.n_rows, np.int32)
+        self._gathered = np.zeros((self.n_rows, 2), np.int64)
+        self._shape = (4 * len(bins.codes), 256, 2)
+        self._sums: list[NDArray[np.int64]] = []
+        self._free: list[int] = []
+
+    def grow(
+        self,
+        gradient: FloatArray,
+        hessian: FloatArray,
+        rows: NDArray[np.int32] | None = None,
+        features: BoolArray | None = None,
+    ) -> Tree:
+        """One tree: leaf values are sums of gradients over sums of Hessians plus the ridge.
+
+        ``rows`` and ``features`` are those in use, all by default. ``gradient`` points the way in
+        which scores should move.
+        """
+        self._features = np.ones(self.n_features, bool) if features is None else features
+        used = np.arange(self.n_rows, dtype=np.int32) if rows is None else rows
+        n = self.n_in_use = len(used)
+        self._rows[:n] = used
+        root = _Leaf(
+            Node(cover=n), 0, n, self._quantize(gradient, hessian, used), (-np.inf, np.inf)
+        )
+        tree, leaves = Tree(1.0, [root.node]), [root]
+        self._find(root, None, len(leaves))
+        while len(leaves) < self.rules.max_leaf_nodes:
+            best = leaves[_first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
+            if best.split is None:
+                break
+            leaves.remove(best)
+            leaves += self._split(tree, best, len(leaves) + 2)
+        for leaf in leaves:
+            leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
+            self._release(leaf)
+        self._leaves = sorted(leaves, key=lambda leaf: leaf.start)
+        return tree
+
+    @property
+    def values(self) -> FloatArray:
+        """The values of the leaves of the last tree, in the order of ``starts``."""
+        return np.array([leaf.node.value for leaf in self._leaves])
+
+    def add_values(self, factor: float, out: FloatArray) -> None:
+        """Add the last tree to the scores of the rows that it was grown on."""
+        from rankwright.rankers.boosting._kernels.tree import add_values
+
+        starts = np.array([leaf.start for leaf in self._leaves] + [self.n_in_use], np.int64)
+        add_values(self._rows, starts, factor * self.values, out)
+
+    def leaf_of(self) -> NDArray[np.int32]:
+        """The leaf of each row, in the order of ``values``."""
+        sizes = [leaf.stop - leaf.start for leaf in self._leaves]
+        numbers = np.empty(self.n_rows, np.int32)
+        numbers[self._rows] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        return numbers
+
+    def _quantize(self, gradient: FloatArray, hessian: FloatArray, rows: Any) -> tuple[int, int]:
+        """Round gradients and Hessians to integers whose sums cannot overflow."""
+        from rankwright.rankers.boosting._kernels.tree import quantize
+
+        whole = len(rows) == self.n_rows
+        n, count = len(rows), int(self._count.sum())
+        largest = max(float(np.abs(gradient).max()), 1e-300), max(float(hessian.max()), 1e-300)
+        bits = count.bit_length()
+        # Powers of two, from the largest value and not from a sum, which depends on the order.
+        scales = np.array(
+            [
+                np.ldexp(1.0, 61 - int(np.frexp(largest[0])[1]) - n.bit_length()),
+                np.ldexp(1.0, 61 - bits - int(np.frexp(largest[1])[1]) - n.bit_length()),
+            ]
+        )
+        total: tuple[int, int] = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
+        if not whole:
+            first, second = self._pairs[rows].sum(axis=0).tolist()
+            total = first, second
+        n_counted, mass = total[1] & ((1 << bits) - 1), total[1] >> bits
+        average = mass / max(n_counted, 1)
+        defaults = np.array(DEFAULTS[self.rules.default])
+        self._growth = Growth(
+            max(self.rules.l2_regularization * average, 1e-12 * mass, 1e-3),
+            10.0 * average,
+            self.rules.min_samples_leaf,
+            bits,
+            defaults,
+            bool(self.bins.monotone.any()),
+        )
+        self._least = 1e-12 * mass * (scales[0] / scales[1]) ** 2
+        self._gain_unit = scales[1] / scales[0] ** 2
+        self._unit = scales[1] / scales[0]
+        return total
+
+    def _value(self, total: tuple[int, int], bounds: tuple[float, float]) -> float:
+        mass = total[1] >> self._growth.bits
+        return min(max(total[0] / (mass + self._growth.ridge), bounds[0]), bounds[1])
+
+    def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
+        from rankwright.rankers.boosting._kernels.tree import partition_rows
+
+        split, node, n = leaf.split, leaf.node, len(tree.nodes)
+        assert split is not None
+        rows = self._rows[leaf.start : leaf.stop]
+        words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
+        n_down, first, second = partition_rows(
+            words, shift, split.up, rows, self._pairs, self._buffer
+        )
+        middle, rest = leaf.start + n_down, (leaf.total[0] - first, leaf.total[1] - second)
+        down_bounds, up_bounds = self._child_bounds(leaf, rest, (first, second))
+        path = leaf.path | {split.feature}
+        down = _Leaf(Node(), leaf.start, middle, rest, down_bounds, path)
+        up = _Leaf(Node(), middle, leaf.stop, (first, second), up_bounds, path)
+        for child in (down, up):
+            child.node.cover = child.stop - child.start
+        tree.nodes += [down.node, up.node]
+        if not split.lacks and self.rules.missing_unseen == "majority":
+            split.up[255] = up.node.cover > down.node.cover
+        node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
+        node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
+        node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
+        few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
+        many.sums = leaf.sums
+        self._find(few, many, n_leaves)
+        return [down, up]
+
+    def _child_bounds(self, leaf: _Leaf, down: Any, up: Any) -> tuple[Any, Any]:
+        """The bounds of the children: where a feature is monotone they meet halfway."""
+        sign = 0 if leaf.split is None else int(self.bins.monotone[leaf.split.feature])
+        if sign == 0:
+            return leaf.bounds, leaf.bounds
+        middle = (self._value(down, leaf.bounds) + self._value(up, leaf.bounds)) / 2
+        below, above = (leaf.bounds[0], middle), (middle, leaf.bounds[1])
+        return (below, above) if sign > 0 else (above, below)
+
+    def _find(self, first: _Leaf, second: _Leaf | None, n_leaves: int) -> None:
+        """The best splits of new leaves; the second has the histogram of both."""
+        from rankwright.rankers.boosting._kernels.tree import gather, scan_leaves
+
+        leaves = [first] if second is None else [first, second]
+        wanted = [self._may_split(leaf) and n_leaves < self.rules.max_leaf_nodes for leaf in leaves]
+        if not any(wanted):
+            for leaf in leaves:
+                self._release(leaf)
+            return
+        first.sums = self._new_sums()
+        rows = self._rows[first.start : first.stop]
+        pairs = self._gathered[: len(rows)]
+        if len(rows) == self.n_rows:
+            pairs = self._pairs
+        else:
+            gather(self._pairs, rows, pairs)
+        sums = tuple(self._sums[leaf.sums] for leaf in leaves)
+        batch = Leaves(
+            np.array([leaf.total for leaf in leaves], np.int64),
+            np.array([leaf.bounds for leaf in leaves], np.float64),
+            np.array([self._allowed(leaf) for leaf in leaves]),
+            np.array(wanted),
+        )
+        self._pool.map(
+            lambda i: scan_leaves(
+                self.bins, rows, pairs, (sums[0], sums[-1]), batch, self._growth, self._blocks[i],
+                self._best[i],
+            ),
+            range(len(self._blocks)),
+        )  # fmt: skip
+        for i, leaf in enumerate(leaves):
+            if wanted[i]:
+                leaf.split = self._chosen(i)
+            else:
+                self._release(leaf)
+
+    def _chosen(self, i: int) -> Split | None:
+        """The best of the splits that each block of features found."""
+        best = self._best[_first_best([best.gain[i] for best in self._best])]
+        if best.feature[i] < 0 or best.gain[i] <= self._least:
+            return None
+        return Split(
+            float(best.gain[i]), int(best.feature[i]), int(best.cut[i]), best.up[i].copy(),
+            bool(best.lacks[i]),
+        )  # fmt: skip
+
+    def _may_split(self, leaf: _Leaf) -> bool:
+        n = leaf.total[1] & ((1 << self._growth.bits) - 1)
+        return n >= 2 * self._growth.min_samples
+
+    def _allowed(self, leaf: _Leaf) -> BoolArray:
+        """The features that may split a leaf."""
+        if not self.rules.interactions:
+            return self._features
+        allowed = np.zeros(self.n_features, bool)
+        for group in self.rules.interactions:
+            if leaf.path <= group:
+                allowed[list(group)] = True
+        return allowed & self._features
+
+    def _new_sums(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._sums.append(np.zeros(self._shape, np.int64))
+        return len(self._sums) - 1
+
+    def _release(self, leaf: _Leaf) -> None:
+        if leaf.sums >= 0:
+            self._free.append(leaf.sums)
+            leaf.sums = -1
+
+
+def _first_best(gains: Any) -> int:
+    """The first of the gains that are the largest but for rounding."""
+    largest = max(gains)
+    limit = largest - 1e-9 * abs(largest)
+    return next(i for i, gain in enumerate(gains) if gain >= limit)
 
 
 class TreeLearner(WeakLearner):
@@ -127,6 +435,7 @@ class TreeLearner(WeakLearner):
     def __init__(
         self,
         columns: Columns,
+        pairs: PairDistribution,
         pool: Team,
         ranking: TreeRanking,
         *,
@@ -134,103 +443,36 @@ class TreeLearner(WeakLearner):
         smoothing: float,
         line_search: bool,
     ) -> None:
-        self._scan = BinnedScan(columns, pool)
-        self._bins, self._pool, self._ranking = self._scan.bins, pool, ranking
-        self._defaults = np.array(DEFAULTS[default])
-        self._smoothing, self._line_search = smoothing, line_search
-        self._rows = np.zeros(columns.n_rows, np.int32)
-        self._buffer = np.zeros(columns.n_rows, np.int32)
-        self._splits = Splits.empty(columns.n_features)
-        self._shape = (columns.n_features, 256, 3)
-        self._free: list[FloatArray] = []  # sums of leaves that are done
+        scan = BinnedScan(columns, pool)
+        rules = TreeRules(
+            ranking.max_leaf_nodes,
+            ranking.min_samples_leaf,
+            ranking.l2_regularization,
+            default,
+            "low",
+        )
+        count = np.rint(pairs.count).astype(np.int64)
+        none = np.zeros(0)
+        self._grower = Grower(
+            scan.packed(), count, lambda f, cut, up: (scan.threshold(f, cut), none), rules, pool
+        )
+        self._rate, self._smoothing, self._line_search = (
+            ranking.learning_rate,
+            smoothing,
+            line_search,
+        )
 
     def learn(self, pairs: PairDistribution) -> Tree | None:
-        tree, leaves = self._grow(pairs)
-        value = np.array([leaf.node.value for leaf in leaves])
+        tree = self._grower.grow(pairs.potential, pairs.mass)
+        value = self._grower.values
         width = float(np.ptp(value))
-        if len(leaves) == 1 or width <= 0:
+        if len(value) == 1 or width <= 0:
             return None
-        leaf_of = np.empty(len(self._rows), np.int32)
-        for number, leaf in enumerate(leaves):
-            leaf_of[self._rows[leaf.start : leaf.stop]] = number
-        alpha = 1.0
+        alpha, leaf_of = 1.0, self._grower.leaf_of()
         if self._line_search:
             alpha = newton_alpha(pairs.leaf_curve(leaf_of, value), width, self._smoothing)
-        tree.alpha = self._ranking.learning_rate * alpha
+        tree.alpha = self._rate * alpha
         if tree.alpha == 0.0:
             return None
         pairs.move(value[leaf_of], tree.alpha)
         return tree
-
-    def _grow(self, pairs: PairDistribution) -> tuple[Tree, list[_Leaf]]:
-        self._rows[:] = np.arange(len(self._rows))
-        ridge = self._ranking.l2_regularization * float(pairs.mass.sum() / pairs.count.sum())
-        ridge = max(ridge, 1e-12 * pairs.total)
-        tree = Tree(0.0, [Node()])
-        root = _Leaf(tree.nodes[0], 0, len(self._rows), self._new_sums())
-        self._sum(root, pairs)
-        self._find_split(root, ridge)
-        leaves = [root]
-        while len(leaves) < self._ranking.max_leaf_nodes:
-            best = leaves[_first_best([leaf.gain for leaf in leaves])]
-            if best.gain <= 1e-12 * pairs.total:
-                break
-            leaves.remove(best)
-            leaves += self._split(tree, best, pairs, ridge)
-        for leaf in leaves:
-            rows = np.sort(self._rows[leaf.start : leaf.stop])
-            value = pairs.potential[rows].sum() / (pairs.mass[rows].sum() + ridge)
-            leaf.node.value = float(value)
-            self._free.append(leaf.sums)
-        return tree, leaves
-
-    def _split(self, tree: Tree, leaf: _Leaf, pairs: PairDistribution, ridge: float) -> list[_Leaf]:
-        from rankwright.rankers.boosting._kernels.tree import partition_rows
-
-        rows: NDArray[np.int32] = self._rows[leaf.start : leaf.stop]
-        codes = self._bins.codes[leaf.feature]
-        n_down = partition_rows(codes, rows, leaf.cut, leaf.default, self._buffer)
-        middle = leaf.start + n_down
-        node, n = leaf.node, len(tree.nodes)
-        node.feature, node.threshold = leaf.feature, self._scan.threshold(leaf.feature, leaf.cut)
-        node.default, node.low, node.high, node.gain = leaf.default, n, n + 1, leaf.gain
-        down = _Leaf(Node(), leaf.start, middle, leaf.sums)
-        up = _Leaf(Node(), middle, leaf.stop, leaf.sums)
-        tree.nodes += [down.node, up.node]
-        few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
-        few.sums = self._new_sums()
-        self._sum(few, pairs)
-        many.sums -= few.sums  # histogram subtraction: the parent's sums are no longer needed
-        for child in (down, up):
-            self._find_split(child, ridge)
-        return [down, up]
-
-    def _sum(self, leaf: _Leaf, pairs: PairDistribution) -> None:
-        from rankwright.rankers.boosting._kernels.tree import sum_leaf
-
-        rows = self._rows[leaf.start : leaf.stop]
-        potential, mass, count = pairs.potential[rows], pairs.mass[rows], pairs.count[rows]
-        self._pool.map(
-            lambda features: sum_leaf(
-                self._bins.codes, rows, potential, mass, count, *features, leaf.sums
-            ),
-            self._scan.blocks,
-        )
-
-    def _find_split(self, leaf: _Leaf, ridge: float) -> None:
-        from rankwright.rankers.boosting._kernels.tree import best_splits
-
-        splits, min_samples_leaf = self._splits, self._ranking.min_samples_leaf
-        best_splits(leaf.sums, self._bins.n_cuts, self._defaults, ridge, min_samples_leaf, splits)
-        best = leaf.feature = _first_best(splits.gain)
-        leaf.gain, leaf.cut = float(splits.gain[best]), int(splits.cut[best])
-        leaf.default = int(splits.default[best])
-
-    def _new_sums(self) -> FloatArray:
-        return self._free.pop() if self._free else np.zeros(self._shape)
-
-
-def _first_best(gains: Any) -> int:
-    """The first of the gains that are the largest but for rounding."""
-    largest = max(gains)
-    return int(np.argmax(np.asarray(gains) >= largest - 1e-9 * abs(largest)))

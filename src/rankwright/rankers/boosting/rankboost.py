@@ -21,19 +21,19 @@ from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
     Ensemble,
-    Explanation,
     generalization_bound,
     vc_dimension,
 )
+from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
 from rankwright.rankers.boosting.grower import TreeRanking
-from rankwright.rankers.boosting.training import boost
+from rankwright.rankers.boosting.training import CALLBACKS, boost
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
 
 
-class RankBoost(Ranker):
+class RankBoost(Explained, Ranker):
     r"""A weighted sum of weak rankings, each the answer to the pairs that the others got wrong.
 
     Preferences between rows get weights. Each round looks for the weak ranking h, usually "feature
@@ -97,6 +97,10 @@ class RankBoost(Ranker):
         The share of the training pairs in wrong order, ties counted 1/2 (eq. 21).
     feature_importances_ : (n_features,) array
         Which part of the fall of log(training bound) the rounds of each feature achieved.
+    baseline_ : (n_features,) array or None
+        The mean of what each feature adds, over (some) training rows. None for trees.
+    expected_value_ : float
+        The mean score of the training rows, from which ``shap_values`` count.
     validation_ : (n_rounds_tried,) array or None
         The measure on the validation queries after each round.
     best_iteration_ : int
@@ -132,14 +136,12 @@ class RankBoost(Ranker):
         "smoothing": schema.optional(schema.positive(0.25)),
         "weighting": schema.optional(schema.one_of("ndcg")),
         "early_stopping": EARLY_STOPPING,
-        "callbacks": schema.Constraint(
-            "None or a list of functions",
-            lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
-        ),
+        "callbacks": CALLBACKS,
         "verbose": schema.either(schema.at_least(0), schema.boolean()),
     }
     _learned: ClassVar = {
         **LEARNED,
+        **BASELINE,
         "training_bound_": real(low=0.0),
         "train_rloss_": real(low=0.0, high=1.0),
         "train_ties_": real(low=0.0, high=1.0),
@@ -201,6 +203,7 @@ class RankBoost(Ranker):
         self.node_threshold_, self.node_default_ = rounds.node_threshold, rounds.node_default
         self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
         self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
+        self.node_cover_ = rounds.node_cover
         self.training_bound_ = float(np.exp(np.log(self.z_).sum()))
         self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
         self.train_ties_ = trained.tied
@@ -208,6 +211,7 @@ class RankBoost(Ranker):
         self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
+        self.baseline_ = baseline(self._scorer(), X)
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades
@@ -242,27 +246,7 @@ class RankBoost(Ranker):
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """The scores after each round, one round after the other."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        scores = np.zeros(X.shape[0])
-        for number in range(len(self.alpha_)):
-            scores = scores + self._ensemble.scorer(number + 1, first=number).decision_function(X)
-            yield scores
-
-    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
-        """Why row ``x1`` scores higher (or lower) than row ``x0``: weak rankings by contribution.
-
-        Parameters
-        ----------
-        x1, x0 : (n_features,) rows
-        n : int, optional
-            Only so many of the largest contributions.
-        """
-        check_is_fitted(self)
-        rows = self._checked(np.array([np.ravel(x1), np.ravel(x0)], float), reset=False)
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
-        found = self._ensemble.contributions(rows, [str(name) for name in names])
-        scores = self._scorer().decision_function(rows)
-        return Explanation(float(scores[0] - scores[1]), tuple(found[:n]))
+        return self._ensemble.staged(self._checked(X, reset=False))
 
     def contribution(self, feature: int | str) -> Curve:
         """What a feature adds to the score as a function of its value (monotone if cumulative)."""

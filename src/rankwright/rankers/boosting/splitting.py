@@ -14,6 +14,7 @@ from rankwright.feedback.levels import pointers
 from rankwright.feedback.pair_weights import Binary
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import Columns
+from rankwright.rankers.boosting.quantile_bins import BinnedRows
 
 SMALL = 200_000  # cells of X below which threads cost more than they save
 Parts = list[tuple[int, int]]  # ranges of rows
@@ -153,6 +154,21 @@ class BinnedScan(Scan):
         self.abstains[feature] = column.abstains
         lows = column.values[column.starts][::-1]
         self._edges[feature] = np.concatenate([lows, column.values[:1]])
+
+    def packed(self) -> BinnedRows:
+        """The codes as trees read them."""
+        n = self.n_features
+        words = np.zeros((-(-n // 4), self.n_rows, 4), np.uint8)
+        for feature in range(n):
+            words[feature // 4, :, feature % 4] = self.bins.codes[feature]
+        none = np.zeros(n, np.int64)
+        return BinnedRows(
+            words.view(np.uint32)[:, :, 0],
+            self.bins.n_cuts + 1,
+            none.astype(bool),
+            none,
+            none.astype(np.int8),
+        )
 
     def part_callback(self, pairs: Weighted) -> Callable[[int], None] | None:
         if len(self._parts) < 2 * self._pool.threads:

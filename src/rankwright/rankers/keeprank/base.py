@@ -181,6 +181,7 @@ class RelaxationRanker(Ranker):
     """Base of KeepRank and OnlineKeepRank."""
 
     _takes: ClassVar = (Grades, Pairs)
+    _grades_as_pairs: ClassVar = False
     _sums: ClassVar = True
     _order_matters: ClassVar = True
     _iterative: ClassVar = True

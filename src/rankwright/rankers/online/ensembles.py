@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
@@ -122,15 +123,39 @@ class Ensemble(SupportRanker):
         return Draws(self.seed_, first, cutoffs(self.sampling, self.tau))
 
     def _scorer(self) -> Scorer:
+        features, coef, members_coef = self._weights()
+        scorer = self._combined(coef, members_coef)
+        return scorer if features is None else Mapped(features, scorer)
+
+    def member_scores(self, X: Any) -> FloatArray:
+        """What each member orders the rows by: where they differ, the ensemble is unsure.
+
+        Returns
+        -------
+        (n_items, n_estimators) array, the higher the better
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(50, 3))
+        >>> model = OAPBPM(n_estimators=4, random_state=0).fit(X, X[:, 0] > 0)
+        >>> scores = model.member_scores(X)
+        >>> scores.shape, np.allclose(scores.mean(axis=1), model.decision_function(X))
+        ((50, 4), True)
+        """
+        check_is_fitted(self)
+        rows = self._checked(X, reset=False)
+        features, _, members_coef = self._weights()
+        mapped = rows if features is None else features.transform(rows)
+        return np.asarray(mapped @ members_coef.T)
+
+    def _weights(self) -> tuple[RowMap | None, FloatArray, FloatArray]:
+        """The map of the rows, if any, the mean of the members' weights, and all of them."""
         gram = self._gram(self.n_features_in_)
         if gram is None:
-            features: RowMap | None = self._map(self.n_features_in_)
-            scorer = self._combined(self.coef_, self.members_coef_)
-        else:
-            duals = np.column_stack([self.dual_coef_, self.members_dual_coef_])
-            features, duals = self._values_and_duals(gram, duals)
-            scorer = self._combined(duals[:, 0].copy(), np.ascontiguousarray(duals[:, 1:].T))
-        return scorer if features is None else Mapped(features, scorer)
+            return self._map(self.n_features_in_), self.coef_, self.members_coef_
+        duals = np.column_stack([self.dual_coef_, self.members_dual_coef_])
+        features, duals = self._values_and_duals(gram, duals)
+        return features, duals[:, 0].copy(), np.ascontiguousarray(duals[:, 1:].T)
 
     def _begin(self, n_features: int) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -1,0 +1,128 @@
+"""Scoring by 300 trees of 31 leaves: NumPy, compiled kernels and LightGBM's ``predict``.
+
+LightGBM trains the trees; ours are the same nodes in a model file, opened by ``load_scorer``. A
+request is 100 rows x 136 features. Times are those of the processor, the least of many repeats, so
+that other work on the machine counts little; with two threads they are those of the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.bench_rankboost import workload
+
+from rankwright import RankBoost, load_scorer, save
+from rankwright.persist.scorer import SavedScorer
+from rankwright.scoring import traversal
+from rankwright.scoring.trees import Trees
+
+N_TREES, N_LEAVES, N_FEATURES = 300, 31, 136
+
+
+def trees_of(booster: Any) -> tuple[Trees, Any]:
+    """The nodes of a LightGBM model without categories, and the rows that each node covers."""
+    names = ("feature", "threshold", "low", "high", "value", "cover")
+    nodes: dict[str, list[Any]] = {name: [] for name in names}
+
+    def add(node: dict[str, Any]) -> int:
+        place, is_leaf = len(nodes["value"]), "split_feature" not in node
+        found = {
+            "feature": node.get("split_feature", -1),
+            "threshold": node.get("threshold", 0.0),
+            "value": node["leaf_value"] if is_leaf else 0.0,
+            "cover": node["leaf_count"] if is_leaf else node["internal_count"],
+        }
+        for name, column in nodes.items():
+            column.append(found.get(name, 0))
+        if not is_leaf:
+            nodes["low"][place] = add(node["left_child"])
+            nodes["high"][place] = add(node["right_child"])
+        return place
+
+    roots = [add(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
+    whole = {name: np.array(nodes[name], np.int64) for name in ("feature", "low", "high")}
+    real = {name: np.array(nodes[name], np.float64) for name in ("threshold", "value")}
+    default = np.zeros(len(nodes["value"]), np.int64)
+    trees = Trees(
+        n_inputs=booster.num_feature(), root=np.array(roots), weight=np.ones(len(roots)),
+        default=default, **whole, **real,
+    )  # fmt: skip
+    return trees, np.array(nodes["cover"])
+
+
+def least(run: Callable[[], Any], repeats: int, clock: Callable[[], float]) -> float:
+    """The least time in milliseconds, after one run that warms up."""
+    run()
+    seconds = []
+    for _ in range(repeats):
+        start = clock()
+        run()
+        seconds.append(clock() - start)
+    return 1e3 * min(seconds)
+
+
+def _use(compiled: bool) -> None:
+    module = traversal.compile_kernels() if compiled else None
+    traversal.kernels = lambda n_pairs: module  # type: ignore[assignment]
+
+
+def _row(name: str, ours: float, peer: float | None, goal: str = "") -> None:
+    beside = "" if peer is None else f"  {ours / peer:5.2f} of LightGBM's {peer:8.3f}  {goal}"
+    print(f"  {name:44s} {ours:9.3f} ms{beside}", flush=True)
+
+
+def run() -> None:
+    import lightgbm
+
+    X, y, qid = workload(60_000, N_FEATURES)
+    parameters = {"objective": "lambdarank", "num_leaves": N_LEAVES, "verbosity": -1}
+    data = lightgbm.Dataset(X[:20_000], y[:20_000], group=np.bincount(qid[:20_000]))
+    booster = lightgbm.train(parameters, data, N_TREES)
+    scorer = SavedScorer("trees", trees_of(booster)[0], allow_nan=True)
+    request, batch = X[:100].copy(), X
+    same = np.abs(scorer.decision_function(request) - booster.predict(request)).max()
+    print(
+        f"{N_TREES} trees, {N_LEAVES} leaves, {N_FEATURES} features; largest difference {same:.1e}"
+    )
+    _beside(scorer, booster, request, 200, "100 rows")
+    _beside(scorer, booster, batch, 3, f"{len(batch):,} rows")
+    os.environ["RANKWRIGHT_THREADS"] = "2"
+    _use(True)
+    wall = time.perf_counter
+    peer = least(lambda: booster.predict(batch, num_threads=2), 3, wall)
+    ours = least(lambda: scorer.decision_function(batch), 3, wall)
+    _row(f"{len(batch):,} rows, kernels, 2 threads, wall", ours, peer, "(goal <= 1)")
+    _steps()
+
+
+def _beside(scorer: Any, booster: Any, rows: Any, repeats: int, title: str) -> None:
+    """One thread each; LightGBM may use two for a request if that costs it less."""
+    os.environ["RANKWRIGHT_THREADS"] = "1"
+    small, cpu = len(rows) < 1000, time.process_time
+    peer = least(lambda: booster.predict(rows, num_threads=1), repeats, cpu)
+    if small:
+        peer = min(peer, least(lambda: booster.predict(rows, num_threads=2), repeats, cpu))
+    for name, compiled, goal in (("kernels", True, 1), ("NumPy", False, 5)):
+        _use(compiled)
+        ours = least(lambda: scorer.decision_function(rows), repeats, cpu)
+        _row(f"{title}, {name}", ours, peer, f"(goal <= {goal})" if compiled or small else "")
+
+
+def _steps() -> None:
+    """RankBoost with 300 thresholds on 100 rows x 46 features, through a model file."""
+    os.environ["RANKWRIGHT_THREADS"] = "1"
+    X, y, qid = workload(20_000, 46)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.rw"
+        save(RankBoost(n_estimators=300).fit(X, y, qid=qid), path)
+        scorer = load_scorer(path)
+    for name, compiled in (("kernels", True), ("NumPy", False)):
+        _use(compiled)
+        ours = least(lambda: scorer.decision_function(X[:100]), 200, time.process_time)
+        _row(f"RankBoost(300), 100 rows x 46, {name}", ours, None)

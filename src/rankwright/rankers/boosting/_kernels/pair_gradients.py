@@ -1,0 +1,282 @@
+"""Gradients and Hessians of pair losses, one query after the other, without a list of pairs.
+
+A pair (upper u, lower l) of a query costs ``weight * loss(s_u - s_l)``. Its slope pulls u up and l
+down; its curvature is added to the Hessian of both.
+
+queries  GradedQueries: ptr, grade, weight, query_weight
+order    (n,) int32, per query its rows by descending score, equal scores by ascending grade and
+         weight; kept from round to round, since few rows change places
+out      (2, n) float64: minus the gradient, and the Hessian   written
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from rankwright.rankers.boosting._kernels.level_gradients import (
+    Rows,
+    is_worth_it,
+    level_gradients,
+    smooth_terms,
+)
+
+# Codes of losses and of weights, as in pair_losses and pair_weights.
+LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
+PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
+SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted anew
+
+
+@njit(cache=True, nogil=True)
+def pair_terms(difference, gap, loss):
+    """The slope (positive: the pair should move apart) and the curvature of one pair's loss."""
+    if loss == EXPONENTIAL:
+        slope = math.exp(min(-difference, 300.0))
+        return slope, slope
+    if loss == SQUARED_HINGE:
+        short = 1.0 - difference
+        return (2.0 * short, 2.0) if short > 0 else (0.0, 0.0)
+    if loss == SQUARED:
+        return 2.0 * (gap - difference), 2.0
+    return smooth_terms(difference, loss)
+
+
+@njit(cache=True, nogil=True)
+def _before(a, b, scores, queries):
+    """Whether row a comes before row b."""
+    if scores[a] != scores[b]:
+        return scores[a] > scores[b]
+    if queries.grade[a] != queries.grade[b]:
+        return queries.grade[a] < queries.grade[b]
+    return queries.weight[a] < queries.weight[b]
+
+
+@njit(cache=True, nogil=True)
+def sort_query(scores, queries, start, stop, order):
+    """Put the rows of a query in order, starting from the order of the last round."""
+    moves = 0
+    for k in range(start + 1, stop):
+        row, at = order[k], k
+        while at > start and _before(row, order[at - 1], scores, queries):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = row
+        moves += k - at
+        if moves > SHUFFLED * (stop - start):
+            own = -scores[start:stop]
+            order[start:stop] = start + np.argsort(own, kind="mergesort")
+            moves = -(1 << 40)
+            for j in range(start + 1, stop):  # only equal scores are left to put in order
+                row, at = order[j], j
+                while at > start and _before(row, order[at - 1], scores, queries):
+                    order[at] = order[at - 1]
+                    at -= 1
+                order[at] = row
+            return
+
+
+@njit(cache=True, nogil=True)
+def prepare_places(weights, gain, first, second):
+    """What the weight of a swap needs, by place in the list; gain (m,) is in the order of places.
+
+    AP   first: relevant rows down to the place, second: the sum of their 1 / place
+    ERR  first: the chance that the user comes to the place, second: the sum of ERR before it
+    RR   first[0], first[1]: the first two places of relevant rows
+    """
+    m, count, total = len(gain), 0.0, 0.0
+    if weights == AP:
+        for p in range(m):
+            count += gain[p]
+            total += gain[p] / (p + 1.0)
+            first[p], second[p] = count, total
+    elif weights == ERR:
+        chance = 1.0
+        for p in range(m):
+            first[p], second[p] = chance, total
+            total += chance * gain[p] / (p + 1.0)
+            chance *= 1.0 - gain[p]
+        first[m], second[m] = chance, total
+    elif weights == RR:
+        first[0] = first[1] = np.inf
+        for p in range(m - 1, -1, -1):
+            if gain[p] > 0:
+                first[1], first[0] = first[0], float(p)
+
+
+@njit(cache=True, nogil=True)
+def swap_change(weights, a, b, gain, first, second):
+    """By how much the measure changes if the rows at places a < b are exchanged."""
+    if weights == ERR:
+        stop_a, stop_b = gain[a], gain[b]
+        fewer = (1.0 - stop_b) / (1.0 - stop_a)
+        between = second[b] - second[a + 1]
+        old = first[a] * stop_a / (a + 1.0) + first[b] * stop_b / (b + 1.0)
+        new = first[a] * stop_b / (a + 1.0) + fewer * first[b] * stop_a / (b + 1.0)
+        return abs(new - old + (fewer - 1.0) * between)
+    if gain[a] == gain[b]:
+        return 0.0
+    if weights == AP:
+        between = second[b - 1] - second[a]
+        if gain[a] > 0:
+            change = first[b] / (b + 1.0) - first[a] / (a + 1.0) - between
+        else:
+            change = (first[a] + 1.0) / (a + 1.0) + between - first[b] / (b + 1.0)
+        return abs(change) / first[len(gain) - 1]
+    if gain[a] > 0:
+        if a != first[0]:
+            return 0.0
+        return 1.0 / (first[0] + 1.0) - 1.0 / (min(float(b), first[1]) + 1.0)
+    return 1.0 / (a + 1.0) - 1.0 / (first[0] + 1.0) if a < first[0] else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+def _logistic_ndcg_row(i, n, places, slope, curve):
+    """Add the pairs of place i with the later places: logistic loss times |change of NDCG|.
+
+    places  rows odds, gain, weight, discount, top discount, top share, each by place
+    """
+    odds, gain, weight, discount = places[0], places[1], places[2], places[3]
+    own, own_gain, own_weight = odds[i], gain[i], weight[i]
+    top, share = places[4, i], places[5, i]
+    pull, bend = 0.0, 0.0
+    for j in range(i + 1, n):
+        gap = own_gain - gain[j]
+        w = gap * (top - share * discount[j]) * weight[j]
+        chance = odds[j] / (own + odds[j])
+        t = w * (chance if gap > 0 else 1.0 - chance)
+        c = abs(w) * (chance * (1.0 - chance))
+        slope[j] -= own_weight * t
+        curve[j] += own_weight * c
+        pull += t
+        bend += c
+    slope[i] += own_weight * pull
+    curve[i] += own_weight * bend
+
+
+@njit(cache=True, nogil=True)
+def fill_places(scores, queries, gain, discounts, order, start, stop, cutoff, places):
+    """Scores, gains, weights and discounts of a query by place; returns how far scores spread.
+
+    A row of weight 2 takes two places, and its discount is their mean.
+    """
+    high, low = scores[order[start]], scores[order[stop - 1]]
+    middle, place = 0.5 * (high + low), 0
+    for k in range(start, stop):
+        row = order[k]
+        p = k - start
+        places[0, p] = math.exp(min(max(scores[row] - middle, -600.0), 600.0))
+        places[1, p], places[2, p] = gain[row], queries.weight[row]
+        copies = max(1, round(queries.weight[row]))
+        mean, top, share = 0.0, 0.0, 0.0
+        for _ in range(copies):
+            mean += discounts[place]
+            if place < cutoff:
+                top += discounts[place]
+                share += 1.0
+            place += 1
+        places[3, p], places[4, p], places[5, p] = mean / copies, top / copies, share / copies
+    return high - low
+
+
+@njit(cache=True, nogil=True)
+def write_rows(scores, queries, order, query, slope, curve, out):
+    """Write the sums of places to their rows; rows of equal score and grade share theirs.
+
+    So the order of such rows, which nothing decides, does not matter.
+    """
+    start, stop = queries.ptr[query], queries.ptr[query + 1]
+    share, k = queries.query_weight[query], start
+    while k < stop:
+        row, end = order[k], k
+        weight, pull, bend = 0.0, 0.0, 0.0
+        while (
+            end < stop
+            and scores[order[end]] == scores[row]
+            and queries.grade[order[end]] == queries.grade[row]
+        ):
+            weight += queries.weight[order[end]]
+            pull += slope[end - start]
+            bend += curve[end - start]
+            end += 1
+        for j in range(k, end):
+            part = share * (queries.weight[order[j]] / weight)
+            out[0, order[j]] = part * pull
+            out[1, order[j]] = part * bend
+        k = end
+
+
+@njit(cache=True, nogil=True)
+def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
+    """Write the sums of a query by place, computed from sums over its grades."""
+    m = len(ordered)
+    by_grade = np.argsort(queries.grade[ordered], kind="mergesort")
+    own = ordered[by_grade]
+    rows = Rows(scores[own], queries.grade[own], queries.weight[own], np.zeros(m, np.int64))
+    for k in range(1, m):
+        rows.level[k] = rows.level[k - 1] + (rows.grade[k] > rows.grade[k - 1])
+    out = np.empty((2, m))
+    level_gradients(rows, loss, gaps, out)
+    for k in range(m):
+        slope[by_grade[k]], curve[by_grade[k]] = out[0, k], out[1, k]
+
+
+@njit(cache=True, nogil=True)
+def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
+    """Gradients and Hessians of queries first .. last - 1, pair by pair or by sums over grades.
+
+    ranked  Ranked, of pair_weights: gains of rows, discounts of places, the cutoff, and whether a
+            pair is also weighted by its difference of grades
+    codes   (loss, weights)
+    """
+    loss, weights = codes
+    widest = 0
+    for q in range(first, last):
+        widest = max(widest, queries.ptr[q + 1] - queries.ptr[q])
+    places, slope, curve = np.empty((6, widest)), np.empty(widest), np.empty(widest)
+    prefix, prefix2 = np.empty(widest + 1), np.empty(widest + 1)
+    for q in range(first, last):
+        start, stop = queries.ptr[q], queries.ptr[q + 1]
+        m = stop - start
+        sort_query(scores, queries, start, stop, order)
+        slope[:m] = 0.0
+        curve[:m] = 0.0
+        spread = fill_places(
+            scores, queries, ranked.gain, ranked.discount, order, start, stop, ranked.cutoff, places
+        )
+        gain = places[1, :m]
+        gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
+        if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
+            sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
+            write_rows(scores, queries, order, q, slope, curve, out)
+            continue
+        fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
+        if not fast:
+            prepare_places(weights, gain, prefix, prefix2)
+        for i in range(m):
+            if places[5, i] == 0.0:
+                break  # below the cutoff, and so are all later places
+            if fast:
+                _logistic_ndcg_row(i, m, places, slope, curve)
+                continue
+            a = order[start + i]
+            for j in range(i + 1, m):
+                b = order[start + j]
+                gap = queries.grade[a] - queries.grade[b]
+                if gap == 0.0:
+                    continue
+                w = places[2, i] * places[2, j]
+                if gaps:
+                    w *= abs(gap)
+                if weights == NDCG:
+                    w *= abs(gain[i] - gain[j]) * (places[4, i] - places[5, i] * places[3, j])
+                elif weights >= AP:
+                    w *= swap_change(weights, i, j, gain, prefix, prefix2)
+                sign = 1.0 if gap > 0 else -1.0
+                t, c = pair_terms(sign * (scores[a] - scores[b]), abs(gap), loss)
+                slope[i] += sign * w * t
+                slope[j] -= sign * w * t
+                curve[i] += w * c
+                curve[j] += w * c
+        write_rows(scores, queries, order, q, slope, curve, out)

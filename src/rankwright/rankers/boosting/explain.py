@@ -1,0 +1,224 @@
+"""What each feature adds to a score: Shapley values, and why one row scores above another."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.exceptions import DataError
+from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation
+from rankwright.rankers.schema import Learned, at_least, floats
+from rankwright.scoring.base import Scorer, row_blocks
+from rankwright.scoring.linear import Slopes
+from rankwright.scoring.traversal import go_up
+from rankwright.scoring.trees import Additive, Trees, columns_of
+
+BASELINE: dict[str, Learned] = {"baseline_": floats("n_features", optional=True)}
+BASELINE_ROWS = 10_000  # training rows that the mean of a step function is taken over
+VALUES_PER_BLOCK = 1 << 22
+
+
+class Explained:
+    """Shapley values and explanations, for rankers that are sums of trees or of step functions."""
+
+    n_features_in_: int
+
+    def shap_values(self, X: Any) -> FloatArray:
+        """The Shapley value of each feature: how far it moves a score from the expected value.
+
+        The values of a row add up to its score minus ``expected_value_``. For trees they are the
+        exact path-dependent values: a feature that is unknown takes each branch with the share of
+        training rows that did, ``node_cover_``. For step functions of single features they are what
+        the feature adds, minus its mean over (at most 10,000) training rows.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+
+        Returns
+        -------
+        (n_items, n_features) float64
+
+        References
+        ----------
+        S. M. Lundberg, G. G. Erion, S.-I. Lee: Consistent individualized feature attribution for
+        tree ensembles. arXiv 1802.03888, 2018.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)  # type: ignore[attr-defined]
+        scorer = self._scorer()  # type: ignore[attr-defined]
+        if isinstance(scorer, Trees):
+            return tree_shap(scorer, self._cover(), X)
+        return feature_parts(scorer, X) - self._baseline()
+
+    @property
+    def expected_value_(self) -> float:
+        """The score of a row of which nothing is known: the mean over the training rows."""
+        check_is_fitted(self)
+        scorer = self._scorer()  # type: ignore[attr-defined]
+        if isinstance(scorer, Trees):
+            paths = leaf_paths(scorer, self._cover())
+            return float((paths.value * paths.share).sum())
+        return float(self._baseline().sum())
+
+    def decision_function_at(self, X: Any, n_estimators: int) -> FloatArray:
+        """The scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
+        check_is_fitted(self)
+        at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
+        X = self._checked(X, reset=False)  # type: ignore[attr-defined]
+        scores: FloatArray = Ensemble.of(self).scorer(n_estimators).decision_function(X)
+        return scores
+
+    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
+        """Why row ``x1`` scores higher (or lower) than row ``x0``.
+
+        A sum of weak rankings is explained by the weak rankings on which the rows differ; trees by
+        the differences of the features' Shapley values. Both add up to the difference of scores.
+
+        Parameters
+        ----------
+        x1, x0 : (n_features,) rows
+        n : int, optional
+            Only so many of the largest contributions.
+        """
+        check_is_fitted(self)
+        rows = np.array([np.ravel(x1), np.ravel(x0)], float)
+        rows = self._checked(rows, reset=False)  # type: ignore[attr-defined]
+        names = [str(name) for name in self._feature_names()]
+        scorer = self._scorer()  # type: ignore[attr-defined]
+        if isinstance(scorer, Trees):
+            high, low = tree_shap(scorer, self._cover(), rows)
+            parts = [
+                Contribution(names[i], float(high[i] - low[i]), int(i), None)
+                for i in np.flatnonzero(high != low)
+            ]
+            parts.sort(key=lambda part: -abs(part.amount))
+        else:
+            parts = Ensemble.of(self).contributions(rows, names)
+        scores = scorer.decision_function(rows)
+        return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
+
+    def _feature_names(self) -> Any:
+        return getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+
+    def _cover(self) -> IntArray:
+        return self._stored("node_cover_")
+
+    def _baseline(self) -> FloatArray:
+        return self._stored("baseline_")
+
+    def _stored(self, name: str) -> Any:
+        value = getattr(self, name, None)
+        if value is None:
+            raise DataError(
+                f"this {type(self).__name__} was saved without {name}, which Shapley values need. "
+                "Fit it again."
+            )
+        return value
+
+
+class Paths(NamedTuple):
+    """The paths to the leaves of all trees.
+
+    Attributes
+    ----------
+    value, share : (n_leaves,) weight * value of the leaf, and the share of training rows in it
+    entry_ptr, slot_ptr : (n_leaves + 1,) where the splits and the slots of a leaf begin
+    node, is_up, slot : (n_entries,) a split on the path, the way taken, its slot in the leaf
+    feature, zero : (n_slots,) a feature on the path, the share of training rows that pass it
+    """
+
+    value: FloatArray
+    share: FloatArray
+    entry_ptr: IntArray
+    slot_ptr: IntArray
+    node: IntArray
+    is_up: BoolArray
+    slot: IntArray
+    feature: IntArray
+    zero: FloatArray
+
+
+def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
+    """The paths of all trees; ``cover`` is the number of training rows at each node."""
+    entries: list[tuple[int, bool, int]] = []
+    slots: list[tuple[int, float]] = []
+    leaves: list[tuple[float, float, int, int]] = []  # value, share, ends in entries and slots
+    for root, weight in zip(trees.root.tolist(), trees.weight.tolist(), strict=True):
+        waiting: list[tuple[int, tuple[Any, ...], dict[int, float]]] = [(root, (), {})]
+        while waiting:
+            node, path, zeros = waiting.pop()
+            feature = int(trees.feature[node])
+            if feature >= 0:
+                for is_up, child in ((False, int(trees.low[node])), (True, int(trees.high[node]))):
+                    share = cover[child] / cover[node] if cover[node] else 0.5
+                    passed = {**zeros, feature: zeros.get(feature, 1.0) * share}
+                    waiting.append((child, (*path, (node, is_up, feature)), passed))
+                continue
+            place = {feature: i for i, feature in enumerate(zeros)}
+            entries += [(at, is_up, place[feature]) for at, is_up, feature in path]
+            slots += zeros.items()
+            share = float(np.prod(list(zeros.values())))
+            leaves.append((weight * float(trees.value[node]), share, len(entries), len(slots)))
+    value, share, entry_ends, slot_ends = _columns(leaves, 4)
+    node, is_up, slot = _columns(entries, 3)
+    feature, zero = _columns(slots, 2)
+    ends = [np.concatenate([[0], part]).astype(np.int64) for part in (entry_ends, slot_ends)]
+    whole = np.int64
+    return Paths(
+        value, share, *ends, node.astype(whole), is_up.astype(bool), slot.astype(whole),
+        feature.astype(whole), zero,
+    )  # fmt: skip
+
+
+def _columns(rows: list[Any], width: int) -> FloatArray:
+    return np.ascontiguousarray(np.array(rows, np.float64).reshape(len(rows), width).T)
+
+
+def tree_shap(trees: Trees, cover: IntArray, X: Any) -> FloatArray:
+    """Path-dependent Shapley values of a sum of trees, (n_rows, n_inputs)."""
+    from rankwright.rankers.boosting._kernels.shap import add_shap_values
+
+    paths, n_rows = leaf_paths(trees, cover), X.shape[0]
+    values = np.zeros((n_rows, trees.n_inputs))
+    for block in row_blocks(n_rows, trees.feature.size, VALUES_PER_BLOCK):
+        up, part = _ways(trees, X[block]), values[block]
+        map_blocks(
+            lambda rows, up=up, part=part: add_shap_values(up, paths, *rows, part),
+            ranges(len(up), n_threads()),
+        )
+    return values
+
+
+def _ways(trees: Trees, X: Any) -> BoolArray:
+    """Whether each row goes up at each node."""
+    up = np.zeros((X.shape[0], trees.feature.size), bool)
+    inner = np.flatnonzero(trees.feature >= 0)
+    used, place = np.unique(trees.feature[inner], return_inverse=True)
+    for rows, i, column in columns_of(X, used, trees.absent_abstains):
+        nodes = inner[place == i]
+        at, x = np.repeat(nodes, len(column)), np.tile(column, len(nodes))
+        ways = go_up(x, at, trees._nodes, trees._categories)
+        up[rows, nodes] = ways.reshape(len(nodes), -1).T
+    return up
+
+
+def feature_parts(scorer: Scorer, X: Any) -> FloatArray:
+    """What each feature adds to the score of each row, for a sum of functions of one feature."""
+    assert isinstance(scorer, Additive | Slopes)
+    parts = np.zeros((X.shape[0], scorer.n_inputs))
+    for rows, i, column in columns_of(X, scorer.feature, scorer.absent_abstains):
+        parts[rows, scorer.feature[i]] = scorer.part(i, column)
+    return parts
+
+
+def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
+    """The mean of :func:`feature_parts` over (some) training rows; None for trees."""
+    if isinstance(scorer, Trees):
+        return None
+    step = max(1, -(-X.shape[0] // BASELINE_ROWS))
+    return feature_parts(scorer, X[::step]).mean(axis=0)

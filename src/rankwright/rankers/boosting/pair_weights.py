@@ -1,0 +1,108 @@
+"""Pair weights: how much a pair counts, for itself or by what exchanging its rows would change."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.exceptions import ParameterError
+from rankwright.rankers import schema
+from rankwright.rankers.losses import QueryPairs
+
+CODES = {None: 0, "grade_difference": 1, "NDCG": 2, "AP": 3, "ERR": 4, "RR": 5}
+NO_CUTOFF = 1 << 40
+MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay a number
+
+
+class Ranked(NamedTuple):
+    """What the weight of a pair is computed from, for compiled code."""
+
+    gain: FloatArray  # (n,) what the measure counts of each row
+    discount: FloatArray  # by place in a list
+    cutoff: int  # a pair counts if one of its rows is among so many first places
+    magnitude: bool  # whether a pair is also weighted by its difference of grades
+
+
+@dataclass(frozen=True)
+class PairWeights:
+    """Weights of pairs by name.
+
+    None: every pair the same. ``"grade_difference"``: by how much the grades differ. A measure,
+    ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by how much the measure of the list changes if the
+    two rows change places (LambdaRank). ``"NDCG@30"`` leaves out the pairs of which neither row is
+    among the first 30, which takes time in proportion to 30 times the rows of a query. AP and RR
+    take grades above the lowest one as relevant. Of equal scores the lower grade comes first, so
+    a tie counts as an error and the order of the rows does not matter.
+
+    >>> PairWeights.parse("NDCG@30")
+    PairWeights(name='NDCG', cutoff=30)
+    """
+
+    name: str | None
+    cutoff: int = NO_CUTOFF
+
+    @classmethod
+    def parse(cls, text: str | None) -> PairWeights:
+        if text is None or text == "grade_difference":
+            return cls(text)
+        match = re.fullmatch(r"(NDCG|AP|ERR|RR)(?:@([1-9][0-9]{0,8}))?", str(text))
+        if match is None:
+            raise ParameterError(
+                f"weighting={text!r}: use None, 'grade_difference', 'NDCG', 'AP', 'ERR' or 'RR', "
+                "with a truncation level as in 'NDCG@30'."
+            )
+        return cls(match[1], int(match[2]) if match[2] else NO_CUTOFF)
+
+    @property
+    def code(self) -> int:
+        return CODES[self.name]
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether weights depend on the order of the moment."""
+        return self.code >= CODES["NDCG"]
+
+    def ranked(self, pairs: QueryPairs) -> Ranked:
+        """The gains of rows and the discounts of places."""
+        copies = np.maximum(np.rint(pairs.weight), 1.0).astype(np.int64)
+        places = np.add.reduceat(copies, pairs.ptr[:-1]) if len(copies) else np.zeros(1, np.int64)
+        discount = 1.0 / np.log2(np.arange(int(places.max())) + 2.0)
+        return Ranked(self._gain(pairs, copies, discount), discount, self.cutoff, pairs.magnitude)
+
+    def _gain(self, pairs: QueryPairs, copies: Any, discount: FloatArray) -> FloatArray:
+        grade = pairs.grade
+        if not self.by_rank or not len(grade):
+            return np.zeros(len(grade))
+        lowest, highest = grade.min(), grade.max()
+        if self.name in ("AP", "RR"):
+            return np.asarray((grade > lowest).astype(np.float64))
+        grade = np.minimum(grade - min(0.0, lowest), MAX_GAIN_GRADE)
+        if self.name == "ERR":
+            return np.asarray((np.exp2(grade) - 1.0) / np.exp2(min(highest, MAX_GAIN_GRADE)))
+        gain, group = np.exp2(grade) - 1.0, pairs.group
+        # The ideal list, best grade first, down to the truncation level.
+        order = np.repeat(np.lexsort((-gain, group)), copies[np.lexsort((-gain, group))])
+        first = np.concatenate([[0], np.cumsum(np.bincount(group, copies))]).astype(np.int64)
+        place = np.arange(len(order)) - first[group[order]]
+        worth = np.where(place < self.cutoff, discount[place], 0.0) * gain[order]
+        ideal = np.bincount(group[order], worth, pairs.n_units)
+        return np.asarray(gain / np.where(ideal > 0, ideal, 1.0)[group])
+
+
+def _is_weighting(value: Any) -> bool:
+    try:
+        PairWeights.parse(value)
+    except ParameterError:
+        return False
+    return value is None or isinstance(value, str)
+
+
+WEIGHTING = schema.Constraint(
+    "None, 'grade_difference', 'NDCG', 'AP', 'ERR' or 'RR', with a truncation level as in "
+    "'NDCG@30'",
+    _is_weighting,
+)
