@@ -17,6 +17,7 @@ from rankwright.scoring import (
     KernelExpansion,
     Linear,
     Mapped,
+    Monomials,
     Network,
     Ordinal,
     Polynomial,
@@ -152,7 +153,8 @@ def ordinal(rng: Random) -> Ordinal:
 
 def polynomial(rng: Random) -> Mapped:
     n = int(rng.integers(1, 4))
-    mapping = Polynomial(n, degree=int(rng.integers(1, 4)), gamma=0.5)
+    degree = int(rng.integers(1, 4))
+    mapping = Polynomial(n, degree, gamma=0.5) if rng.integers(2) else Monomials(n, degree)
     return Mapped(mapping, Linear(rng.normal(size=mapping.n_outputs)))
 
 
