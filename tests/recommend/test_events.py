@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import threading
 
 import numpy as np
@@ -155,6 +156,17 @@ def test_a_loaded_recommender_gives_the_same_lists_and_goes_on_learning(model, t
     more = rw.Interactions([3], [14], time=[10_000])
     again = rw.load(tmp_path / "model.rw").partial_fit(more)
     assert 14 not in [item for item, _ in again.recommend(3, n=30)]
+
+
+def test_a_mapped_recommender_shares_its_arrays_and_goes_on_learning(model, tmp_path) -> None:
+    rw.save(model, tmp_path / "model.rw")
+    content = (tmp_path / "model.rw").read_bytes()
+    mapped = rw.load(tmp_path / "model.rw", mmap=True)
+    assert isinstance(mapped.histories_.time.base.base, np.memmap | mmap.mmap)
+    assert mapped.recommend_all(n=5) == model.recommend_all(n=5)
+    mapped.partial_fit(rw.Interactions([3], [14], time=[10_000]))
+    assert 14 not in [item for item, _ in mapped.recommend(3, n=30)]
+    assert (tmp_path / "model.rw").read_bytes() == content
 
 
 def test_a_file_is_not_larger_than_half_more_than_its_arrays(model, tmp_path) -> None:

@@ -112,7 +112,7 @@ class Interactions:
 
         Examples
         --------
-        >>> log = {"visitor": ["a", "a"], "product": [7, 8], "timestamp": ["2024-05-01", "2024-05-02"]}
+        >>> log = {"visitor": ["a", "a"], "product": [7, 8], "date": ["2024-05-01", "2024-05-02"]}
         >>> Interactions.from_frame(log).time
         array([1.7145216e+09, 1.7146080e+09])
         """

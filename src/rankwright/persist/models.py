@@ -55,7 +55,7 @@ def save(model: Any, path: Any) -> None:
         raise ParameterError(fault) from error
 
 
-def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
+def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> Any:
     """Read a model that :func:`save` wrote.
 
     Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
@@ -65,6 +65,8 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
     ----------
     path : path of a model file
     max_bytes : refuse a larger file before reading it; default 2 GiB
+    mmap : keep large arrays in the file, where all processes that load it share them; do not change
+        the file in place while it is in use (``save`` replaces it, which is safe)
 
     Returns
     -------
@@ -88,7 +90,7 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
     with fmt.refusing(path):
-        return _unpack(*fmt.read_file(path, max_bytes))
+        return _unpack(*fmt.read_file(path, max_bytes, mmap=mmap))
 
 
 def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
