@@ -33,7 +33,7 @@ def train(
     report: opt.Report = None,
     json: opt.Json = False,
     table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
-    log: clicks.ClickOptions = clicks.ClickOptions(),  # noqa: B008
+    click_options: clicks.ClickOptions = clicks.ClickOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
@@ -73,14 +73,13 @@ def train(
     settings = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    if clicks.train_if_asked(
-        clicks.Job(data, output, ranker, settings, random_state, json, table, log)
-    ):
+    data = one_source(data, log)
+    job = clicks.Job(data, output, ranker, settings, random_state, json, table, click_options)
+    if log is None and clicks.train_if_asked(job):
         return
     chosen = None if ranker == "auto" else make_ranker(ranker, settings)
     if chosen is not None:
         chosen._check_parameters()
-    data = one_source(data, log)
     items, other = read_training_data(data, valid, table, chosen, is_log=log is not None)
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
