@@ -211,6 +211,14 @@ def test_long_work_prints_a_line_now_and_then(
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) >= 2
     assert printed[0].startswith("training RankSVM: fold 1 of 5 (")
+    mart = rw.LambdaMART(n_estimators=3, max_leaf_nodes=4)
+    with Progress(active=True) as line:
+        line.text = "training mart"
+        with line.watching(mart):
+            mart.fit(DATA.X, DATA.y, qid=DATA.qid)
+            time.sleep(0.1)
+    assert mart.callbacks is None
+    assert "training mart, round 3 (" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("within", [True, False])

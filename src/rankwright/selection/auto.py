@@ -267,13 +267,13 @@ class AutoRanker(BestRanker):
         start, folds = time.perf_counter(), trial.folds
         if not folds:
             progress.text = f"training {name}"
-            attempt = Attempt(name, self._fitted(candidate, name, trial.rows))
+            attempt = Attempt(name, self._fitted(candidate, name, progress, trial.rows))
         else:
             models = []
             for number, (train, valid) in enumerate(folds, start=1):
                 progress.text = f"training {name}: fold {number} of {len(folds)}"
                 key = f"{name}, fold {number}"
-                models.append(self._fitted(clone(candidate), key, train, valid))
+                models.append(self._fitted(clone(candidate), key, progress, train, valid))
             attempt = self._evaluated(Attempt(name, models[0]), models, trial)
         if isinstance(self.estimators, str):
             attempt = replace(attempt, simplicity=default.simplicity(name, candidate))
@@ -296,21 +296,26 @@ class AutoRanker(BestRanker):
         scores = evaluate(held_out, y, qid, measures, predictions=predictions)
         return replace(attempt, scores=scores, held_out=held_out, n_folds=len(valid))
 
-    def _fitted(self, model: Any, key: str, rows: Rows, valid: Rows | None = None) -> Any:
+    def _fitted(
+        self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None = None
+    ) -> Any:
         """The fitted model, from the checkpoint if it is there."""
         if self.checkpoint is None:
-            return fit_ranker(model, rows, valid)
+            with progress.watching(model):
+                return fit_ranker(model, rows, valid)
         found = self.checkpoint.load(key)
         if found is not None:
             return found
         if hasattr(model, "warm_start") and not model.warm_start:
-            model = self._fit_in_steps(model, f"{key}, first rounds", rows, valid)
+            model = self._fit_in_steps(model, f"{key}, first rounds", progress, rows, valid)
         else:
             fit_ranker(model, rows, valid)
         self.checkpoint.save(key, model)
         return model
 
-    def _fit_in_steps(self, model: Any, key: str, rows: Rows, valid: Rows | None) -> Any:
+    def _fit_in_steps(
+        self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None
+    ) -> Any:
         """Fit some rounds at a time and keep them; ``warm_start`` goes on with the same bits."""
         n_rounds, found = model.n_estimators, self.checkpoint.load(key)
         model = model if found is None else found
@@ -318,7 +323,8 @@ class AutoRanker(BestRanker):
         while done < n_rounds and not _has_stopped(model):
             tried = min(done + ROUNDS_PER_STEP, n_rounds)
             model.set_params(n_estimators=tried, warm_start=True)
-            fit_ranker(model, rows, valid)
+            with progress.watching(model):
+                fit_ranker(model, rows, valid)
             done = len(model.alpha_)
             model.set_params(n_estimators=n_rounds, warm_start=False)
             if done < tried or done == n_rounds:
@@ -337,7 +343,7 @@ class AutoRanker(BestRanker):
         text = f"training {best.name} on all {n_queries} queries{how}"
         with Progress(bool(self.verbose)) as progress:
             progress.text = text
-            model = self._fitted(model, f"{best.name}, all queries", rows)
+            model = self._fitted(model, f"{best.name}, all queries", progress, rows)
         self._report(f"{text}: {time.perf_counter() - start:.1f} s")
         return model
 

@@ -136,6 +136,7 @@ class Paths(NamedTuple):
     entry_ptr, slot_ptr : (n_leaves + 1,) where the splits and the slots of a leaf begin
     node, is_up, slot : (n_entries,) a split on the path, the way taken, its slot in the leaf
     feature, zero : (n_slots,) a feature on the path, the share of training rows that pass it
+    points : (n + 1, n, 2) places and weights of Gauss-Legendre quadrature with 0 .. n points
     """
 
     value: FloatArray
@@ -147,6 +148,7 @@ class Paths(NamedTuple):
     slot: IntArray
     feature: IntArray
     zero: FloatArray
+    points: FloatArray
 
 
 def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
@@ -183,7 +185,16 @@ def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
         slot=slot.astype(np.int64),
         feature=feature.astype(np.int64),
         zero=zero,
+        points=_quadrature(int(np.diff(slot_ends, prepend=0).max(initial=0) + 1) // 2),
     )
+
+
+def _quadrature(n: int) -> FloatArray:
+    points = np.zeros((n + 1, n, 2))
+    for k in range(1, n + 1):
+        place, weight = np.polynomial.legendre.leggauss(k)
+        points[k, :k, 0], points[k, :k, 1] = (place + 1) / 2, weight / 2
+    return points
 
 
 def _columns(rows: list[Any], width: int) -> FloatArray:
