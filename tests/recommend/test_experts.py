@@ -36,7 +36,9 @@ def dense(histories: Histories) -> np.ndarray:
 
 
 def test_a_history_has_each_item_once_at_its_last_time() -> None:
-    events = rw.Interactions(["a", "a", "b", "a"], [7, 8, 7, 7], time=[3, 2, 1, 1], weight=[1, 1, 1, 2])
+    events = rw.Interactions(
+        ["a", "a", "b", "a"], [7, 8, 7, 7], time=[3, 2, 1, 1], weight=[1, 1, 1, 2]
+    )
     histories = Histories.of(events)
     assert histories.items[histories.rows.row(0)[0]].tolist() == [8, 7]
     assert histories.rows.row(0)[1].tolist() == [1.0, 3.0]
@@ -135,7 +137,14 @@ def test_als_lowers_its_loss_with_every_sweep(histories) -> None:
     assert losses == sorted(losses, reverse=True)
 
 
-EXPERTS = [Popularity(), Popularity(half_life=None), ItemCosine(), NextItems(), EASE(), ImplicitALS()]
+EXPERTS = [
+    Popularity(),
+    Popularity(half_life=None),
+    ItemCosine(),
+    NextItems(),
+    EASE(),
+    ImplicitALS(),
+]
 
 
 @pytest.mark.parametrize("expert", EXPERTS, ids=repr)
@@ -171,9 +180,7 @@ def test_ease_follows_events_but_for_rounding() -> None:
         expert.update(histories, before, users)
         before = histories
     fresh = EASE(l2_regularization=5.0).fit(before)
-    np.testing.assert_allclose(
-        expert.scores(before.rows), fresh.scores(before.rows), atol=2e-4
-    )
+    np.testing.assert_allclose(expert.scores(before.rows), fresh.scores(before.rows), atol=2e-4)
 
 
 def test_new_items_get_the_scores_of_items_like_them() -> None:
