@@ -26,6 +26,7 @@ ROWS: dict[str, tuple[Any, str]] = {
     "trees, missing = 0 or never": (kinds.trees, "zero"),
     "trees that score missing values": (kinds.trees, "model"),
     "steps or trees after a scaler, likewise": (kinds.scaled_trees, "model"),
+    "categorical trees": (kinds.categorical, "model"),
     "tanh network": (kinds.network, "model"),
     "kernel expansion": (kinds.kernel, "model"),
     "linear after PolynomialMap": (kinds.polynomial, "model"),
@@ -49,7 +50,7 @@ def is_typical(model: Any, row: str) -> bool:
 
 def level(row: str, to: str) -> str:
     build, missing = ROWS[row]
-    made = (build(np.random.default_rng(seed)) for seed in range(40))
+    made = (build(np.random.default_rng(seed)) for seed in range(12))
     found = {support(m, to, missing=missing).level for m in made if is_typical(m, row)}
     assert len(found) == 1, (row, to, found)
     return found.pop()

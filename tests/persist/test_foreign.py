@@ -143,6 +143,33 @@ def test_other_models_of_xgboost(
     np.testing.assert_allclose(rw.load(tmp_path / "m.json").decision_function(X), exact, atol=1e-6)
 
 
+def test_categories_of_lightgbm_and_xgboost(rows: Any, grades: Any, tmp_path: Path) -> None:
+    import lightgbm
+    import xgboost
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 40, 100), rows[:, 1]])
+    y = np.where(X[:, 0] % 3 == 0, 2, grades)
+    options = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 3,
+               "min_data_per_group": 2, "cat_smooth": 1}  # fmt: skip
+    data = lightgbm.Dataset(X, label=y, group=GROUPS, categorical_feature=[0])
+    booster = lightgbm.train(options, data, 5)
+    booster.save_model(tmp_path / "m.txt")
+    assert "cat_threshold" in (tmp_path / "m.txt").read_text()
+    X[::9, 0], X[1::9, 0] = np.nan, 77
+    found = rw.load(tmp_path / "m.txt").decision_function(X)
+    np.testing.assert_array_equal(found, booster.predict(X, raw_score=True))
+    X[1::9, 0] = 3
+    matrix = xgboost.DMatrix(X, label=y, feature_types=["c", "float"], nthread=1)
+    matrix.set_group(GROUPS)
+    options = {"objective": "rank:pairwise", "max_depth": 3, "max_cat_to_onehot": 1, "nthread": 1}
+    model = xgboost.train(options, matrix, 3)
+    model.save_model(tmp_path / "m.json")
+    assert '"categories":[' in (tmp_path / "m.json").read_text()
+    exact = model.predict(matrix, output_margin=True)
+    np.testing.assert_allclose(rw.load(tmp_path / "m.json").decision_function(X), exact, atol=1e-6)
+
+
 def test_catboost_scores_to_the_last_bit(folder: Path, rows: Any) -> None:
     import catboost
 
