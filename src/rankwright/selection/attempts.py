@@ -113,6 +113,8 @@ def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:
     (2, array([0.1, 0.4, 0.4]))
     """
     n_rounds = min(len(curve) for curve in curves)  # that all folds have made
+    if n_rounds == 0:  # some fold had nothing to learn
+        return 1, np.zeros(0)
     cut = np.array([curve[:n_rounds] for curve in curves])
     smooth = np.array([running_mean(sign * curve, n_rounds // 20) for curve in cut])
     best = int(np.argmax(smooth.mean(axis=0)))
