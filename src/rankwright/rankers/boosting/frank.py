@@ -15,14 +15,18 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import round_scores
+from rankwright.rankers.boosting.ensemble import (
+    THRESHOLDS,
+    Ensemble,
+    keep_thresholds,
+    round_scores,
+)
 from rankwright.rankers.boosting.splitting import BinnedScan, Scan, SortedScan, pool_for
 from rankwright.rankers.boosting.weak_learners import Directions, WeakRanking, split_alpha
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.losses import Batch, all_batches
-from rankwright.rankers.schema import floats, integer, integers
+from rankwright.rankers.schema import floats, integer
 from rankwright.scoring.base import Scorer
-from rankwright.scoring.trees import Additive
 
 HALVINGS = 30
 
@@ -98,10 +102,7 @@ class FRank(Ranker):
         "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {
-        "feature_": integers("n_estimators", low=0, high="n_features"),
-        "threshold_": floats("n_estimators", finite=False),
-        "default_": integers("n_estimators", low=0, high=1),
-        "alpha_": floats("n_estimators"),
+        **THRESHOLDS,
         "losses_": floats("n_losses", low=0.0, high=1.0),
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
@@ -150,7 +151,9 @@ class FRank(Ranker):
                     if validation and validation.add(round_scores(weak, validation.X)):
                         break
         kept = validation.n_kept(len(rounds)) if validation else len(rounds)
-        self._keep(rounds[:kept], losses[: kept + 1])
+        keep_thresholds(self, rounds[:kept])
+        self.losses_ = np.array(losses[: kept + 1], dtype=np.float64)
+        self.best_iteration_ = kept
         self.validation_ = np.array(validation.curve) if validation else None
         if not rounds and feedback.total_weight > 0:
             warnings.warn(
@@ -183,18 +186,8 @@ class FRank(Ranker):
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
 
-    def _keep(self, rounds: list[WeakRanking], losses: list[float]) -> None:
-        self.feature_ = np.array([weak.feature for weak in rounds], dtype=np.int64)
-        self.threshold_ = np.array([weak.threshold for weak in rounds], dtype=np.float64)
-        self.default_ = np.array([weak.default for weak in rounds], dtype=np.int64)
-        self.alpha_ = np.array([weak.alpha for weak in rounds], dtype=np.float64)
-        self.losses_ = np.array(losses, dtype=np.float64)
-        self.best_iteration_ = len(rounds)
-
     def _scorer(self) -> Scorer:
-        return Additive.from_rounds(
-            self.n_features_in_, self.feature_, self.threshold_, self.default_, self.alpha_
-        )
+        return Ensemble.of(self).scorer(len(self.alpha_))
 
 
 class FidelityLoss:
