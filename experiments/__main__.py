@@ -72,7 +72,8 @@ def report(argv: list[str]) -> None:
     paths = parser.parse_args(argv)
     names = experiment_names()
     records = [record for name in names if (record := latest_record(name)) is not None]
-    paths.output.write_text(results_text(records, names), "utf-8")
+    earlier = paths.output.read_text("utf-8") if paths.output.is_file() else ""
+    paths.output.write_text(results_text(records, names, earlier), "utf-8")
     paths.html.parent.mkdir(parents=True, exist_ok=True)
     results_page(records, str(paths.html))
     print(f"{paths.output}, {paths.html}: {len(records)} of {len(names)} experiments")

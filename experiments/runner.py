@@ -45,6 +45,7 @@ class Record:
     data : dict of path to SHA-256 of every data file that was opened
     output : str, what was printed: the paper's figures and ours
     files : dict of name to content of the result files it wrote
+    options : list of str, what the experiment was told besides ``--quick``
     """
 
     name: str
@@ -59,6 +60,7 @@ class Record:
     data: dict[str, str] = field(default_factory=dict)
     output: str = ""
     files: dict[str, Any] = field(default_factory=dict)
+    options: list[str] = field(default_factory=list)
 
     def is_current(self, quick: bool) -> bool:
         """Whether running it again would give nothing new."""
@@ -146,6 +148,7 @@ def run_here(name: str, target: Path, options: list[str]) -> None:
         resumed=_first_dates(kept),
         data={_shown(path): _sha256(path) for path in sorted(opened)},
         output=tee.text.getvalue(),
+        options=[option for option in options if option != "--quick"],
         files={p.name: json.loads(p.read_text("utf-8")) for p in tables if p.suffix == ".json"},
     )
     target.parent.mkdir(parents=True, exist_ok=True)

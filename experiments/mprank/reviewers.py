@@ -17,12 +17,17 @@ N_REFERENCE = 300
 
 
 class Task(NamedTuple):
-    """What one reviewer rated: half to learn from, half to test on."""
+    """What one reviewer rated: half to learn from, half to test on.
+
+    ``X_train`` and ``X_test`` are filled with medians; ``raw_train`` and ``raw_test`` have NaN.
+    """
 
     X_train: np.ndarray
     y_train: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
+    raw_train: np.ndarray
+    raw_test: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Group:
             known, medians = self.table[np.ix_(others, items)], self.medians[others, None]
             X, y = np.where(np.isnan(known), medians, known).T, self.table[reviewer, items]
             half = len(items) // 2
-            yield Task(X[:half], y[:half], X[half:], y[half:])
+            yield Task(X[:half], y[:half], X[half:], y[half:], known.T[:half], known.T[half:])
 
 
 def _dense(ratings: Any) -> np.ndarray:

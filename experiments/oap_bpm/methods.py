@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from rankwright import OAPBPM, BayesianPRank, OAPBagging, OAPVoting, PRank, VotedPRank, WidrowHoff
+from rankwright import (
+    OAPBPM,
+    BayesianPRank,
+    BayesPoint,
+    OAPBagging,
+    OAPVoting,
+    PRank,
+    VotedPRank,
+    WidrowHoff,
+)
 
 
 @dataclass(frozen=True)
@@ -48,21 +57,14 @@ def ensembles(taus: tuple[float, ...], count: str = "survived") -> list[Method]:
     ]
 
 
-class BayesPoint:
-    """What OAP-BPM imitates: PRank on many permutations of all rows, averaged (Herbrich et al.)."""
+class Batch:
+    """What OAP-BPM approximates, the Bayes point over permutations of all rows."""
 
-    def __init__(self, n_estimators: int, seed: int) -> None:
-        self.seeds = range(seed * n_estimators, (seed + 1) * n_estimators)
+    def __init__(self, seed: int) -> None:
+        self.model = BayesPoint(n_estimators=100, random_state=seed)
 
-    def partial_fit(self, X: Any, y: Any, grades: Any) -> BayesPoint:
-        members = [PRank(shuffle=True, random_state=seed).fit(X, y) for seed in self.seeds]
-        self.rule = members[0]
-        self.rule.coef_ = np.mean([member.coef_ for member in members], axis=0)
-        self.rule.thresholds_ = np.mean([member.thresholds_ for member in members], axis=0)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.rule.predict(X)
+    def partial_fit(self, X: Any, y: Any, grades: Any) -> Any:
+        return self.model.fit(X, y)
 
 
 class LateVotes:
@@ -91,7 +93,7 @@ NEW = [
         "OAP-BPM, ROMMA, tau 0.3",
         lambda seed: OAPBPM(estimator=PRank(update="romma"), tau=0.3, random_state=seed),
     ),
-    Method("Bayes point, permutations", lambda seed: BayesPoint(100, seed)),
+    Method("Bayes point, permutations", Batch),
     Method("OAP-BPM, Poisson(1)", lambda seed: OAPBPM(sampling="poisson", random_state=seed)),
     Method("BayesianPRank", lambda seed: BayesianPRank()),
 ]

@@ -1,9 +1,10 @@
 """What Figures 5, 6 and 7 share: the algorithms, the protocol, the printing.
 
 Options of each figure: ``--quick`` (one split, few users), ``--splits=n``, ``--targets=n`` (users
-per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 500 users of a point are a job of
-one process; finished jobs are kept in ``experiments/_results``, so that a run which was interrupted
-goes on where it was (``--anew`` begins anew).
+per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 25 users of a point are a job of one
+process. Results are kept by job and method in ``experiments/_results``: an interrupted run
+continues where it stopped, and a new method is computed without the others. ``--anew`` computes
+everything again, ``--anew=RankBoost`` the methods whose names begin with that.
 """
 
 from __future__ import annotations
@@ -26,8 +27,12 @@ from rankwright.data.splits import halve_users
 from rankwright.recommend.evaluation import compare_rankers
 
 RESULTS = Path(__file__).parents[1] / "_results"
-FILL = {"regression": "mean", "normalized regression": "standard"}
-GAP = "RankBoost - VSIM"
+FILL = {
+    "regression, least norm": "mean",
+    "regression, basic": "mean",
+    "normalized regression": "standard",
+}
+GAPS = ("VSIM, unseen = 0", "VSIM, unseen skipped")  # RankBoost minus these, user by user
 TITLES = ("disagreement", "average precision", "PROT", "coverage")
 
 
@@ -37,7 +42,7 @@ class Size(NamedTuple):
     splits: int
     targets: int
     quick: bool
-    anew: bool
+    anew: str | None  # how the names of the methods begin that are computed again; None: no method
 
 
 class Point(NamedTuple):
@@ -59,26 +64,33 @@ class Job(NamedTuple):
 def size_of(argv: list[str], splits: int, targets: int) -> Size:
     """The paper's size, or what the options say."""
     given = dict(word[2:].split("=") for word in argv if "=" in word)
+    anew = "" if "--anew" in argv else given.get("anew")
     quick = "--quick" in argv
     return Size(
         int(given.get("splits", 1 if quick else splits)),
         int(given.get("targets", 20 if quick else targets)),
         quick,
-        "--anew" in argv,
+        anew,
     )
 
 
 def algorithms(n_features: int) -> dict[str, Any]:
-    """The paper's, with those its authors propose; T = 40 + N / 10, WeakLearn.3.cum."""
+    """The paper's, with those its authors propose; T = 40 + N / 10, WeakLearn.3.cum.
+
+    VSIM and regression in two readings each. The printed regression has no intercept.
+    """
     boost = rw.RankBoost(n_estimators=40 + n_features // 10, cumulative=True)
     return {
         "RankBoost": boost,
         "RankBoost + VSIM": make_pipeline(rw.VSIMFeature(), boost),
-        "VSIM": rw.VSIM(),
+        "VSIM, unseen = 0": rw.VSIM(unseen="zero"),
+        "VSIM, unseen skipped": rw.VSIM(),
         "VSIM over raters": rw.VSIM(over="rated"),
         "nearest neighbor": rw.NearestNeighbor(),
+        "  shrinkage 100": rw.NearestNeighbor(shrinkage=100.0),
         "k-NN, k = 20": rw.KNN(),
-        "regression": rw.Regression(),
+        "regression, least norm": rw.Regression(fit_intercept=False),
+        "regression, basic": rw.Regression(fit_intercept=False, solution="basic"),
         "normalized regression": rw.Regression(),
         "random": None,
     }
@@ -98,7 +110,11 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
     jobs = [
         job for seed, points in splits for point in points for job in _jobs(seed, point, folder)
     ]
-    _run(ratings, [job for job in jobs if size.anew or not job.path.exists()], len(jobs))
+    if size.anew is not None:
+        for job in jobs:
+            _forget(job.path, size.anew)
+    names = set(algorithms(1))
+    _run(ratings, [job for job in jobs if names - set(_kept(job.path))], len(jobs))
     print(f"{size.splits} splits, at most {size.targets} target users a point")
     values = {
         point.name: _read([job.path for job in jobs if job.point.name == point.name])
@@ -108,9 +124,9 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
 
 
 def _jobs(seed: int, point: Point, folder: Path) -> Iterator[Job]:
-    """One point in parts of at most 500 users."""
-    for start in range(0, len(point.targets), 500):
-        users = point.targets[start : start + 500]
+    """One point in parts of at most 25 users, so that a larger run reuses a smaller one."""
+    for start in range(0, len(point.targets), 25):
+        users = point.targets[start : start + 25]
         name = f"{seed}_{point.name}_{len(point.reference)}_{start}_{len(users)}.npz"
         yield Job(seed, point._replace(targets=users), folder / name)
 
@@ -141,23 +157,46 @@ def _prepare(ratings: Any) -> None:
 def _work(job: Job) -> float:
     """Keep one table (users x measures) a method; the CPU seconds that it took."""
     start = time.process_time()
-    point = job.point
+    point, kept = job.point, _kept(job.path)
     split = halve_users(RATINGS.user, random_state=job.seed)
-    chosen = algorithms(len(point.reference))
-    found = compare_rankers(RATINGS, split, chosen, point.targets, point.reference, missing=FILL)
+    chosen = {n: a for n, a in algorithms(len(point.reference)).items() if n not in kept}
+    fill = {name: how for name, how in FILL.items() if name in chosen}
+    found = compare_rankers(RATINGS, split, chosen, point.targets, point.reference, missing=fill)
     tables = {name: scores.matrix.T for name, scores in found.items()}
-    half = job.path.with_suffix(".half")
-    with half.open("wb") as file:
-        np.savez_compressed(file, user=point.targets, **tables)
-    half.rename(job.path)
+    _keep(job.path, {"user": point.targets, **kept, **tables})
     return time.process_time() - start
 
 
+def _kept(path: Path) -> dict[str, np.ndarray]:
+    """The tables of a job that were computed before, by method."""
+    if not path.exists():
+        return {}
+    with np.load(path) as tables:
+        return dict(tables)
+
+
+def _keep(path: Path, tables: dict[str, np.ndarray]) -> None:
+    half = path.with_suffix(".half")
+    with half.open("wb") as file:
+        np.savez_compressed(file, **tables)
+    half.rename(path)
+
+
+def _forget(path: Path, prefix: str) -> None:
+    """Drop the tables of the methods whose names begin so."""
+    if kept := _kept(path):
+        _keep(
+            path,
+            {n: table for n, table in kept.items() if n == "user" or n[: len(prefix)] != prefix},
+        )
+
+
 def _read(paths: list[Path]) -> dict[str, np.ndarray]:
-    """The values of a point from all of its jobs, one below the other."""
-    parts = [np.load(path) for path in paths]
-    tables = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].files}
-    return tables | {GAP: tables["RankBoost"] - tables["VSIM"]}
+    """The values of a point from all of its jobs, one below the other, in the order of methods."""
+    parts = [_kept(path) for path in paths]
+    names = ["user", *algorithms(1)]
+    tables = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    return tables | {f"RankBoost - {name}": tables["RankBoost"] - tables[name] for name in GAPS}
 
 
 def _report(values: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
@@ -176,8 +215,10 @@ def _report(values: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
         print(f"\n{title} (standard errors up to {largest:.4f})")
         _print_row("", values)
         for name, row in rows.items():
-            _print_row(name, [f"{mean:{'+' * (name == GAP)}.4f}" for mean, _ in row])
-        _print_row("  its standard error", [f"{error:.4f}" for _, error in rows[GAP]])
+            paired = name.startswith("RankBoost - ")
+            _print_row(name, [f"{mean:{'+' * paired}.4f}" for mean, _ in row])
+            if paired:
+                _print_row("  its standard error", [f"{error:.4f}" for _, error in row])
     return report
 
 
@@ -190,4 +231,4 @@ def mean_and_error(user: np.ndarray, value: np.ndarray) -> tuple[float, float]:
 
 
 def _print_row(name: str, cells: Iterable[str]) -> None:
-    print(f"  {name:<24}" + "".join(f"{cell:>9}" for cell in cells))
+    print(f"  {name:<33}" + "".join(f"{cell:>9}" for cell in cells))

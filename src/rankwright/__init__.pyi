@@ -1,8 +1,10 @@
 from . import data as data
 from . import exceptions as exceptions
+from . import exports as exports
 from . import feedback as feedback
 from . import fusion as fusion
 from . import metrics as metrics
+from . import online_eval as online_eval
 from . import parallel as parallel
 from . import persist as persist
 from . import rankers as rankers
@@ -13,12 +15,19 @@ from . import selection as selection
 from . import testing as testing
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
+from .data.click_simulation import ClickSimulator as ClickSimulator
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
+from .data.features import Features as Features
+from .data.impressions import ImpressionLog as ImpressionLog
+from .data.interactions import Interactions as Interactions
+from .data.io.interactions import read_feedback as read_feedback
+from .data.io.interactions import read_interactions as read_interactions
 from .data.io.items import read_items as read_items
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
 from .data.io.letor import write_letor as write_letor
+from .data.io.logs import read_log as read_log
 from .data.io.ratings import read_ratings as read_ratings
 from .data.io.tables import read_table as read_table
 from .data.io.trec import read_qrels as read_qrels
@@ -37,6 +46,7 @@ from .data.validation.findings import validate as validate
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError
+from .exports.writer import export as export
 from .feedback.grades import Grades as Grades
 from .feedback.pairs import Bipartite as Bipartite
 from .feedback.pairs import Pairs as Pairs
@@ -71,6 +81,7 @@ from .rankers.neighbors.vsim import VSIM as VSIM
 from .rankers.neighbors.vsim import VSIMFeature as VSIMFeature
 from .rankers.online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .rankers.online.baselines import WidrowHoff as WidrowHoff
+from .rankers.online.bayes_point import BayesPoint as BayesPoint
 from .rankers.online.bayesian import BayesianPRank as BayesianPRank
 from .rankers.online.ensembles import OAPBPM as OAPBPM
 from .rankers.online.ensembles import OAPBagging as OAPBagging

@@ -83,5 +83,9 @@ class MissingQueryWarning(RankwrightWarning):
     """A ranker that was trained with queries is scored without them."""
 
 
+class ClickBiasWarning(RankwrightWarning):
+    """Clicks that teach the order in which items were shown, or its reverse."""
+
+
 class ConvergenceWarning(RankwrightWarning):
     """A solver stopped at its iteration limit before it reached its tolerance."""

@@ -90,3 +90,18 @@ def test_a_record_says_when_a_run_continued_from_kept_results(kept: str, tmp_pat
 
 def test_the_experiments_of_this_checkout_are_found() -> None:
     assert "prank/" in run(ROOT, "list").stdout
+
+
+def test_a_report_keeps_the_parts_of_experiments_that_were_not_run_here(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, TOY)
+    run(tmp_path, "toy/table_1", "--targets=3")
+    (experiments / "RESULTS.md").write_text(
+        "# Head\n\n## toy/figure_2\n\nkept\n\n## gone/table\n\nx\n"
+    )
+    (experiments / "toy" / "figure_2.py").write_text(TOY)
+    run(tmp_path, "report", "--html", "page.html")
+    text = (experiments / "RESULTS.md").read_text()
+    assert "## toy/figure_2\n\nkept\n" in text
+    assert "`python -m experiments toy/table_1 --targets=3`" in text
+    assert "gone/table" not in text
+    assert "Not run yet" not in text

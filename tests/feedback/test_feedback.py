@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankwright import KeepRank, MPRank, RankBoost, RankSVM, Regression
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Mixture
@@ -108,6 +109,9 @@ def test_what_was_given_may_change_later_without_effect() -> None:
         (lambda: Pairs([0], [1], weight=[np.nan]), "finite and >= 0"),
         (lambda: Pairs([0], [1], weight=[1, 2]), "its shape must be"),
         (lambda: Pairs([0], [1], query=["a", "b"]), "entries"),
+        (lambda: Pairs([0], [1], confidence=[1.2]), "probability"),
+        (lambda: Pairs([0], [1], confidence=[-0.2]), "finite and >= 0"),
+        (lambda: Pairs([0], [1], confidence=[1, 1]), "its shape must be"),
         (lambda: Bipartite([0, 1], [1]), "above itself"),
         (lambda: Bipartite([0, 0], [1]), "twice"),
         (lambda: Grades([0, np.nan]), "finite"),
@@ -140,3 +144,21 @@ def test_ratings_and_runs_are_graded_by_user_and_by_query() -> None:
     graded = Grades.from_run(run)
     assert graded.n_pairs == 1
     assert graded.y[graded.to_pairs().upper[0]] == 1.5
+
+
+def test_equal_pairs_merge_if_their_confidence_is_equal() -> None:
+    pairs = Pairs([0, 0, 0, 2], [1, 1, 1, 0], [1, 2, 4, 8], confidence=[0.5, 1, 0.5, 1])
+    merged = (2.0 * pairs).to_pairs().merge()
+    assert merged.lower.tolist() == [0, 0, 2]
+    assert merged.upper.tolist() == [1, 1, 0]
+    assert merged.confidence.tolist() == [0.5, 1.0, 1.0]
+    assert merged.weight.tolist() == [10.0, 4.0, 16.0]
+    assert not merged.is_certain
+    assert Grades([0, 1, 2]).to_pairs().is_certain
+
+
+def test_rankers_that_need_certain_preferences_refuse_confidence() -> None:
+    doubtful = Pairs([0, 1], [1, 2], confidence=[1.0, 0.8])
+    for ranker in (RankSVM(), RankBoost(), Regression(), MPRank(), KeepRank()):
+        with pytest.raises(FeedbackError, match=r"confidence\[1\] = 0.8. .*RankNet"):
+            ranker.fit_feedback(np.eye(3), Grades([0, 1, 2]) + doubtful)

@@ -51,9 +51,11 @@ VERBS = {
     "rank": ("predict:rank", "Order the items of each query with a model."),
     "evaluate": ("evaluate:evaluate", "Measure a model or a run on graded data."),
     "compare": ("evaluate:compare", "The table of several systems, with significance."),
+    "export": ("export:export", "Write a model for a search engine, a runtime or a database."),
     "tune": ("tune:tune", "Search the parameters of a ranker by cross-validation over queries."),
     "fuse": ("fuse:fuse", "Make one run of several (metasearch)."),
     "recommend": ("recommend:recommend", "Recommend items to users, from ratings."),
+    "serve": ("serve:serve", "Rank over HTTP, collect feedback, learn while serving."),
     "check": ("data:check", "Look for mistakes in data: PASS or FAIL per rule."),
     "data": ("data:app", "Known public data sets."),
     "info": ("data:info", "What is in a model or data file."),
@@ -64,6 +66,7 @@ VERBS = {
 USAGE = {
     "compare": "Usage: rankwright compare [OPTIONS] SYSTEM... DATA",
     "fuse": "Usage: rankwright fuse [OPTIONS] RUN RUN...",
+    "serve": "Usage: rankwright serve [OPTIONS] [MODEL...]",
 }
 
 

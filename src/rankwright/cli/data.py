@@ -138,10 +138,12 @@ def convert(
     """Write data in another format; numbers keep their last bit.
 
     Items become LETOR, CSV, TSV, JSONL or Parquet; runs and qrels TREC,
-    CSV, TSV or JSONL.
+    CSV, TSV or JSONL. Responses of Elasticsearch, OpenSearch or Solr with
+    logged features, one per line, are items.
 
     rankwright convert train.txt train.csv
     rankwright convert train.csv.gz - --write-as letor | head
+    rankwright convert responses.jsonl logged.csv
 
     Parameters
     ----------

@@ -46,6 +46,10 @@ class Feedback(ABC):
         """The terms of the sum that this feedback is, each with its factor."""
         yield 1.0, self
 
+    def concerns(self) -> Iterator[str]:
+        """Reasons why a ranker that learns from this feedback alone may turn out worse."""
+        yield from ()
+
     def check_rows(self, n_items: int) -> None:
         """Raise a FeedbackError if this feedback names rows that ``X`` does not have."""
         if self.n_rows > n_items:
@@ -103,11 +107,17 @@ class Mixture(Feedback):
         from rankwright.feedback.pairs import Pairs
 
         lists = [(factor, part.to_pairs()) for factor, part in self.parts]
-        arrays = zip(*((p.lower, p.upper, factor * p.weight) for factor, p in lists), strict=True)
-        return Pairs(*map(np.concatenate, arrays))
+        columns = ((p.lower, p.upper, factor * p.weight, p.confidence) for factor, p in lists)
+        lower, upper, weight, confidence = map(np.concatenate, zip(*columns, strict=True))
+        return Pairs(lower, upper, weight, confidence=confidence)
 
     def terms(self) -> Iterator[tuple[float, Feedback]]:
         yield from self.parts
+
+    def concerns(self) -> Iterator[str]:
+        for factor, part in self.parts:
+            if 2 * factor * part.total_weight > self.total_weight:
+                yield from part.concerns()
 
 
 def frozen_rows(rows: Any, name: str) -> IntArray:

@@ -25,6 +25,11 @@ class Pairs(Feedback):
     weight : (n_pairs,) numbers >= 0, default 1
     query : (n_pairs,) ids of any type, optional
         The query (user, session) of each pair, for splitting and counting.
+    confidence : (n_pairs,) numbers from 0 to 1, default 1
+        The probability that ``upper`` belongs above ``lower``: 1/2 says that the two are equally
+        good, 0 that they belong the other way round. ``RankNet`` and ``FRank`` fit these
+        probabilities; other rankers accept 1 only. A weight says how much a pair counts, a
+        confidence what it claims.
 
     Examples
     --------
@@ -34,12 +39,15 @@ class Pairs(Feedback):
     >>> merged = pairs.merge()
     >>> merged.lower, merged.upper, merged.weight
     (array([0, 0]), array([1, 2]), array([4., 2.]))
+    >>> Pairs([0, 1], [1, 2], confidence=[0.9, 0.5]).is_certain  # the second pair is a tie
+    False
     """
 
     lower: IntArray
     upper: IntArray
     weight: FloatArray
-    query: NDArray[Any] | None = None
+    query: NDArray[Any] | None
+    confidence: FloatArray
 
     def __init__(
         self,
@@ -47,6 +55,7 @@ class Pairs(Feedback):
         upper: ArrayLike,
         weight: ArrayLike | None = None,
         query: Any = None,
+        confidence: ArrayLike | None = None,
     ) -> None:
         below, above = frozen_rows(lower, "lower"), frozen_rows(upper, "upper")
         if len(below) != len(above):
@@ -62,7 +71,15 @@ class Pairs(Feedback):
                 raise FeedbackError(f"query has {len(ids)} entries, lower has {len(below)}.")
             ids.setflags(write=False)
         weights = frozen_weights(weight, len(below), "weight")
-        self.__dict__.update(lower=below, upper=above, weight=weights, query=ids)
+        chances = frozen_weights(confidence, len(below), "confidence")
+        if len(high := np.flatnonzero(chances > 1.0)):
+            raise FeedbackError(
+                f"confidence[{high[0]}] is {chances[high[0]]}: it is a probability and must lie in "
+                "0 .. 1. To let a pair count more, use weight."
+            )
+        self.__dict__.update(
+            lower=below, upper=above, weight=weights, query=ids, confidence=chances
+        )
 
     @property
     def n_rows(self) -> int:
@@ -79,12 +96,25 @@ class Pairs(Feedback):
     def to_pairs(self) -> Pairs:
         return self
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether every confidence is 1."""
+        return bool((self.confidence == 1.0).all())
+
     def merge(self) -> Pairs:
-        """The same preferences with the weights of equal pairs summed, sorted by (lower, upper)."""
-        key = self.lower * np.int64(max(self.n_rows, 1)) + self.upper
-        distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        weight = np.bincount(inverse.reshape(-1), self.weight, minlength=len(distinct))
-        return Pairs(self.lower[first], self.upper[first], weight)
+        """The same preferences with the weights of equal pairs summed, sorted by (lower, upper).
+
+        Pairs are equal if their confidence is equal too.
+        """
+        order = np.lexsort((self.confidence, self.upper, self.lower))
+        keys = np.stack([self.lower, self.upper, self.confidence])[:, order]
+        new = np.ones(len(order), bool)
+        new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+        weight = np.bincount(np.cumsum(new) - 1, self.weight[order], minlength=int(new.sum()))
+        first = order[new]
+        return Pairs(
+            self.lower[first], self.upper[first], weight, confidence=self.confidence[first]
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,8 +56,7 @@ _FOREIGN = (
         "a compressed file; if it holds a model file, decompress it first",
     ),
     (rb"PK\x03\x04", "a zip archive (NumPy and PyTorch write them too)"),
-    (rb"tree\r?\nversion=", "a LightGBM model"),
-    (rb"binf|\s*\{[^}]*learner", "an XGBoost model"),
+    (rb"binf", "an XGBoost model in its old binary format; save it as JSON or UBJSON"),
     (rb"\s*<", "an HTML or XML page (a failed download often looks like this)"),
     (rb"[\t\n\r -\x7e\x80-\xff]+\Z", "a text file"),
 )

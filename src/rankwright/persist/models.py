@@ -9,6 +9,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist import classes
 from rankwright.persist import format as fmt
 from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
+from rankwright.persist.foreign import foreign_kind, load_foreign
 from rankwright.persist.format import Manifest, Refused, Served
 from rankwright.persist.scorer import scorer_of
 
@@ -56,10 +57,14 @@ def save(model: Any, path: Any) -> None:
 
 
 def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
-    """Read a model that :func:`save` wrote.
+    """Read a model that :func:`save` wrote, or one of another library.
 
     Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
     is allocated, and every value is checked against what training could have produced.
+
+    Models of LightGBM (text), XGBoost (JSON, UBJSON), RankLib (text), CatBoost (``.cbm``) and ONNX
+    files are read as well, so that they can be evaluated next to others. The last two need the
+    extra ``peers``; their readers see a file in a child process first.
 
     Parameters
     ----------
@@ -68,7 +73,8 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
 
     Returns
     -------
-    model : the estimator, with equal parameters, learned attributes and scores
+    model : the estimator, with equal parameters, learned attributes and scores; for a model of
+        another library an object with ``decision_function``, ``predict`` and ``rank``
 
     Raises
     ------
@@ -88,6 +94,9 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
     with fmt.refusing(path):
+        kind = foreign_kind(path)
+        if kind is not None:
+            return load_foreign(path, kind, max_bytes)
         return _unpack(*fmt.read_file(path, max_bytes))
 
 
@@ -125,4 +134,5 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
 
 
 def _is_fitted(model: Any) -> bool:
-    return hasattr(model, "n_features_in_") or hasattr(model, "ratings_")
+    names = ("n_features_in_", "ratings_", "histories_")
+    return any(hasattr(model, name) for name in names)

@@ -30,7 +30,8 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
 
     Parameters
     ----------
-    path : path of a file written by :func:`rankwright.save`
+    path : path of a file written by :func:`rankwright.save`, or of a model of another library as in
+        :func:`rankwright.load`
     max_bytes : refuse a larger file before reading it; default 2 GiB
 
     Raises
@@ -51,7 +52,12 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     >>> scorer.rank([[0.5], [3.0]])
     array([2, 1])
     """
+    from rankwright.persist.foreign import foreign_kind, load_foreign
+
     with refusing(path):
+        kind = foreign_kind(path)
+        if kind is not None:
+            return load_foreign(path, kind, max_bytes)
         return scorer_of(*read_file(path, max_bytes))
 
 

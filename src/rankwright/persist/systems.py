@@ -19,6 +19,7 @@ from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError
 from rankwright.metrics.evaluation import Scores, evaluate
 from rankwright.metrics.measure import Measure
+from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import MAX_BYTES, read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer
 
@@ -173,22 +174,28 @@ def _some(queries: Any) -> str:
 
 def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What is in a model file, as ``rankwright info`` prints it."""
+    if foreign_kind(path) is not None:
+        return _describe_scorer(load_scorer(path))
     with refusing(path):
         manifest, arrays = read_file(path, MAX_BYTES)
     about: dict[str, Any] = {"kind": manifest.model.kind}
     if manifest.served is None:  # not a scorer of rows: a recommender, a learned fusion
         rankwright.load(path)  # raises if the file is damaged
     else:
-        scorer = load_scorer(path)
-        names = scorer.feature_names
-        about |= {
-            "scored_by": scorer.scorer.kind,
-            "n_features": scorer.n_features,
-            "features": None if names is None else list(names[:20]),
-            "takes_missing": scorer.allow_nan,
-        }
+        about |= _describe_scorer(load_scorer(path))
     return about | {
         "written_by": f"rankwright {manifest.library}, format {manifest.format}",
         "arrays": len(arrays),
         "numbers": int(sum(array.size for array in arrays.values())),
+    }
+
+
+def _describe_scorer(scorer: SavedScorer) -> dict[str, Any]:
+    names = scorer.feature_names
+    return {
+        "kind": scorer.kind,
+        "scored_by": scorer.scorer.kind,
+        "n_features": scorer.n_features,
+        "features": None if names is None else list(names[:20]),
+        "takes_missing": scorer.allow_nan,
     }

@@ -21,6 +21,7 @@ from .neighbors.vsim import VSIM as VSIM
 from .neighbors.vsim import VSIMFeature as VSIMFeature
 from .online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .online.baselines import WidrowHoff as WidrowHoff
+from .online.bayes_point import BayesPoint as BayesPoint
 from .online.bayesian import BayesianPRank as BayesianPRank
 from .online.ensembles import OAPBPM as OAPBPM
 from .online.ensembles import OAPBagging as OAPBagging

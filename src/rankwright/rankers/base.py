@@ -21,7 +21,7 @@ from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
-from rankwright.feedback.pairs import Bipartite
+from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
@@ -53,11 +53,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _learned: ClassVar[Mapping[str, Learned]] = {}
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades,)
     _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
+    _uses_confidence: ClassVar[bool] = False  # whether it fits Pairs(confidence=...)
+    _grades_as_pairs: ClassVar[bool] = True  # whether the weight of a pair of grades counts
     _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
 
     _iterative: ClassVar[bool] = False  # whether it has early_stopping and takes an eval_set
     _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
+    _streams_as_fit: ClassVar[bool] = True  # whether it gives the model of fit at all
 
     normalize: str | None = None  # "query" where a ranker offers it as a parameter
     early_stopping: Any = None  # a parameter of iterative rankers
@@ -131,6 +134,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "sum of them (for plain grades: fit(X, y, qid=qid))."
             )
         feedback.check_rows(X.shape[0])
+        for concern in feedback.concerns():
+            warnings.warn(concern, exceptions.ClickBiasWarning, stacklevel=2)
         if qid is None and isinstance(feedback, Grades):
             queries = feedback.queries
         else:
@@ -268,6 +273,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The feedback in a form this ranker takes, or an error that says which it takes."""
         kinds = self._kinds()
         given = terms = list(feedback.terms())
+        if not self._uses_confidence:
+            self._refuse_confidence(terms)
         if Bipartite not in kinds:
             terms = [(f, _graded(t, n_items) if isinstance(t, Bipartite) else t) for f, t in given]
         if all(isinstance(term, kinds) for _, term in terms):
@@ -283,6 +290,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{type(self).__name__} learns from {names} and got {text}. "
             f"Rankers that learn from it: {', '.join(able) or 'none'}."
         )
+
+    def _refuse_confidence(self, terms: list[tuple[float, Feedback]]) -> None:
+        """Raise a FeedbackError for pairs whose confidence is not 1."""
+        for _, term in terms:
+            if isinstance(term, Pairs) and not term.is_certain:
+                pair = int(np.flatnonzero(term.confidence != 1.0)[0])
+                able = [name for name, cls in rankers().items() if cls._uses_confidence]
+                raise exceptions.FeedbackError(
+                    f"{type(self).__name__} takes every preference as certain and got "
+                    f"confidence[{pair}] = {term.confidence[pair]:g}. Rankers that use confidence: "
+                    f"{', '.join(able)}. Or leave out confidence and give doubtful pairs a smaller "
+                    "weight."
+                )
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         """The kinds of feedback it learns from with its parameters (``Mixture``: sums as well)."""
@@ -320,7 +340,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Whether it learns from this kind of feedback."""
         if feedback is Mixture:
             return cls._sums
-        return feedback in cls._takes or (feedback is Bipartite and Grades in cls._takes)
+        return issubclass(feedback, cls._takes) or (feedback is Bipartite and Grades in cls._takes)
 
     @classmethod
     def learned(cls) -> dict[str, Learned]:

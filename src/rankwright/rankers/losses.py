@@ -18,7 +18,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import map_blocks
 
-PairLoss = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+PairLoss = Callable[..., tuple[FloatArray, FloatArray]]
 Flags = NDArray[np.uint8]
 
 N_BLOCKS = 8  # fixed, so that the order of additions does not depend on the number of threads
@@ -26,25 +26,31 @@ MAX_GRADE = 50  # 2 ** y - 1 stays exact in float64
 PAIRS_PER_UNIT = 64  # this many pairs of a list count as one query when batches are cut
 
 
-def cross_entropy(difference: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """-log P and its derivative.
+def cross_entropy(
+    difference: FloatArray, target: FloatArray | float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """-P* log P - (1 - P*) log(1 - P) and its derivative, P* being the target.
 
     >>> value, slope = cross_entropy(np.array([0.0]))
     >>> value.round(4), slope
     (array([0.6931]), array([-0.5]))
     """
-    return np.logaddexp(0.0, -difference), -_chance(-difference)
+    value = target * np.logaddexp(0.0, -difference) + (1 - target) * np.logaddexp(0.0, difference)
+    return value, (1 - target) * _chance(difference) - target * _chance(-difference)
 
 
-def fidelity(difference: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """1 - sqrt(P) and its derivative.
+def fidelity(
+    difference: FloatArray, target: FloatArray | float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """1 - sqrt(P* P) - sqrt((1 - P*) (1 - P)) and its derivative, P* being the target.
 
     >>> value, slope = fidelity(np.array([-1000.0, 0.0]))
     >>> value.round(4), slope.round(4) + 0.0
     (array([1.    , 0.2929]), array([ 0.    , -0.1768]))
     """
-    root = np.sqrt(_chance(difference))
-    return 1.0 - root, -0.5 * root * _chance(-difference)
+    above, below = _chance(difference), _chance(-difference)
+    right, wrong = np.sqrt(target * above), np.sqrt((1 - target) * below)
+    return 1.0 - right - wrong, 0.5 * (wrong * above - right * below)
 
 
 def _chance(difference: FloatArray) -> FloatArray:
@@ -84,7 +90,8 @@ class Batch(ABC):
     def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
         """By how much the loss would fall and rise, to first order, if the rows hit went up.
 
-        The sums of |slope| over the pairs whose upper row alone is hit, and whose lower row is.
+        The sums of |slope| over the pairs of which one row is hit: for certain preferences, those
+        whose upper row is hit, and those whose lower row is.
         """
 
 
@@ -199,14 +206,17 @@ class PairBatch(Batch):
     lower: IntArray
     upper: IntArray
     weight: FloatArray
+    target: FloatArray  # the probability that upper belongs above lower
 
     @classmethod
-    def of(cls, lower: IntArray, upper: IntArray, weight: FloatArray) -> PairBatch:
+    def of(
+        cls, lower: IntArray, upper: IntArray, weight: FloatArray, target: FloatArray
+    ) -> PairBatch:
         """Pairs of rows; those of weight zero are left out."""
         used = weight > 0
         rows, index = np.unique(np.stack([lower[used], upper[used]]), return_inverse=True)
         below, above = index.reshape(2, -1)
-        return cls(rows, below, above, weight[used])
+        return cls(rows, below, above, weight[used], target[used])
 
     @property
     def n_units(self) -> int:
@@ -216,22 +226,24 @@ class PairBatch(Batch):
         pairs = (units[:, None] * PAIRS_PER_UNIT + np.arange(PAIRS_PER_UNIT)).ravel()
         pairs = pairs[pairs < len(self.weight)]
         lower, upper = self.rows[self.lower[pairs]], self.rows[self.upper[pairs]]
-        return self.of(lower, upper, self.weight[pairs])
+        return self.of(lower, upper, self.weight[pairs], self.target[pairs])
 
     def sums(
         self, scores: FloatArray, loss: str, weighting: str | None = None
     ) -> tuple[float, float, FloatArray]:
-        value, derivative = LOSSES[loss][0](scores[self.upper] - scores[self.lower])
+        difference = scores[self.upper] - scores[self.lower]
+        value, derivative = LOSSES[loss][0](difference, self.target)
         pull, n = self.weight * derivative, len(scores)
         slope = np.bincount(self.upper, pull, n).astype(np.float64)
         slope -= np.bincount(self.lower, pull, n)
         return float(self.weight @ value), float(self.weight.sum()), slope
 
     def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
-        _, derivative = LOSSES[loss][0](scores[self.upper] - scores[self.lower])
-        up, low = hit[self.upper].astype(bool), hit[self.lower].astype(bool)
-        pull = -self.weight * derivative
-        return float(pull[up & ~low].sum()), float(pull[low & ~up].sum())
+        difference = scores[self.upper] - scores[self.lower]
+        pull = -self.weight * LOSSES[loss][0](difference, self.target)[1]
+        # A pair whose chance is above its target already pulls its upper row down.
+        pull *= hit[self.upper].astype(np.float64) - hit[self.lower]
+        return float(pull[pull > 0].sum()), float(-pull[pull < 0].sum())
 
 
 def all_batches(
@@ -252,5 +264,6 @@ def all_batches(
                     f"weighting={weighting!r} needs grades: pairs say which of two rows is better "
                     "and not how good they are. Use weighting=None."
                 )
-            batches.append(PairBatch.of(term.lower, term.upper, factor * term.weight))
+            weight = factor * term.weight
+            batches.append(PairBatch.of(term.lower, term.upper, weight, term.confidence))
     return [batch for batch in batches if batch.n_units]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +25,7 @@ from rankwright.scoring.linear import dense_rows
 
 MISSING = ("abstain", "median", "mean", "standard")
 REFERENCE = ("random", "dense", "similar")
+STATISTICS = ("mean", "norm", "count")  # of all ratings of each reference user
 BLOCK = 4096  # items scored at once
 RANKER = schema.Constraint(  # or a pipeline that ends in one
     "a ranker with fit and decision_function",
@@ -87,6 +90,7 @@ class ReferenceUsers:
     median = cached_property(lambda self: self._of_each(np.median))
     deviation = cached_property(lambda self: self._of_each(np.std))
     norm = cached_property(lambda self: self._of_each(lambda v: np.sqrt((v**2).sum())))
+    count = cached_property(lambda self: self._of_each(len))
 
 
 def abstains(ranker: Any) -> bool:
@@ -98,18 +102,27 @@ def abstains(ranker: Any) -> bool:
 
 
 def prepared(ranker: Any, reference: ReferenceUsers) -> Any:
-    """A clone of a ranker; parameters ``feature_mean`` and ``feature_norm`` are set if None."""
-    values = {"feature_mean": lambda: reference.mean, "feature_norm": lambda: reference.norm}
+    """A clone of a ranker; parameters like ``feature_mean`` (see STATISTICS) are set if None."""
+    values = {f"feature_{name}": partial(getattr, reference, name) for name in STATISTICS}
     return _with_defaults(clone(ranker), values)
 
 
-def _with_defaults(ranker: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
+def _with_defaults(ranker: Any, defaults: Mapping[str, Callable[[], Any]]) -> Any:
     """Set parameters of these names, in any step of a pipeline, where they are None."""
     for name, value in ranker.get_params().items():
         default = defaults.get(name.rsplit("__", 1)[-1])
         if value is None and default is not None:
             ranker.set_params(**{name: default()})
     return ranker
+
+
+def _caller_level() -> int:
+    """The stack level, for the function that calls this, of the first frame outside rankwright."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class PerUser(BaseEstimator):  # type: ignore[misc]
@@ -182,7 +195,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
                 "Recommender: a user without two different ratings has no preference to learn "
                 "from, and gets the items with the best average ratings.",
                 DegenerateDataWarning,
-                stacklevel=4,
+                stacklevel=_caller_level(),
             )
             return self._means.scores(rated, value, items)
         reference = self._reference(rated, value, user)

@@ -17,6 +17,7 @@ from .ordinal import Prototypes as Prototypes
 from .ordinal import Votes as Votes
 from .transforms import Affine as Affine
 from .transforms import Mapped as Mapped
+from .transforms import Monomials as Monomials
 from .transforms import Polynomial as Polynomial
 from .transforms import QueryScale as QueryScale
 from .trees import Additive as Additive

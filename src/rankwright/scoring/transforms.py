@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations_with_replacement
-from math import comb, factorial, prod, sqrt
+from math import comb, factorial, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,8 +139,85 @@ class QueryScale(Transform):
 MOST_COLUMNS = 1 << 20
 
 
+@lru_cache(maxsize=16)
+def _products(n_columns: int, degree: int) -> list[tuple[IntArray, IntArray]]:
+    """For each size 1 .. degree: which smaller product each product extends, and by which column.
+
+    Products are numbered by size, then as ``combinations_with_replacement`` gives them.
+    """
+    steps, first = [], 0
+    number: dict[tuple[int, ...], int] = {(): 0}
+    for size in range(1, degree + 1):
+        chosen = list(combinations_with_replacement(range(n_columns), size))
+        parent = np.array([first + number[key[:-1]] for key in chosen], dtype=np.int64)
+        steps.append((parent, np.array([key[-1] for key in chosen], dtype=np.int64)))
+        first += len(number)
+        number = {key: i for i, key in enumerate(chosen)}
+    return steps
+
+
+@lru_cache(maxsize=16)
+def kernel_coefficients(n_columns: int, degree: int, gamma: float, coef0: float) -> FloatArray:
+    """The coefficient of each monomial in (gamma a . b + coef0) ** degree, read-only.
+
+    >>> kernel_coefficients(2, 2, 1.0, 1.0)  # 1, a, b, a^2, a b, b^2
+    array([1., 2., 2., 1., 2., 1.])
+    """
+    values = []
+    for size in range(degree + 1):
+        scale = comb(degree, size) * coef0 ** (degree - size) * gamma**size
+        for chosen in combinations_with_replacement(range(n_columns), size):
+            repeats = prod(factorial(times) for times in Counter(chosen).values())
+            values.append(scale * (factorial(size) // repeats))
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array
+
+
 @dataclass(frozen=True, eq=False)
-class Polynomial(RowMap):
+class Monomials(RowMap):
+    """Rows mapped to all products of at most ``degree`` of their columns, the constant 1 first.
+
+    >>> Monomials(2, degree=2).transform(np.array([[2.0, 3.0]]))
+    array([[1., 2., 3., 4., 6., 9.]])
+    """
+
+    kind: ClassVar[str] = "monomials"
+    n_columns: int
+    degree: int = 2
+    _width: ClassVar[str] = "n_columns"
+
+    def __post_init__(self) -> None:
+        for name, high in (("n_columns", np.inf), ("degree", 100)):
+            value = getattr(self, name)
+            self._check(isinstance(value, int), f"{name} {value!r} is not an integer")
+            self._check_range(name, 1, high)
+        fault = f"{self.n_outputs} columns; the limit is {MOST_COLUMNS}. Lower the degree"
+        self._check(self.n_outputs <= MOST_COLUMNS, fault)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.width(self.n_columns, self.degree)
+
+    @staticmethod
+    def width(n_columns: int, degree: int) -> int:
+        """How many products of at most ``degree`` columns there are."""
+        return comb(n_columns + degree, degree)
+
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        mapped = np.ones((rows.shape[0], self.n_outputs))
+        start = 1
+        for parent, column in _products(self.n_columns, self.degree):
+            np.multiply(
+                mapped[:, parent], rows[:, column], out=mapped[:, start : start + len(parent)]
+            )
+            start += len(parent)
+        return mapped
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial(Monomials):
     """Rows mapped so that their product is (gamma a . b + coef0) ** degree.
 
     One column per product of at most ``degree`` features, the constant first.
@@ -156,42 +234,16 @@ class Polynomial(RowMap):
     degree: int = 2
     gamma: float = 1.0
     coef0: float = 1.0
-    _width: ClassVar[str] = "n_columns"
 
     def __post_init__(self) -> None:
-        for name, high in (("n_columns", np.inf), ("degree", 100)):
-            value = getattr(self, name)
-            self._check(isinstance(value, int), f"{name} {value!r} is not an integer")
-            self._check_range(name, 1, high)
+        super().__post_init__()
         self._check_arrays()
         self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
         self._check_range("coef0", 0, np.inf)
-        fault = f"{self.n_outputs} columns; the limit is {MOST_COLUMNS}. Lower the degree"
-        self._check(self.n_outputs <= MOST_COLUMNS, fault)
-
-    @property
-    def n_outputs(self) -> int:
-        return self.width(self.n_columns, self.degree)
-
-    @staticmethod
-    def width(n_columns: int, degree: int) -> int:
-        """How many products of at most ``degree`` columns there are."""
-        return comb(n_columns + degree, degree)
 
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
-        rows = X if isinstance(X, np.ndarray) else X.toarray()
-        mapped = np.empty((rows.shape[0], self.n_outputs))
-        column = 0
-        for size in range(self.degree + 1):
-            scale = comb(self.degree, size) * self.coef0 ** (self.degree - size) * self.gamma**size
-            for chosen in combinations_with_replacement(range(self.n_columns), size):
-                repeats = prod(factorial(times) for times in Counter(chosen).values())
-                out = mapped[:, column]
-                out[:] = sqrt(scale * (factorial(size) // repeats))
-                for feature in chosen:
-                    out *= rows[:, feature]
-                column += 1
-        return mapped
+        scale = kernel_coefficients(self.n_columns, self.degree, self.gamma, self.coef0)
+        return super().transform(X) * np.sqrt(scale)
 
 
 @dataclass(frozen=True, eq=False)

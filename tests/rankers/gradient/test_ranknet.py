@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwright import RankNet
-from rankwright.exceptions import DataError, FeedbackError
+from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
@@ -49,6 +49,67 @@ def test_slopes_of_losses_are_finite_differences(loss: str, difference: float) -
     function, step = LOSSES[loss][0], 1e-5
     values, slopes = function(np.array([difference - step, difference, difference + step]))
     assert slopes[1] == pytest.approx((values[2] - values[0]) / (2 * step), abs=1e-8)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("target", [0.0, 0.3, 0.5, 1.0])
+def test_slopes_with_a_target_are_finite_differences_and_vanish_there(
+    loss: str, target: float
+) -> None:
+    function, step = LOSSES[loss][0], 1e-5
+    at = np.array([-30.0, -1.0, 0.0, 2.0])
+    higher, lower = function(at + step, target)[0], function(at - step, target)[0]
+    np.testing.assert_allclose(function(at, target)[1], (higher - lower) / (2 * step), atol=1e-8)
+    if 0 < target < 1:  # the loss is least where the chance is the target
+        best = np.array([np.log(target / (1 - target))])
+        assert function(best, target)[1][0] == pytest.approx(0, abs=1e-15)
+
+
+def test_losses_with_a_target_are_as_printed() -> None:
+    chance, target = 1 / (1 + np.exp(-0.7)), 0.2
+    entropy = -target * np.log(chance) - (1 - target) * np.log(1 - chance)
+    distance = 1 - np.sqrt(target * chance) - np.sqrt((1 - target) * (1 - chance))
+    assert LOSSES["cross_entropy"][0](np.array([0.7]), target)[0][0] == pytest.approx(entropy)
+    assert LOSSES["fidelity"][0](np.array([0.7]), target)[0][0] == pytest.approx(distance)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_a_linear_network_learns_the_log_odds_of_the_confidence(loss: str) -> None:
+    pairs = Pairs([0, 1], [1, 2], weight=[10, 10], confidence=[0.7, 0.5])
+    model = RankNet(
+        hidden_layer_sizes=(), loss=loss, alpha=0.0, max_iter=1500, random_state=0
+    ).fit_feedback(np.eye(3), pairs)
+    first, second, third = model.decision_function(np.eye(3))
+    assert second - first == pytest.approx(np.log(0.7 / 0.3), abs=1e-3)
+    assert third == pytest.approx(second, abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_confidence_zero_is_the_opposite_preference(loss: str) -> None:
+    lower, upper = np.arange(5), np.arange(5) + 6
+    (doubted,) = all_batches(Pairs(lower, upper, confidence=np.zeros(5)), None)
+    (swapped,) = all_batches(Pairs(upper, lower), None)
+    scores = np.random.default_rng(4).normal(size=len(doubted.rows))
+    hit = (scores > 0).astype(np.uint8)
+    for first, second in zip(doubted.sums(scores, loss), swapped.sums(scores, loss), strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-15)
+    assert doubted.split(scores, hit, loss) == pytest.approx(swapped.split(scores, hit, loss))
+
+
+def test_two_judges_who_disagree_are_one_pair_of_confidence_one_half() -> None:
+    (both,) = all_batches(Pairs([0, 1], [1, 0]), None)
+    (tie,) = all_batches(Pairs([0], [1], weight=[2], confidence=[0.5]), None)
+    scores = np.array([0.3, -0.4])
+    for first, second in zip(
+        both.sums(scores, "cross_entropy"), tie.sums(scores, "cross_entropy"), strict=True
+    ):
+        np.testing.assert_allclose(first, second)
+
+
+def test_one_single_grade_gives_equal_scores_and_a_warning() -> None:
+    with pytest.warns(DegenerateDataWarning, match="no preference"):
+        model = RankNet(random_state=0).fit(PROBLEM.X, np.ones(len(PROBLEM.X)), qid=PROBLEM.qid)
+    assert np.unique(model.decision_function(PROBLEM.X)).tolist() == [0.0]
 
 
 def test_losses_are_as_printed() -> None:

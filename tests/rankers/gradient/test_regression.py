@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.linalg import qr
 from sklearn.linear_model import Ridge
 
 import rankwright as rw
@@ -94,3 +95,48 @@ def test_a_grid_search_without_routing_says_what_to_do() -> None:
     model = rw.Regression().fit(problem.X, problem.y, qid=problem.qid)
     with pytest.warns(rw.exceptions.MissingQueryWarning, match="enable_metadata_routing"):
         model.score(problem.X, problem.y)
+
+
+@pytest.mark.parametrize("shape", [(6, 15), (15, 6), (9, 9)])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_basic_solution_fits_as_well_with_no_more_coefficients_than_rank(
+    shape: tuple[int, int], fit_intercept: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=shape), rng.normal(size=shape[0])
+    X[:, 2] = X[:, 0] + X[:, 1]
+    options = {"fit_intercept": fit_intercept}
+    basic = rw.Regression(solution="basic", **options).fit(X, y)
+    least = rw.Regression(**options).fit(X, y)
+    assert basic.rank_ == least.rank_ == np.linalg.matrix_rank(X - fit_intercept * X.mean(axis=0))
+    assert np.count_nonzero(basic.coef_) <= basic.rank_
+    np.testing.assert_allclose(basic.predict(X), least.predict(X), atol=1e-10)
+    assert np.linalg.norm(basic.coef_) >= np.linalg.norm(least.coef_) - 1e-12
+
+
+def test_the_basic_solution_is_that_of_lapack_with_column_pivoting() -> None:
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(7, 20)), rng.normal(size=7)
+    model = rw.Regression(solution="basic", fit_intercept=False).fit(X, y)
+    _, _, order = qr(X, pivoting=True)
+    wanted = np.zeros(20)
+    wanted[order[:7]] = np.linalg.solve(X[:, order[:7]], y)
+    np.testing.assert_allclose(model.coef_, wanted, atol=1e-12)
+
+
+def test_without_intercept_it_is_least_squares_through_the_origin() -> None:
+    problem = make_problem()
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(problem.y))
+    model = rw.Regression(fit_intercept=False).fit(
+        problem.X, problem.y, qid=problem.qid, sample_weight=weight
+    )
+    root = np.sqrt(weight)
+    wanted = np.linalg.lstsq(root[:, None] * problem.X, root * problem.y, rcond=None)[0]
+    np.testing.assert_allclose(model.coef_, wanted, rtol=1e-9)
+    assert model.intercept_ == 0.0
+
+
+def test_a_basic_solution_with_a_ridge_is_refused() -> None:
+    problem = make_problem()
+    with pytest.raises(rw.exceptions.ParameterError, match="leaves one minimizer"):
+        rw.Regression(solution="basic", alpha=0.1).fit(problem.X, problem.y)

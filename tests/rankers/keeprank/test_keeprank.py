@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwright import KeepRank, OnlineKeepRank
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, DegenerateDataWarning
 from rankwright.feedback.clicks import skip_above
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
@@ -256,3 +256,16 @@ def test_ordinal_models_predict_grades() -> None:
     y = np.digitize(X[:, 0], [1.0, 2.0]).astype(float) * 10
     model = KeepRank(levels="ordinal", max_iter=100, gamma=5 / 3).fit(X, y)
     assert (model.predict(X) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("levels", ["binary", "ordinal"])
+@pytest.mark.parametrize("kind", [KeepRank, OnlineKeepRank])
+def test_one_single_grade_gives_equal_scores_and_a_warning(kind: Any, levels: str) -> None:
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    with pytest.warns(DegenerateDataWarning, match="no preference"):
+        model = kind(levels=levels).fit(X, np.ones(12))
+    assert np.unique(model.decision_function(X)).tolist() == [0.0]
+    if kind is OnlineKeepRank:
+        with pytest.warns(DegenerateDataWarning, match="only one grade"):
+            model = kind(levels=levels).partial_fit(X, np.ones(12))
+        assert np.unique(model.decision_function(X)).tolist() == [0.0]

@@ -11,6 +11,7 @@ from scipy import sparse
 
 import rankwright as rw
 from rankwright.exceptions import DataError, ParameterError
+from rankwright.testing.inputs import make_problem
 
 
 def in_chunks(model: Any, rows: Any, cuts: list[int], X: Any = None) -> Any:
@@ -68,7 +69,93 @@ def test_a_query_keeps_its_weight() -> None:
         model.partial_fit([[1.0]], [1.0], qid=["a"], query_weight=[3.0])
 
 
-def test_only_the_linear_primal_streams() -> None:
-    assert hasattr(rw.MPRank(), "partial_fit")
-    for options in ({"kernel": "rbf"}, {"loss": "absolute"}, {"solver": "online"}):
+def test_what_has_no_closed_form_in_one_pass_does_not_stream() -> None:
+    for options in ({}, {"kernel": "rbf"}, {"kernel": "poly", "solver": "nystroem"}):
+        assert hasattr(rw.MPRank(**options), "partial_fit")
+    for options in (
+        {"kernel": "precomputed"},
+        {"kernel": "rbf", "solver": "dual"},
+        {"loss": "absolute"},
+        {"solver": "online"},
+    ):
         assert not hasattr(rw.MPRank(**options), "partial_fit")
+
+
+KERNELS: Any = [
+    {"kernel": "rbf", "gamma": 0.3},
+    {"kernel": "poly", "degree": 2, "gamma": 0.5},
+    {"kernel": lambda a, b: np.exp(-0.3 * ((a[:, None] - b[None]) ** 2).sum(axis=2))},
+]
+
+
+@pytest.mark.parametrize("options", KERNELS, ids=["rbf", "poly", "function"])
+@pytest.mark.parametrize("cuts", [[1, 2, 3], [7, 20, 33], []])
+def test_with_enough_landmarks_a_kernel_stream_is_the_batch_solution(
+    rows: Any, cuts: list[int], options: Any
+) -> None:
+    whole = rw.MPRank(C=5.0, **options).fit(rows.X, rows.y, **rows.fit_arguments)
+    stream = in_chunks(rw.MPRank(C=5.0, tol=1e-13, **options), rows, cuts)
+    wanted = whole.decision_function(rows.X)
+    np.testing.assert_allclose(stream.decision_function(rows.X), wanted, rtol=1e-5, atol=1e-6)
+    assert stream.cost_ == pytest.approx(whole.cost_, rel=1e-4)
+    assert stream.kappa_ == pytest.approx(whole.kappa_)
+
+
+def by_hand(rows: Any, n_landmarks: int, tol: float, gamma: float, C: float) -> Any:
+    """Landmarks row by row, rows projected on those of their time, and ridge regression."""
+
+    def kernel(a: Any, b: Any) -> Any:
+        return np.exp(-gamma * ((a[:, None] - b[None]) ** 2).sum(axis=2))
+
+    landmarks: list[int] = []
+    combinations = []
+    for t, x in enumerate(rows.X):
+        K, k = (
+            kernel(rows.X[landmarks], rows.X[landmarks]),
+            kernel(rows.X[landmarks], x[None])[:, 0],
+        )
+        weights = np.linalg.solve(K, k) if landmarks else np.zeros(0)
+        if 1.0 - k @ weights > tol and len(landmarks) < n_landmarks:
+            landmarks.append(t)
+            weights = np.eye(len(landmarks))[-1]
+        combinations.append(weights)
+    A = np.array([np.pad(w, (0, len(landmarks) - len(w))) for w in combinations])
+    K = kernel(rows.X[landmarks], rows.X[landmarks])
+    qid, m = rows.qid, len(rows.y)
+    features, y = A @ K, rows.y.astype(float)
+    for query in np.unique(qid):
+        own = qid == query
+        features[own] -= features[own].mean(axis=0)
+        y[own] -= y[own].mean()
+    # |w|^2 = c' K c and C / m sum_q 1 / m_q sum_ij (..)^2 = 2 C / m sum of centered squares
+    coef = np.linalg.solve(K + 2 * C / m * features.T @ features, 2 * C / m * features.T @ y)
+    return landmarks, kernel(rows.X, rows.X[landmarks]) @ coef
+
+
+@pytest.mark.parametrize(("n_landmarks", "tol"), [(8, 1e-6), (30, 0.2)])
+@pytest.mark.parametrize("size", [1, 9, 40])
+def test_a_bounded_kernel_stream_is_ridge_regression_on_projected_rows(
+    n_landmarks: int, tol: float, size: int
+) -> None:
+    rows = make_problem(n_queries=4, n_items=10, n_features=2, seed=3)
+    landmarks, wanted = by_hand(rows, n_landmarks, tol, 0.7, 4.0)
+    model = rw.MPRank(C=4.0, kernel="rbf", gamma=0.7, n_components=n_landmarks, tol=tol)
+    for start in range(0, len(rows.y), size):
+        part = slice(start, start + size)
+        model.partial_fit(rows.X[part], rows.y[part], qid=rows.qid[part])
+    np.testing.assert_array_equal(model.support_, rows.X[landmarks])
+    assert len(landmarks) <= n_landmarks
+    scores = model.decision_function(rows.X)
+    np.testing.assert_allclose(scores - scores.mean(), wanted - wanted.mean(), rtol=1e-7, atol=1e-8)
+
+
+def test_a_kernel_stream_goes_on_after_fit_and_after_saving(rows: Any, tmp_path: Path) -> None:
+    first, rest = rows.take(slice(0, 25)), rows.take(slice(25, None))
+    options: Any = {"kernel": "rbf", "gamma": 0.3, "tol": 1e-13}
+    whole = rw.MPRank(**options).fit(rows.X, rows.y, **rows.fit_arguments).decision_function(rows.X)
+    fitted = rw.MPRank(**options).fit(first.X, first.y, **first.fit_arguments)
+    streamed = rw.MPRank(**options).partial_fit(first.X, first.y, **first.fit_arguments)
+    rw.save(streamed, tmp_path / "half.rw")
+    for model in (fitted, rw.load(tmp_path / "half.rw")):
+        model.partial_fit(rest.X, rest.y, **rest.fit_arguments)
+        np.testing.assert_allclose(model.decision_function(rows.X), whole, rtol=1e-5, atol=1e-6)

@@ -75,3 +75,37 @@ def test_one_neighbor_of_knn_is_the_nearest_neighbor() -> None:
 def test_more_neighbors_than_features_are_all_features() -> None:
     X, y, _ = ratings()
     assert len(rw.KNN(n_neighbors=99).fit(X, y).feature_) == 10
+
+
+def test_shrinkage_prefers_a_neighbor_who_knows_more_rows() -> None:
+    # The first user is right about the only pair known and wrong about nothing; the second
+    # misorders one of ten pairs and knows all rows.
+    X = np.array([[5.0, 5.0], [4.0, 4.0], [NAN, 3.0], [NAN, 1.0], [NAN, 2.0]])
+    y = [5, 4, 3, 2, 1]
+    plain = rw.NearestNeighbor().fit(X[:, ::-1], y)
+    assert plain.rloss_.tolist() == pytest.approx([0.1, 0.15])
+    assert plain.feature_.tolist() == [0]
+    X[:, 0] = [5.0, 3.0, NAN, NAN, NAN]  # with default 2 only the pairs of unknowns are ties
+    X[:, 1] = [5.0, 3.0, 4.0, 1.0, 2.0]
+    model = rw.NearestNeighbor().fit(X, y)
+    assert model.rloss_.tolist() == pytest.approx([0.15, 0.2])
+    assert model.feature_.tolist() == [0]
+    # 1/2 - .35 * 2 / (2 + 1) = .267 against 1/2 - .3 * 5 / (5 + 1) = .25
+    assert rw.NearestNeighbor(shrinkage=1.0).fit(X, y).feature_.tolist() == [1]
+    counted = rw.NearestNeighbor(shrinkage=1.0, feature_count=[50, 5]).fit(X, y)
+    assert counted.feature_.tolist() == [0]
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 3.0, 1e6])
+def test_knn_takes_the_neighbors_of_least_shrunken_loss(shrinkage: float) -> None:
+    X, y, qid = ratings(3)
+    model = rw.KNN(n_neighbors=4, shrinkage=shrinkage).fit(X, y, qid=qid)
+    known = (~np.isnan(X)).sum(axis=0)
+    shrunken = [
+        0.5
+        - (0.5 - min(rloss(np.where(np.isnan(x), q, x), y, qid) for q in range(1, 6)))
+        * n
+        / (n + shrinkage)
+        for x, n in zip(X.T, known, strict=True)
+    ]
+    assert set(model.feature_) == set(np.argsort(shrunken)[:4])

@@ -109,3 +109,28 @@ def test_a_pipeline_with_the_added_column_saves_and_loads(tmp_path) -> None:
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     scorer = rw.load_scorer(tmp_path / "model.rw")
     np.testing.assert_array_equal(scorer.decision_function(X), model.decision_function(X))
+
+
+def test_unseen_zero_is_the_sum_over_all_users_with_zeros() -> None:
+    X, y = ratings()
+    model = rw.VSIM(unseen="zero").fit(X, y)
+    np.testing.assert_array_equal(model.coef_, rw.VSIM().fit(X, y).coef_)
+    filled = np.where(np.isnan(X), 0.0, X)
+    means = np.array([column[~np.isnan(column)].mean() for column in X.T])
+    # The printed formula on complete rows skips nothing.
+    wanted = y.mean() + (filled - means) @ model.coef_
+    np.testing.assert_allclose(model.decision_function(X), wanted, rtol=1e-12)
+
+
+def test_where_nothing_is_unseen_both_readings_agree() -> None:
+    X, y = ratings()
+    full = np.where(np.isnan(X), 3.0, X)
+    zero, skip = (
+        rw.VSIM(unseen=how).fit(full, y).decision_function(full) for how in ("zero", "skip")
+    )
+    np.testing.assert_allclose(zero, skip, rtol=1e-12)
+
+
+def test_zeros_for_unseen_rows_leave_no_feature_out() -> None:
+    with pytest.raises(ParameterError, match="nothing to leave out"):
+        rw.VSIM(unseen="zero", over="rated").fit(*ratings())

@@ -224,3 +224,14 @@ def test_a_share_tau_of_the_rows_is_seen() -> None:
 def test_impossible_parameters_are_refused(bad: Any) -> None:
     with pytest.raises(ParameterError, match=next(iter(bad))):
         OAPBPM(**bad).fit([[1.0], [2.0]], [1, 2])
+
+
+@pytest.mark.parametrize("estimator", [None, BayesianPRank(degree=2), KernelPRank(gamma=0.5)])
+def test_the_scores_of_members_average_to_that_of_the_ensemble(estimator: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])
+    model = OAPBPM(estimator=estimator, n_estimators=5, random_state=0).fit(X, y)
+    scores = model.member_scores(X)
+    assert scores.shape == (60, 5)
+    assert np.ptp(scores, axis=1).max() > 0
+    np.testing.assert_allclose(scores.mean(axis=1), model.decision_function(X), atol=1e-9)

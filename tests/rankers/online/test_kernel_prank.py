@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rankwright import OAPBPM, DataError, KernelPRank, PRank
+from rankwright import OAPBPM, DataError, KernelPRank, OAPVoting, PRank
 from rankwright.rankers.online.support_vectors import BUDGET_RULES
 from rankwright.scoring.kernel import Kernel
-from rankwright.scoring.transforms import Polynomial
+from rankwright.scoring.transforms import Monomials, Polynomial, kernel_coefficients
 
 ENDLESS = 10**9  # a budget never reached: keeps the support form
 
@@ -77,6 +77,44 @@ def test_the_explicit_map_gives_the_scores_of_the_polynomial_kernel(degree: int)
     np.testing.assert_array_equal(mapped.predict(X), dual.predict(X))
 
 
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gamma": 0.5, "coef0": 2.0}, {"coef0": 0.0}])
+def test_on_whole_numbers_both_forms_have_the_same_thresholds(degree: int, options: Any) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X, y = rng.integers(-3, 4, (120, 2)).astype(float), rng.integers(0, 4, 120)
+        chosen: Any = {"kernel": "poly", "degree": degree, **options}
+        mapped = KernelPRank(**chosen).fit(X, y)
+        dual = KernelPRank(**chosen, budget=ENDLESS).fit(X, y)
+        assert (mapped.explicit_, dual.explicit_) == (True, False)
+        np.testing.assert_array_equal(mapped.thresholds_, dual.thresholds_)
+        np.testing.assert_array_equal(mapped.decision_function(X), dual.decision_function(X))
+        np.testing.assert_array_equal(mapped.predict(X), dual.predict(X))
+
+
+@pytest.mark.parametrize("kind", [OAPBPM, OAPVoting])
+def test_on_whole_numbers_members_of_both_forms_agree(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-3, 4, (300, 2)).astype(float), rng.integers(0, 4, 300)
+    member: Any = {"kernel": "poly", "degree": 2, "gamma": 1.0}
+    for n_features in (2, 7):  # both layouts of the members' weights
+        rows = rng.integers(-1, 2, (300, n_features)).astype(float)
+        rows[:, :2] = X
+        forms = [KernelPRank(**member), KernelPRank(**member, budget=ENDLESS)]
+        mapped, dual = (
+            kind(estimator=form, n_estimators=9, random_state=0).fit(rows, y) for form in forms
+        )
+        np.testing.assert_array_equal(mapped.members_thresholds_, dual.members_thresholds_)
+
+
+def test_monomials_with_the_kernel_s_coefficients_are_the_kernel() -> None:
+    X = np.random.default_rng(0).integers(-4, 5, (6, 3)).astype(float)
+    for degree, gamma, coef0 in ((1, 1.0, 0.0), (2, 0.5, 2.0), (4, 2.0, 1.0)):
+        rows = Monomials(3, degree).transform(X)
+        products = rows @ (rows * kernel_coefficients(3, degree, gamma, coef0)).T
+        np.testing.assert_array_equal(products, (gamma * (X @ X.T) + coef0) ** degree)
+
+
 def test_the_map_s_products_are_the_kernel() -> None:
     X = np.random.default_rng(0).normal(size=(6, 4))
     for degree, gamma, coef0 in ((1, 1.0, 0.0), (2, 0.5, 2.0), (4, 1.3, 0.7)):
@@ -139,17 +177,18 @@ def test_the_oldest_rows_go_or_the_lightest() -> None:
     oldest = KernelPRank(gamma=1.0, budget=1, budget_rule="oldest").fit(X, y)
     assert len(free.support_) > 5
     assert oldest.support_[0] == oldest.support_.max()
-    gone, kept = BUDGET_RULES["smallest"](np.array([2.0, -1.0, 1.5]), np.diag([1.0, 4.0, 1.0]))
+    gone, instead = BUDGET_RULES["smallest"](np.array([2.0, -1.0, 1.5]), np.diag([1.0, 4.0, 1.0]))
     assert gone == 2
-    np.testing.assert_array_equal(kept, [2.0, -1.0, 1.5])
+    np.testing.assert_array_equal(instead, 0.0)
 
 
 def test_projection_onto_the_others_loses_nothing_that_they_can_say() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5, 3))  # five rows in a space of three: two can be said by the others
     dual = rng.normal(size=5)
-    gone, kept = BUDGET_RULES["project"](dual, rows @ rows.T)
+    gone, instead = BUDGET_RULES["project"](dual, rows @ rows.T)
     left = np.delete(np.arange(5), gone)
+    kept = dual + instead * dual[gone]
     np.testing.assert_allclose(kept[left] @ rows[left], dual @ rows, atol=1e-4)
 
 
@@ -177,7 +216,9 @@ def test_ensembles_take_its_weights_where_it_has_them() -> None:
     model = OAPBPM(estimator=base, n_estimators=8, random_state=0).fit(X, y)
     rows = Polynomial(3, 2).transform(X)
     wanted = OAPBPM(n_estimators=8, random_state=0).fit(rows, y)
-    np.testing.assert_array_equal(model.members_coef_, wanted.members_coef_)
+    # The kernel's coefficients are all in the weights, not half in the rows.
+    root = np.sqrt(kernel_coefficients(3, 2, 1.0, 1.0))
+    np.testing.assert_allclose(model.members_coef_, wanted.members_coef_ * root, rtol=1e-9)
     np.testing.assert_array_equal(model.predict(X), wanted.predict(rows))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from rankwright.data.frames import read_parquet
 from rankwright.data.io import tables
+from rankwright.data.io.feature_logs import is_feature_log, read_feature_log
 from rankwright.data.io.fields import likely_separator
 from rankwright.data.io.files import Text, open_text, read_text
 from rankwright.data.io.letor import read_letor
@@ -29,7 +30,7 @@ from rankwright.exceptions import (
 Column = str | int
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
-ITEM_FORMATS = ("letor", *TABLES)
+ITEM_FORMATS = ("letor", *TABLES, "ltrlog")
 FORMATS = (*ITEM_FORMATS, "run", "qrels", "ratings", "scores", "model")
 EXTENSIONS = {
     ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
@@ -37,11 +38,12 @@ EXTENSIONS = {
     ".parquet": "parquet", ".pq": "parquet",
     ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".run": "run", ".trec": "run", ".qrels": "qrels", ".qrel": "qrels",
-    ".rw": "model",
+    ".rw": "model", ".onnx": "model", ".cbm": "model", ".ubj": "model",
 }  # fmt: skip
 
 _NUMBER = rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _FIRST_LINES = {
+    "model": re.compile(rb"## [A-Z][A-Za-z ]+$|tree$|\s*\{\s*\"learner\""),  # of other libraries
     "jsonl": re.compile(rb"\s*\{"),
     "scores": re.compile(rb"\s*(" + _NUMBER + rb"|[+-]?inf)\s*$"),
     "run": re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+\s+\S+\s*$", re.IGNORECASE),
@@ -78,19 +80,23 @@ def format_of_name(path: str | os.PathLike[str]) -> str | None:
 def detect_format(path: str | os.PathLike[str]) -> str | None:
     """One of ``FORMATS``, from the extension or else the first line; None if neither is known."""
     format = format_of_name(path)
-    if format is not None:
+    if format is not None and format != "jsonl":
         return format
     if os.path.isdir(path):
         raise DataError(f"{os.fspath(path)} is a folder: give the file inside it.")
     with open(path, "rb") as file:
-        head = file.read(1 << 16)
+        head = file.read(1 << 20)
     if head[:2] == b"\x1f\x8b":
         try:
-            head = zlib.decompressobj(wbits=31).decompress(head, 1 << 16)
+            head = zlib.decompressobj(wbits=31).decompress(head, 1 << 20)
         except zlib.error:
             head = b""
     if head[:4] == b"PAR1":
         return "parquet"
+    if head.lstrip()[:1] == b"{" and is_feature_log(head):
+        return "ltrlog"
+    if format is not None:
+        return format
     if head[8:9] == b"{" and head[:1] != b"{":
         return "model"
     line = next((line for line in head.splitlines() if line.strip()), b"")
@@ -114,10 +120,13 @@ def read_items(
 ) -> Items:
     """Read items from a LETOR, CSV, TSV, JSONL or Parquet file, gzipped or not.
 
+    Features that a search engine logged (``ltrlog``: responses of Elasticsearch, OpenSearch or
+    Solr, one per line) are read as well.
+
     Parameters
     ----------
     path : path
-    format : {"letor", "csv", "tsv", "jsonl", "parquet"} or None
+    format : {"letor", "csv", "tsv", "jsonl", "parquet", "ltrlog"} or None
         None detects it from the extension or the first line.
     y, qid, docid : str or int, or None
         Columns of grade, query and id in a table, by name or position (from 0). None looks for a
@@ -156,6 +165,8 @@ def read_items(
     kind = format or detect_format(name) or "letor"  # LETOR's reader names line and column
     if kind == "letor":
         items = _read_letor(name, like, on_bad_line)
+    elif kind == "ltrlog":
+        items = read_feature_log(name, graded=graded)
     elif kind in TABLES:
         chosen = {"features": features or (), "drop": drop, "one_hot": one_hot}
         roles = {"y": y, "qid": qid, "docid": docid}
@@ -176,6 +187,8 @@ def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"]) -> 
     except FileFormatError as error:
         if "n_features" not in error.fix:
             raise
+        if getattr(like, "takes_more", False):
+            return read_letor(path, on_bad_line=on_bad_line)
         fix = f"the model has {n_features} features: give data of the same kind"
         parts = (error.path, error.line, error.column, error.reason, error.text)
         raise FileFormatError(*parts, fix) from None
@@ -295,7 +308,9 @@ def _with_features_of(items: Items, like: Any, path: str) -> Items:
     if names is not None and items.feature_names is not None:
         X = _columns_by_name(items, names, path)
         items = replace(items, X=X, feature_names=tuple(names))
-    elif items.n_features != like.n_features:
+    elif items.n_features < like.n_features or (
+        items.n_features > like.n_features and not getattr(like, "takes_more", False)
+    ):
         raise DataError(
             f"{path} has {items.n_features} features, and {like.n_features} are needed. Give "
             "data of the same kind."

@@ -227,7 +227,7 @@ class RankBoost(Explained, BoostedRanker):
         self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
         self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
         self.node_cover_ = rounds.node_cover
-        vars(self).pop("estimators_", None)
+        self.__dict__.pop("estimators_", None)
         if rounds.estimators is not None:  # a model file cannot hold them
             self.estimators_ = rounds.estimators
         self.training_bound_ = trained.bound
@@ -237,7 +237,7 @@ class RankBoost(Explained, BoostedRanker):
         self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
-        self.baseline_ = baseline(self._scorer(), X)
+        self.baseline_ = baseline(self._scorer(), X) if self.estimators_ is None else None
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades

@@ -96,6 +96,9 @@ class RankNet(Ranker):
     standardized inside the model. ``weighting="ndcg"`` multiplies the slope of a pair by what NDCG
     changes when its rows swap places in the present order (LambdaRank).
 
+    Pairs with a ``confidence`` :math:`P^*` other than 1 (ties: 1/2) cost :math:`-P^* \log P_{ij} -
+    (1 - P^*) \log(1 - P_{ij})`, or :math:`1 - \sqrt{P^* P_{ij}} - \sqrt{(1 - P^*)(1 - P_{ij})}`.
+
     Parameters
     ----------
     hidden_layer_sizes : sequence of int, default (10,)
@@ -169,6 +172,7 @@ class RankNet(Ranker):
     }
     _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
+    _uses_confidence: ClassVar = True
     _sums: ClassVar = True
 
     def __init__(
@@ -240,8 +244,9 @@ class _Training:
     def run(
         self, batches: list[Batch], rng: np.random.Generator, validation: Validation | None
     ) -> None:
-        """Train until early stopping or ``max_iter``; without pairs the first weights stay."""
+        """Train until early stopping or ``max_iter``; without pairs every score is equal."""
         if not batches:
+            self.best_weights = np.zeros_like(self.net.weights)
             return
         held_out: list[Batch] = []
         if validation is None and self.model.early_stopping == "auto":

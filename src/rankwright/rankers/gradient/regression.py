@@ -9,6 +9,7 @@ from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
@@ -24,8 +25,8 @@ class Regression(Ranker):
 
     Minimizes :math:`\sum_i u_i (w \cdot x_i + b - y_i)^2 + \alpha \|w\|^2` with row weights u.
     With ``center`` each query gets an intercept b of its own, so that only differences inside a
-    query count; without it one intercept serves all rows. Where the solution is not unique
-    (``alpha=0``, dependent features) the one of least norm is taken. Pairs are fitted as
+    query count; without it one intercept serves all rows. Where the minimizer is not unique
+    (``alpha=0``, dependent features) ``solution`` says which is taken. Pairs are fitted as
     differences: :math:`w \cdot (x_{upper} - x_{lower})` should be 1.
 
     Parameters
@@ -33,7 +34,14 @@ class Regression(Ranker):
     alpha : float >= 0, default 0.0
         Weight of the ridge.
     center : bool, default True
-        Whether each query has its own intercept (has no effect without ``qid``).
+        Whether each query has its own intercept (has no effect without ``qid`` or without
+        ``fit_intercept``).
+    fit_intercept : bool, default True
+        False: there is no intercept, for all rows or for a query, and scores are :math:`w \cdot x`.
+    solution : "minimum_norm" or "basic", default "minimum_norm"
+        Of all minimizers the one of least norm, or one with at most ``rank_`` nonzero
+        coefficients, found by QR decomposition with column pivoting as MATLAB's backslash does.
+        ``basic`` needs ``alpha=0``; a ridge leaves only one minimizer.
 
     Attributes
     ----------
@@ -54,7 +62,12 @@ class Regression(Ranker):
     array([3, 2, 1, 2, 1])
     """
 
-    _constraints: ClassVar = {"alpha": schema.number(0.0), "center": schema.boolean()}
+    _constraints: ClassVar = {
+        "alpha": schema.number(0.0),
+        "center": schema.boolean(),
+        "fit_intercept": schema.boolean(),
+        "solution": schema.one_of("minimum_norm", "basic"),
+    }
     _learned: ClassVar = {
         "coef_": schema.floats("n_features"),
         "intercept_": schema.real(),
@@ -63,18 +76,38 @@ class Regression(Ranker):
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
 
-    def __init__(self, *, alpha: float = 0.0, center: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.0,
+        center: bool = True,
+        fit_intercept: bool = True,
+        solution: str = "minimum_norm",
+    ) -> None:
         self.alpha = alpha
         self.center = center
+        self.fit_intercept = fit_intercept
+        self.solution = solution
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.solution == "basic" and self.alpha > 0:
+            raise ParameterError(
+                f"Regression(solution='basic', alpha={self.alpha}): a ridge leaves one minimizer, "
+                "in which all coefficients count. Use alpha=0, or solution='minimum_norm'."
+            )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         system = _LeastSquares(X.shape[1])
         for factor, term in feedback.terms():
-            if isinstance(term, Grades):
+            if isinstance(term, Grades) and not self.fit_intercept:
+                system.add_plain(X, term, factor)
+            elif isinstance(term, Grades):
                 system.add_grades(X, term, factor, self.center)
             elif isinstance(term, Pairs):
                 system.add_pairs(X, term, factor)
-        self.coef_, self.rank_ = system.solve(self.alpha)
+        solve = system.solve_basic if self.solution == "basic" else system.solve
+        self.coef_, self.rank_ = solve(self.alpha)
         self.intercept_ = system.mean_y - float(system.mean_x @ self.coef_)
 
     def _scorer(self) -> Scorer:
@@ -105,6 +138,13 @@ class _LeastSquares:
             left = dense(X[rows]) - dense(mean_x[code])
             self._add(left, grades.y[rows] - mean_y[code], weight[rows])
 
+    def add_plain(self, X: Any, grades: Grades, factor: float) -> None:
+        """Grades without an intercept."""
+        weight = factor * grades.row_weight
+        for start in range(0, len(weight), self.block):
+            rows = slice(start, start + self.block)
+            self._add(dense(X[rows]), grades.y[rows], weight[rows])
+
     def add_pairs(self, X: Any, pairs: Pairs, factor: float) -> None:
         for start in range(0, pairs.n_pairs, self.block):
             rows = slice(start, start + self.block)
@@ -126,6 +166,20 @@ class _LeastSquares:
         u, spread, vt = u[:, :rank], spread[:rank], vt[:rank]
         solution = vt.T @ ((u.T @ right) * spread / (spread**2 + alpha))
         return (basis @ solution if wide else solution), rank
+
+    def solve_basic(self, alpha: float) -> tuple[FloatArray, int]:
+        """A minimizer with as many nonzero coefficients as the rank, and the numerical rank."""
+        self._reduce()
+        left, right = self._triangle[:, :-1], self._triangle[:, -1]
+        coef = np.zeros(left.shape[1])
+        if min(left.shape) == 0:
+            return coef, 0
+        basis, triangle, order = linalg.qr(left, mode="economic", pivoting=True)
+        diagonal = np.abs(np.diag(triangle))
+        rank = int((diagonal > diagonal[0] * max(left.shape) * np.finfo(np.float64).eps).sum())
+        goal = (basis.T @ right)[:rank]
+        coef[order[:rank]] = linalg.solve_triangular(triangle[:rank, :rank], goal)
+        return coef, rank
 
     def _add(self, left: FloatArray, right: FloatArray, weight: FloatArray) -> None:
         self._waiting.append(np.column_stack([left, right]) * np.sqrt(weight)[:, None])

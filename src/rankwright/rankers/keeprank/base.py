@@ -46,12 +46,16 @@ class Examples(NamedTuple):
 
     @classmethod
     def of(cls, feedback: Feedback, classes: FloatArray) -> Examples:
-        """Graded rows in the order of X, pairs in theirs, without those of weight zero."""
+        """Graded rows in the order of X, pairs in theirs, without those of weight zero.
+
+        Rows of one single grade say nothing about order, and are left out too.
+        """
         parts = []
         for factor, term in feedback.terms():
             if isinstance(term, Grades):
                 rows, code = np.arange(len(term.y)), np.searchsorted(classes, term.y)
-                parts.append((rows, np.full(len(rows), -1), code, factor * term.row_weight))
+                weight = factor * term.row_weight * (len(classes) > 1)
+                parts.append((rows, np.full(len(rows), -1), code, weight))
             elif isinstance(term, Pairs):
                 code = np.zeros(term.n_pairs, np.int64)
                 parts.append((term.upper, term.lower, code, factor * term.weight))
@@ -177,6 +181,7 @@ class RelaxationRanker(Ranker):
     """Base of KeepRank and OnlineKeepRank."""
 
     _takes: ClassVar = (Grades, Pairs)
+    _grades_as_pairs: ClassVar = False
     _sums: ClassVar = True
     _order_matters: ClassVar = True
     _iterative: ClassVar = True

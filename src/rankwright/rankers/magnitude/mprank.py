@@ -18,14 +18,16 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
-from rankwright.rankers.kernels import DrawnLandmarks, dense
+from rankwright.rankers.kernels import DrawnLandmarks, Gram, dense
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
+from rankwright.rankers.magnitude.dictionary import Dictionary
 from rankwright.rankers.magnitude.leave_out import LeaveOut, Training
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
 from rankwright.rankers.magnitude.sample import Sample, Scatter, Stream
 from rankwright.rankers.magnitude.smoothers import center_gram, factorized, scale_gram
 from rankwright.rankers.magnitude.solvers import fit_insensitive
 from rankwright.rankers.schema import floats, integers
+from rankwright.scoring.kernel import Kernel
 
 STREAM = {  # learned attributes of partial_fit, and what they are in the Stream
     "products_": "products",
@@ -38,9 +40,9 @@ LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
 
 
 def _streams(model: Any) -> bool:
-    return (
-        model.kernel == "linear" and model.loss == "squared" and model.solver in ("auto", "primal")
-    )
+    solver = "primal" if model.kernel == "linear" else "nystroem"
+    has_rows = callable(model.kernel) or model.kernel != "precomputed"
+    return has_rows and model.loss == "squared" and model.solver in ("auto", solver)
 
 
 class MPRank(LeaveOut, MagnitudeRanker):
@@ -52,6 +54,11 @@ class MPRank(LeaveOut, MagnitudeRanker):
     and grades are centered inside their query, and nothing grows with the number of pairs.
     Predicted differences are in the units of y, which may be any real numbers: a list may be cut at
     a large difference (:func:`rankwright.cut_at_gap`).
+
+    ``partial_fit`` learns from a stream. With the linear kernel the model is exactly that of
+    ``fit`` on all rows so far. With another kernel it is the model in the span of at most
+    ``n_components`` landmarks, the first rows that earlier landmarks do not represent up to
+    ``tol``; no row but a landmark is kept, and no Gram matrix of the rows is built.
 
     From single preferences (``Pairs``) it fits each difference of scores to 1:
     :math:`\|w\|^2 + \frac C{\sum_p v_p} \sum_p v_p (h(x_{upper}) - h(x_{lower}) - 1)^2`.
@@ -73,9 +80,11 @@ class MPRank(LeaveOut, MagnitudeRanker):
         ``n_components`` random rows. ``auto``: for the linear kernel the primal, unless there are
         more features than rows; else the dual up to 20,000 rows, then nystroem.
     n_components : int, default 1000
+        Rows that ``nystroem`` draws; the most landmarks that ``partial_fit`` keeps.
     tol : float > 0, default 1e-4
-        Tolerance of the online solver (relative change of the cost in a round) and of the
-        absolute loss (relative duality gap).
+        Tolerance of the online solver (relative change of the cost in a round), of the absolute
+        loss (relative duality gap) and of the landmarks of ``partial_fit`` (the share of a row's
+        squared length that they may leave out).
     max_iter : int, default 1000
         Maximum number of rounds of the online solver or Newton steps of the absolute loss.
     random_state : None, int or RandomState
@@ -119,10 +128,12 @@ class MPRank(LeaveOut, MagnitudeRanker):
         "query_weights_": floats("n_seen", low=0.0, optional=True),
         "query_masses_": floats("n_seen", low=0.0, optional=True),
         "query_means_": floats("n_seen", "n_sums", optional=True),
+        "landmarks_root_": floats("n_support", "n_support", optional=True),
     }
     _takes: ClassVar = (Grades, Pairs)
     _chunks_exact: ClassVar = False
     products_: FloatArray | None
+    landmarks_root_: FloatArray | None
 
     def __init__(
         self,
@@ -150,6 +161,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+
+    @property
+    def _streams_as_fit(self) -> bool:  # type: ignore[override]
+        return isinstance(self.kernel, str) and self.kernel == "linear"
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         self._keep_stream(None)
@@ -296,10 +311,13 @@ class MPRank(LeaveOut, MagnitudeRanker):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
     ) -> Self:
-        """Learn from more rows; the model is exactly that of one ``fit`` to all rows so far.
+        """Learn from more rows; with the linear kernel exactly as one ``fit`` to all rows so far.
 
-        Memory grows with the number of queries (a row of means each), not of rows. A query may
-        come in pieces with the same id. Without ``qid`` all rows are one list.
+        With another kernel, ``n_components`` bounds the landmarks (see the class), and
+        ``gamma="scale"`` is that of the rows of the first call. Memory grows with the number of
+        queries (a row of means each), not of rows. A query may come in pieces with the same id.
+        Without ``qid`` all rows are one list. Each call solves for the model anew, in time cubic in
+        the number of features or landmarks: many rows a call are faster than one.
         """
         self._check_parameters()
         stream = self._stream()
@@ -311,16 +329,37 @@ class MPRank(LeaveOut, MagnitudeRanker):
         grades = Grades(
             as_grades(y, "y"), qid, sample_weight=sample_weight, query_weight=query_weight
         )
-        stream = stream or Stream.empty(X.shape[1])
+        first, linear = stream is None, self.kernel == "linear"
+        stream = stream or Stream.empty(X.shape[1] if linear else 0)
+        dictionary = None if linear else self._dictionary(X, first)
         with np.errstate(over="ignore", invalid="ignore"):  # raised as an error
-            stream.add(X, grades)
+            _add_rows(stream, dictionary, X, grades)
         self._keep_stream(stream)
         scatter = stream.scatter()
         self.n_queries_in_, self.n_iter_ = max(len(stream.keys), 1), 1
         self.mass_, self.kappa_ = scatter.mass, float(np.sqrt(stream.longest))
         scatter.mass = scatter.mass or 1.0
-        self._keep_linear(self._solve(scatter))
+        coef = self._solve(scatter)
+        if dictionary is None:
+            self._keep_linear(coef)
+        else:
+            self._keep_dictionary(dictionary, coef)
         return self
+
+    def _dictionary(self, X: Any, first: bool) -> Dictionary:
+        """The landmarks so far; at first, none."""
+        gamma = self.gamma if first else self.gamma_ or 1.0
+        gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        support, root = np.zeros((0, X.shape[1])), np.zeros((0, 0))
+        if not first and self.support_ is not None and self.landmarks_root_ is not None:
+            support, root = self.support_, self.landmarks_root_
+        return Dictionary(gram, support, root, self.n_components, self.tol)
+
+    def _keep_dictionary(self, dictionary: Dictionary, coef: FloatArray) -> None:
+        kernel = dictionary.gram.kernel
+        self.coef_, self.dual_coef_ = None, dictionary.dual(coef)
+        self.support_, self.landmarks_root_ = dictionary.support, dictionary.root
+        self.gamma_ = kernel.gamma if isinstance(kernel, Kernel) else None
 
     def _stream(self) -> Stream | None:
         """The sums so far; None before the first rows."""
@@ -335,8 +374,13 @@ class MPRank(LeaveOut, MagnitudeRanker):
                 "or saved, which does not keep the sums that more rows are added to. Start with "
                 "partial_fit."
             )
-        stream = Stream.empty(self.n_features_in_)
-        stream.add(self._training.problem.X, self._training.grades)
+        problem, grades = self._training.problem, self._training.grades
+        linear = self.kernel == "linear"
+        stream = Stream.empty(self.n_features_in_ if linear else 0)
+        dictionary = None if linear else self._dictionary(problem.X, first=False)
+        _add_rows(stream, dictionary, problem.X, grades)
+        if dictionary is not None:
+            self.support_, self.landmarks_root_ = dictionary.support, dictionary.root
         return stream
 
     def _keep_stream(self, stream: Stream | None) -> None:
@@ -344,6 +388,23 @@ class MPRank(LeaveOut, MagnitudeRanker):
         for name, part in STREAM.items():
             setattr(self, name, stream and getattr(stream, part))
         self._training, self.objective_, self.gap_ = None, None, None
+        if stream is None:
+            self.landmarks_root_ = None
+
+
+def _add_rows(stream: Stream, dictionary: Dictionary | None, X: Any, grades: Grades) -> None:
+    """Add rows, or their coordinates in the basis of the landmarks, to the sums."""
+    used = np.flatnonzero(grades.row_weight > 0)
+    if dictionary is None or not len(used):
+        stream.add(X, grades)
+        return
+    rows = dense(X[used])
+    features = dictionary.add(rows)
+    stream.widen(features.shape[1])
+    table = np.zeros((X.shape[0], features.shape[1]))
+    table[used] = features
+    stream.add(table, grades)
+    stream.longest = max(stream.longest, float(dictionary.gram.diagonal(rows).max()))
 
 
 def _solve_laplacian(K: FloatArray, pairs: Pairs, factor: float) -> tuple[FloatArray, FloatArray]:

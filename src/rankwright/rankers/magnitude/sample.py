@@ -314,6 +314,15 @@ class Stream:
         self.masses = np.concatenate([self.masses, sample.sums[new]])
         self.means = np.concatenate([self.means, means[new]])
 
+    def widen(self, n_features: int) -> None:
+        """More features, in which all rows so far are zero."""
+        kept = np.append(np.arange(len(self.products) - 1), n_features)  # the grade stays last
+        products = np.zeros((n_features + 1, n_features + 1))
+        products[np.ix_(kept, kept)] = self.products
+        means = np.zeros((len(self.means), n_features + 1))
+        means[:, kept] = self.means
+        self.products, self.means = products, means
+
     def _join(self, index: int, weight: float, mass: float, mean: FloatArray) -> None:
         if weight != self.weights[index]:
             raise DataError(

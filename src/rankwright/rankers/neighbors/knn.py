@@ -30,9 +30,16 @@ class NearestNeighbor(Ranker):
 
     Parameters
     ----------
+    shrinkage : float >= 0, default 0.0
+        How much the choice prefers users who know many rows, as the authors propose: a user with n
+        values and loss L counts as one of loss 1/2 - (1/2 - L) n / (n + shrinkage). A low loss on
+        few rows is often luck, and such a user says little about new rows.
     feature_mean : (n_features,) array or None
         The average of each feature, if it is known from more than the training rows. None: the
         average over the training rows.
+    feature_count : (n_features,) array or None
+        How many rows each feature has a value for, if it is known from more than the training rows
+        (all the films a user rated). None: how many training rows.
     absent : "zero" or "abstain", default "zero"
         What it means when a CSR matrix does not store an entry.
 
@@ -61,7 +68,12 @@ class NearestNeighbor(Ranker):
     array([3., 4.])
     """
 
-    _constraints: ClassVar = {"feature_mean": NUMBERS, "absent": ABSENT}
+    _constraints: ClassVar = {
+        "shrinkage": schema.number(0.0),
+        "feature_mean": NUMBERS,
+        "feature_count": NUMBERS,
+        "absent": ABSENT,
+    }
     _learned: ClassVar = {
         "feature_": schema.integers("n_neighbors", low=0, high="n_features"),
         "default_": schema.floats("n_neighbors"),
@@ -72,24 +84,37 @@ class NearestNeighbor(Ranker):
 
     n_neighbors = 1  # a parameter of KNN
 
-    def __init__(self, *, feature_mean: Any = None, absent: str = "zero") -> None:
+    def __init__(
+        self,
+        *,
+        shrinkage: float = 0.0,
+        feature_mean: Any = None,
+        feature_count: Any = None,
+        absent: str = "zero",
+    ) -> None:
+        self.shrinkage = shrinkage
         self.feature_mean = feature_mean
+        self.feature_count = feature_count
         self.absent = absent
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        self.rloss_, default = self._losses(X, feedback)
+        self.rloss_, default, count = self._losses(X, feedback)
+        count = per_feature(self, "feature_count", X.shape[1], count)
+        mass = count + self.shrinkage
+        trust = np.divide(count, mass, out=np.ones(len(mass)), where=mass > 0)
+        loss = 0.5 - (0.5 - self.rloss_) * trust
         # Rounding must not decide between features that are equally good.
-        order = np.argsort(self.rloss_.round(12), kind="stable")[: self.n_neighbors]
+        order = np.argsort(loss.round(12), kind="stable")[: self.n_neighbors]
         self.feature_, self.default_ = order.astype(np.int64), default[order]
 
-    def _losses(self, X: Any, grades: Grades) -> tuple[FloatArray, FloatArray]:
-        """The loss of each feature and its best default."""
+    def _losses(self, X: Any, grades: Grades) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The loss of each feature, its best default, and how many rows it has a value for."""
         from rankwright.rankers.neighbors._kernels import GradedRows, column_losses
 
         level, query, _ = grades.levels
         codes, n_features, total = grades.queries.codes, X.shape[1], grades.total_weight
-        loss, default = np.full(n_features, 0.5), np.zeros(n_features)
+        loss, default, count = np.full(n_features, 0.5), *np.zeros((2, n_features))
         first = np.searchsorted(query, codes, side="left")
         last = np.searchsorted(query, codes, side="right")
         share = grades.query_weight[codes] / (total if total > 0 else 1.0)
@@ -100,9 +125,10 @@ class NearestNeighbor(Ranker):
             if self.feature_mean is not None:
                 mean = per_feature(self, "feature_mean", n_features, mean)[columns]
             default[columns] = mean
+            count[columns] = grades.row_weight @ ~np.isnan(block)
             if total > 0:
                 column_losses(block, graded, mean, candidates, loss[columns], default[columns])
-        return loss.clip(0.0, 1.0), default
+        return loss.clip(0.0, 1.0), default, count
 
     def _candidates(self, X: Any) -> FloatArray:
         """The default values to try: the distinct values of X, or some of them, evenly chosen."""
@@ -129,7 +155,7 @@ class KNN(NearestNeighbor):
     Parameters
     ----------
     n_neighbors : int >= 1, default 20
-    feature_mean, absent
+    shrinkage, feature_mean, feature_count, absent
         As in :class:`NearestNeighbor`.
 
     Attributes
@@ -146,7 +172,18 @@ class KNN(NearestNeighbor):
     _constraints: ClassVar = {"n_neighbors": schema.at_least(1), **NearestNeighbor._constraints}
 
     def __init__(
-        self, *, n_neighbors: int = 20, feature_mean: Any = None, absent: str = "zero"
+        self,
+        *,
+        n_neighbors: int = 20,
+        shrinkage: float = 0.0,
+        feature_mean: Any = None,
+        feature_count: Any = None,
+        absent: str = "zero",
     ) -> None:
-        super().__init__(feature_mean=feature_mean, absent=absent)
+        super().__init__(
+            shrinkage=shrinkage,
+            feature_mean=feature_mean,
+            feature_count=feature_count,
+            absent=absent,
+        )
         self.n_neighbors = n_neighbors

@@ -82,14 +82,22 @@ class VSIM(Ranker):
     Made for collaborative filtering: rows are items, each feature is what another user thinks of
     them (NaN: unknown), the grades are what the target user thinks. A feature's weight w is the
     cosine between it and the grades, and the score adds up how far each feature lies above its own
-    average, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`; a feature without a value adds
-    nothing. Queries count by their weight, not as lists.
+    average, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`. Queries count by their weight,
+    not as lists.
 
     Parameters
     ----------
+    unseen : "skip" or "zero", default "skip"
+        What a feature without a value adds to the score. ``zero`` is the formula as printed: the
+        sum runs over all features, and ratings are a sparse vector with zeros where a film was not
+        rated, so each user who did not rate a film pulls it down by that user's average. ``skip``:
+        it adds nothing. ``skip`` is the default because it orders films better: on MovieLens 1M
+        with 1,000 features it misorders 32 % of the pairs, ``zero`` 37 % (``python -m experiments
+        rankboost/figure_5``). The weights are the same.
     over : "all" or "rated", default "all"
         ``all``: :math:`\sum |w| = 1`, as printed, so a row that many features know gets further
-        from the average. ``rated``: that sum runs over the features that have a value in the row.
+        from the average. ``rated``: that sum runs over the features that have a value in the row;
+        only with ``unseen="skip"``.
     feature_mean, feature_norm : (n_features,) arrays or None
         Average and length of each feature, if they are known from more than the training rows (all
         the films a user rated). None: those of the training rows.
@@ -118,7 +126,11 @@ class VSIM(Ranker):
     array([2, 1, 4, 3])
     """
 
-    _constraints: ClassVar = {**_CONSTRAINTS, "absent": ABSENT}
+    _constraints: ClassVar = {
+        **_CONSTRAINTS,
+        "unseen": schema.one_of("skip", "zero"),
+        "absent": ABSENT,
+    }
     _learned: ClassVar = {
         "coef_": schema.floats("n_features", low=-1.0, high=1.0),
         "mean_": schema.floats("n_features"),
@@ -130,15 +142,26 @@ class VSIM(Ranker):
     def __init__(
         self,
         *,
+        unseen: str = "skip",
         over: str = "all",
         feature_mean: Any = None,
         feature_norm: Any = None,
         absent: str = "zero",
     ) -> None:
+        self.unseen = unseen
         self.over = over
         self.feature_mean = feature_mean
         self.feature_norm = feature_norm
         self.absent = absent
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.unseen == "zero" and self.over == "rated":
+            raise ParameterError(
+                "VSIM(unseen='zero', over='rated'): with zeros for unseen rows every feature has a "
+                "value in every row, so there is nothing to leave out of the sum. Use over='all', "
+                "or unseen='skip'."
+            )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
@@ -155,6 +178,9 @@ class VSIM(Ranker):
 
     def _scorer(self) -> Scorer:
         rated, abstains = self.over == "rated", self.absent == "abstain"
+        if self.unseen == "zero":  # each value, or 0, minus the mean: deviations from 0, and a sum
+            offset = self.intercept_ - float(self.mean_ @ self.coef_)
+            return Deviations(np.zeros_like(self.mean_), self.coef_, offset, False, abstains)
         return Deviations(self.mean_, self.coef_, self.intercept_, rated, abstains)
 
 

@@ -1,5 +1,6 @@
 from .baselines import MulticlassPerceptron as MulticlassPerceptron
 from .baselines import WidrowHoff as WidrowHoff
+from .bayes_point import BayesPoint as BayesPoint
 from .bayesian import BayesianPRank as BayesianPRank
 from .ensembles import OAPBPM as OAPBPM
 from .ensembles import OAPBagging as OAPBagging

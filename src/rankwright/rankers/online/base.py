@@ -39,7 +39,7 @@ from rankwright.rankers.schema import Learned, floats, integer
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal, nearest
-from rankwright.scoring.transforms import Mapped, Polynomial
+from rankwright.scoring.transforms import Mapped, Monomials
 
 MOST_GRADES = 1000
 MAPPED_ROWS = 4096  # rows that are mapped to polynomial features at once
@@ -69,7 +69,8 @@ def kernels(module: str) -> Any:
 class Examples(NamedTuple):
     """Rows with their grades, in the order in which they are learned from.
 
-    A dense matrix is ``X``; a CSR matrix is ``data``, ``indices`` and ``indptr``, with X None.
+    A dense matrix is ``X``; a CSR matrix is ``data``, ``indices`` and ``indptr``, with X None. Two
+    dense tables are ``X``, which weights are multiplied with, and ``data``, which they move along.
     Kernels take it as a plain tuple, which numba reads faster: that counts on a stream of single
     rows.
 
@@ -188,8 +189,12 @@ class OnlineRanker(Ranker):
         Predictions are indices of grades, or mean grades; they may be missing unless ``predict``.
         """
 
-    def _map(self, n_features: int) -> Polynomial | None:
+    def _map(self, n_features: int) -> Monomials | None:
         """The map from rows to the features that are learned from, if there is one."""
+        return None
+
+    def _map_scale(self, n_features: int) -> FloatArray | None:
+        """What to multiply mapped rows with before they are added to the weights; None: 1."""
         return None
 
     def _gram(self, n_features: int) -> Gram | None:
@@ -325,11 +330,13 @@ class OnlineRanker(Ranker):
         features = self._map(self.n_features_in_)
         if features is None:
             return self._learn_examples(Examples.of(X, grade, order), predict)
-        answers = []
+        scale, answers = self._map_scale(self.n_features_in_), []
         for start in range(0, len(order), MAPPED_ROWS):
             rows = order[start : start + MAPPED_ROWS]
             mapped = features.transform(X[rows])
             examples = Examples.of(mapped, grade[rows], np.arange(len(rows)))
+            if scale is not None:
+                examples = examples._replace(data=mapped * scale)
             answers.append(self._learn_examples(examples, predict))
         return np.concatenate(answers)
 

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.exceptions import ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.online.base import STREAM, Examples, ThresholdRanker, kernels
@@ -20,7 +22,7 @@ from rankwright.rankers.schema import floats, integer, integers
 from rankwright.scoring.base import RowMap, Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal, Votes
-from rankwright.scoring.transforms import Mapped, Polynomial
+from rankwright.scoring.transforms import Mapped, Monomials
 
 BLOCK = 8192  # examples after which the threads of the members' passes are joined
 
@@ -104,8 +106,11 @@ class Ensemble(SupportRanker):
         )
         return tags
 
-    def _map(self, n_features: int) -> Polynomial | None:
+    def _map(self, n_features: int) -> Monomials | None:
         return None if self.estimator is None else self.estimator._map(n_features)
+
+    def _map_scale(self, n_features: int) -> FloatArray | None:
+        return None if self.estimator is None else self.estimator._map_scale(n_features)
 
     def _gram(self, n_features: int) -> Gram | None:
         return None if self.estimator is None else self.estimator._gram(n_features)
@@ -118,18 +123,39 @@ class Ensemble(SupportRanker):
         return Draws(self.seed_, first, cutoffs(self.sampling, self.tau))
 
     def _scorer(self) -> Scorer:
+        features, coef, members_coef = self._weights()
+        scorer = self._combined(coef, members_coef)
+        return scorer if features is None else Mapped(features, scorer)
+
+    def member_scores(self, X: Any) -> FloatArray:
+        """What each member orders the rows by: where they differ, the ensemble is unsure.
+
+        Returns
+        -------
+        (n_items, n_estimators) array, the higher the better
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(50, 3))
+        >>> model = OAPBPM(n_estimators=4, random_state=0).fit(X, X[:, 0] > 0)
+        >>> scores = model.member_scores(X)
+        >>> scores.shape, np.allclose(scores.mean(axis=1), model.decision_function(X))
+        ((50, 4), True)
+        """
+        check_is_fitted(self)
+        rows = self._checked(X, reset=False)
+        features, _, members_coef = self._weights()
+        mapped = rows if features is None else features.transform(rows)
+        return np.asarray(mapped @ members_coef.T)
+
+    def _weights(self) -> tuple[RowMap | None, FloatArray, FloatArray]:
+        """The map of the rows, if any, the mean of the members' weights, and all of them."""
         gram = self._gram(self.n_features_in_)
         if gram is None:
-            features: RowMap | None = self._map(self.n_features_in_)
-            scorer = self._combined(self.coef_, self.members_coef_)
-        else:
-            features = gram.values_with(self.support_vectors_)
-            duals = np.column_stack([self.dual_coef_, self.members_dual_coef_])
-            if features is None:  # precomputed: the support rows are columns of X
-                support, duals = duals, np.zeros((self.n_features_in_, duals.shape[1]))
-                np.add.at(duals, self.support_, support)
-            scorer = self._combined(duals[:, 0].copy(), np.ascontiguousarray(duals[:, 1:].T))
-        return scorer if features is None else Mapped(features, scorer)
+            return self._map(self.n_features_in_), self.coef_, self.members_coef_
+        duals = np.column_stack([self.dual_coef_, self.members_dual_coef_])
+        features, duals = self._values_and_duals(gram, duals)
+        return features, duals[:, 0].copy(), np.ascontiguousarray(duals[:, 1:].T)
 
     def _begin(self, n_features: int) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -185,7 +211,18 @@ class Ensemble(SupportRanker):
         )
         return self._tally(moves.votes) if self._voting else predicted, mistakes
 
-    def _block_pass(self, block: SupportBlock, grade: IntArray) -> tuple[Any, int, int]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        base = self.estimator
+        if isinstance(base, KernelPRank) and base.average and not base._is_explicit(1):
+            raise ParameterError(
+                f"{type(self).__name__}(estimator=KernelPRank(average=True)): members with a "
+                "support are averaged over the members, not over time too. Use average=False."
+            )
+
+    def _block_pass(
+        self, block: SupportBlock, grade: IntArray, predict: bool
+    ) -> tuple[Any, int, int]:
         assert isinstance(self.estimator, KernelPRank)
         members = tuple(self._writable("members_thresholds_", "n_correct_", "n_survived_"))
         draws = tuple(self._draws(self.n_seen_))

@@ -8,7 +8,6 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
-from rankwright.rankers.kernels import Gram
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
@@ -18,20 +17,17 @@ from rankwright.rankers.online.base import (
 )
 from rankwright.rankers.online.prank import NO_AVERAGE
 from rankwright.rankers.online.support_vectors import (
-    BUDGET_RULES,
+    KERNEL_CONSTRAINTS,
     BudgetRule,
+    KernelStream,
     SupportBlock,
-    SupportRanker,
 )
 from rankwright.rankers.schema import flag, floats, integers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.ordinal import Ordinal
-from rankwright.scoring.transforms import Polynomial
-
-MOST_EXPLICIT = 1000  # mapped features up to which weights are faster than a growing support
 
 
-class KernelPRank(SupportRanker, ThresholdRanker):
+class KernelPRank(KernelStream, ThresholdRanker):
     r"""PRank in the feature space of a kernel.
 
     The score is :math:`f(x) = \sum_s \alpha_s K(x_s, x)` over the rows :math:`x_s` that were ranked
@@ -40,8 +36,10 @@ class KernelPRank(SupportRanker, ThresholdRanker):
 
     The support grows with the mistakes. ``budget`` bounds it, so that memory and time per row stay
     constant on an endless stream. If the kernel is a polynomial of few features and there is no
-    budget, the same ranker is kept as weights of the explicitly mapped features, which is exact,
-    faster, and constant in memory as well (``explicit_`` is then True).
+    budget, the same ranker is kept as weights of all products of features (monomials), which is
+    exact, faster, and constant in memory as well (``explicit_`` is then True). With whole numbers
+    as features, ``gamma`` and ``coef0`` both forms compute without rounding and give the same
+    thresholds.
 
     Parameters
     ----------
@@ -58,6 +56,9 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         What to drop beyond the budget: "oldest" drops the oldest row, "smallest" the one of least
         weight, "project" the one that the others can best replace, and projects it onto them
         (O(budget^3) per mistake).
+    average : bool, default False
+        Predict with the mean of the model over all rows: far steadier than the last model. A row
+        that the budget drops goes from the mean too, or is projected there as well.
     max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
@@ -65,10 +66,15 @@ class KernelPRank(SupportRanker, ThresholdRanker):
     explicit_ : bool
         Whether the ranker is kept as ``coef_`` of mapped features (then there is no support).
     coef_ : (n_mapped,) array, if explicit
+        The weight of each monomial.
     support_ : (n_support,) int array
         The numbers of the support rows in the stream.
     support_vectors_ : (n_support, n_features) array
     dual_coef_ : (n_support,) array
+    last_coef_, last_thresholds_ : with ``average``, the model after the last row
+    drift_coef_, drift_thresholds_ : with ``average``, the running sums behind the mean
+    running_dual_coef_ : (n_support, 2) array
+        With ``average`` and a support: both for the coefficients.
     thresholds_, classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
@@ -81,14 +87,8 @@ class KernelPRank(SupportRanker, ThresholdRanker):
     """
 
     _constraints: ClassVar = {
-        "kernel": schema.either(
-            schema.one_of("linear", "poly", "rbf", "precomputed"), schema.function()
-        ),
-        "gamma": schema.either(schema.one_of("auto"), schema.positive()),
-        "degree": schema.at_least(1),
-        "coef0": schema.number(),
-        "budget": schema.optional(schema.at_least(1)),
-        "budget_rule": schema.one_of(*BUDGET_RULES),
+        **KERNEL_CONSTRAINTS,
+        "average": schema.boolean(),
         **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
@@ -99,6 +99,11 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         "support_": integers("n_support", low=0, optional=True),
         "support_vectors_": floats("n_support", "n_features", optional=True),
         "dual_coef_": floats("n_support", optional=True),
+        "last_coef_": floats("n_mapped", optional=True),
+        "drift_coef_": floats("n_mapped", optional=True),
+        "running_dual_coef_": floats("n_support", 2, optional=True),
+        "last_thresholds_": floats("n_thresholds", optional=True),
+        "drift_thresholds_": floats("n_thresholds", optional=True),
     }
 
     explicit_: bool
@@ -113,6 +118,7 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         coef0: float = 1.0,
         budget: int | None = None,
         budget_rule: str = "project",
+        average: bool = False,
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -124,86 +130,87 @@ class KernelPRank(SupportRanker, ThresholdRanker):
         self.coef0 = coef0
         self.budget = budget
         self.budget_rule = budget_rule
+        self.average = average
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
         self.early_stopping = early_stopping
 
-    @property
-    def _chunks_exact(self) -> bool:  # type: ignore[override]
-        return not callable(self.kernel)  # a function may round differently for other tables
-
-    def _is_explicit(self, n_features: int) -> bool:
-        return self.budget is None and (
-            self.kernel == "linear"
-            or (
-                self.kernel == "poly"
-                and self.coef0 >= 0
-                and Polynomial.width(n_features, self.degree) <= MOST_EXPLICIT
-            )
-        )
-
     def _is_plain_prank(self) -> bool:
-        return True
-
-    def _map(self, n_features: int) -> Polynomial | None:
-        if self.kernel != "poly" or not self._is_explicit(n_features):
-            return None
-        return Polynomial(n_features, int(self.degree), self._gamma(n_features), float(self.coef0))
-
-    def _gram(self, n_features: int) -> Gram | None:
-        if self._is_explicit(n_features):
-            return None
-        gamma = self._gamma(n_features)
-        return Gram.of(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
-
-    def _gamma(self, n_features: int) -> float:
-        return 1.0 / n_features if self.gamma == "auto" else float(self.gamma)
+        return not self.average
 
     def _limits(self) -> tuple[int | None, BudgetRule]:
-        return self.budget, BUDGET_RULES[self.budget_rule]
+        budget, rule = super()._limits()
+        # The present model says which row can go; both change alike.
+        return budget, (lambda dual, gram: rule(dual[:, 0], gram)) if self.average else rule
 
     def _begin(self, n_features: int) -> None:
         self.explicit_ = self._is_explicit(n_features)
         self.thresholds_ = np.zeros(len(self.classes_) - 1)
-        if self.explicit_:
-            features = self._map(n_features)
-            self.coef_ = np.zeros(n_features if features is None else features.n_outputs)
-        else:
-            self._set_support(np.zeros((0, n_features)), np.zeros(0, np.int64), np.zeros(0))
+        if self.average:
+            self.last_thresholds_, self.drift_thresholds_ = np.zeros((2, len(self.thresholds_)))
+        if not self.explicit_:
+            dual = np.zeros((0, 2) if self.average else 0)
+            self._set_support(np.zeros((0, n_features)), np.zeros(0, np.int64), dual)
+            return
+        self.coef_ = np.zeros(self._n_mapped(n_features))
+        if self.average:
+            self.last_coef_, self.drift_coef_ = np.zeros((2, len(self.coef_)))
 
     def _support(self) -> list[Any]:
-        return self._writable("support_vectors_", "support_", "dual_coef_")
+        dual = "running_dual_coef_" if self.average else "dual_coef_"
+        return self._writable("support_vectors_", "support_", dual)
 
     def _set_support(self, rows: FloatArray, numbers: IntArray, dual: FloatArray) -> None:
-        self.support_vectors_, self.support_, self.dual_coef_ = rows, numbers, dual
+        self.support_vectors_, self.support_ = rows, numbers
+        if self.average:
+            self.running_dual_coef_ = dual
+            self._take_mean()
+        else:
+            self.dual_coef_ = dual
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
-        model = self._writable("coef_", "thresholds_")
+        model, drift = self._writable("coef_", "thresholds_"), NO_AVERAGE
+        if self.average:
+            model = self._writable("last_coef_", "last_thresholds_")
+            drift = self._writable("drift_coef_", "drift_thresholds_")
         predicted = np.empty(len(examples.order), np.int64)
         counts = kernels("prank").prank_pass(
-            tuple(examples), *model, *NO_AVERAGE, self.n_seen_, predict, predicted
+            tuple(examples), *model, *drift, self.n_seen_, predict, predicted
         )
         return predicted, *counts
 
-    def _block_pass(self, block: SupportBlock, grade: IntArray) -> tuple[Any, int, int]:
-        (thresholds,) = self._writable("thresholds_")
+    def _block_pass(
+        self, block: SupportBlock, grade: IntArray, predict: bool
+    ) -> tuple[Any, int, int]:
         predicted = np.zeros(len(grade), np.int64)
+        if not self.average:
+            (thresholds,) = self._writable("thresholds_")
+            options: Any = (grade, thresholds, predicted)
+            learn = kernels("kernel_prank").kernel_prank_pass
+        else:
+            thresholds = np.stack([self.last_thresholds_, self.drift_thresholds_])
+            options = (grade, thresholds, self.n_seen_, predict, predicted)
+            learn = kernels("kernel_prank").averaged_kernel_pass
+        counts = block.learn(lambda *state: learn(*state, *options), *self._limits())
+        if self.average:
+            self.last_thresholds_, self.drift_thresholds_ = thresholds
+        return predicted, *counts
 
-        def learn(*state: Any) -> Any:
-            return kernels("kernel_prank").kernel_prank_pass(*state, grade, thresholds, predicted)
+    def _count(self, n_examples: int, mistakes: int, skipped: int) -> None:
+        super()._count(n_examples, mistakes, skipped)
+        if self.average:
+            self._take_mean()
 
-        return predicted, *block.learn(learn, *self._limits())
-
-    def _end_pass(self) -> None:
-        """Merge the entries of a row that is in the support several times."""
+    def _take_mean(self) -> None:
+        n = max(self.n_seen_, 1)
         if self.explicit_:
-            return
-        numbers, first, where = np.unique(self.support_, return_index=True, return_inverse=True)
-        if len(numbers) < len(self.support_):
-            dual = np.bincount(where, self.dual_coef_, len(numbers)).astype(np.float64)
-            age = np.argsort(first)
-            self._set_support(self.support_vectors_[first[age]], numbers[age], dual[age])
+            self.coef_ = self.last_coef_ - self.drift_coef_ / n
+        else:
+            self.dual_coef_ = self.running_dual_coef_[:, 0] - self.running_dual_coef_[:, 1] / n
+        # Rounding must not undo the order of equal thresholds.
+        thresholds = self.last_thresholds_ - self.drift_thresholds_ / n
+        self.thresholds_ = np.maximum.accumulate(thresholds)
 
     def _scorer(self) -> Scorer:
         gram = self._gram(self.n_features_in_)
@@ -213,8 +220,3 @@ class KernelPRank(SupportRanker, ThresholdRanker):
             self.support_vectors_, self.support_, self.dual_coef_, self.n_features_in_
         )
         return Ordinal(expansion, self.thresholds_, self.classes_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags

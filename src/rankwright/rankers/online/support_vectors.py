@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ from scipy import linalg
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
+from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram, dense
 from rankwright.rankers.online.base import OnlineRanker, kernels, with_room
+from rankwright.scoring.base import RowMap
 from rankwright.scoring.kernel import Kernel
+from rankwright.scoring.transforms import Monomials, kernel_coefficients
 
 BLOCK = 256  # rows whose kernels with the support are computed at once
+MOST_EXPLICIT = 1000  # mapped features up to which weights are faster than a growing support
 KINDS = {"linear": 0, "poly": 1, "rbf": 2}
 
 BudgetRule = Callable[[FloatArray, FloatArray], tuple[int, FloatArray]]
@@ -23,13 +28,13 @@ BudgetRule = Callable[[FloatArray, FloatArray], tuple[int, FloatArray]]
 
 def _oldest(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     """Drop the first row, with its part of the model."""
-    return 0, dual
+    return 0, np.zeros(len(gram))
 
 
 def _smallest(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     """Drop the row with the least |coefficient| sqrt(K(x, x)), with its part of the model."""
     parts = _over_members(np.abs(dual)) * np.sqrt(np.maximum(np.diag(gram), 0.0))
-    return int(np.argmin(parts)), dual
+    return int(np.argmin(parts)), np.zeros(len(gram))
 
 
 def _project(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
@@ -39,10 +44,20 @@ def _project(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     combinations of the others, and dual_p^2 / Q_pp is the squared length of what is lost.
     """
     ridge = 1e-10 * max(float(np.trace(gram)) / len(gram), 1e-300)
-    inverse = linalg.pinvh(gram + ridge * np.eye(len(gram)))
+    inverse = _inverse(gram + ridge * np.eye(len(gram)))
     weight = np.maximum(np.diag(inverse), 1e-300)
     dropped = int(np.argmin(_over_members(dual**2) / weight))
-    return dropped, dual - np.multiply.outer(inverse[:, dropped], dual[dropped]) / weight[dropped]
+    return dropped, -inverse[:, dropped] / weight[dropped]
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix, the pseudo-inverse where Cholesky's method fails."""
+    factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
+    if failed:
+        return np.asarray(linalg.pinvh(matrix))
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def _over_members(parts: FloatArray) -> FloatArray:
@@ -50,7 +65,8 @@ def _over_members(parts: FloatArray) -> FloatArray:
 
 
 # All take the coefficients (one column for each member of an ensemble) and the Gram matrix of the
-# support, oldest row first, and return the row to drop and the new coefficients.
+# support, oldest row first. They return the row to drop and which combination of the others
+# replaces it.
 BUDGET_RULES: dict[str, BudgetRule] = {
     "oldest": _oldest,
     "smallest": _smallest,
@@ -120,7 +136,8 @@ class SupportBlock:
 
     def _drop(self, rule: BudgetRule) -> None:
         size = self._size
-        dropped, dual = rule(self._dual[:size], self._support_gram())
+        dropped, instead = rule(self._dual[:size], self._support_gram())
+        dual = self._dual[:size] + np.multiply.outer(instead, self._dual[dropped])
         self._dual[: size - 1] = np.delete(dual, dropped, axis=0)
         self._columns[: size - 1] = np.delete(self._columns[:size], dropped)
         self._size, self._n_unmoved = size - 1, min(self._n_unmoved, dropped)
@@ -164,8 +181,13 @@ class SupportRanker(OnlineRanker):
     def _set_support(self, rows: FloatArray, numbers: IntArray, dual: FloatArray) -> None: ...
 
     @abstractmethod
-    def _block_pass(self, block: SupportBlock, grade: IntArray) -> tuple[Any, int, int]:
-        """Learn from a block of rows: the predictions before each, mistakes, skipped."""
+    def _block_pass(
+        self, block: SupportBlock, grade: IntArray, predict: bool
+    ) -> tuple[Any, int, int]:
+        """Learn from a block of rows: the predictions before each, mistakes, skipped.
+
+        Predictions may be missing unless ``predict``.
+        """
 
     def _learn_rows(
         self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
@@ -182,11 +204,33 @@ class SupportRanker(OnlineRanker):
         for start in range(0, len(order), BLOCK):
             rows = order[start : start + BLOCK]
             block = SupportBlock(gram, self._support(), dense(X[rows]), first + rows)
-            answer, mistakes, skipped = self._block_pass(block, grade[rows])
+            answer, mistakes, skipped = self._block_pass(block, grade[rows], predict)
             self._set_support(*block.support())
             self._count(len(rows), mistakes, skipped)
             answers.append(answer)
         return np.concatenate(answers)
+
+    def _values_and_duals(self, gram: Gram, duals: FloatArray) -> tuple[RowMap | None, FloatArray]:
+        """The map from rows to kernel values, and coefficients of these, a column for each model.
+
+        Precomputed values need no map: the support rows are columns of X.
+        """
+        values = gram.values_with(self.support_vectors_)
+        if values is not None:
+            return values, duals
+        spread = np.zeros((self.n_features_in_, duals.shape[1]))
+        np.add.at(spread, self.support_, duals)
+        return None, spread
+
+    def _merge_support(self) -> None:
+        """Merge the entries of a row that is in the support several times."""
+        numbers, first, where = np.unique(self.support_, return_index=True, return_inverse=True)
+        if len(numbers) < len(self.support_):
+            rows, _, dual = self._support()
+            merged = np.zeros((len(numbers), *dual.shape[1:]))
+            np.add.at(merged, where, dual)
+            age = np.argsort(first)
+            self._set_support(rows[first[age]], numbers[age], merged[age])
 
     def _fit(self, X: Any, *feedback: Any) -> None:
         gram = self._gram(self.n_features_in_)
@@ -196,3 +240,89 @@ class SupportRanker(OnlineRanker):
                 "X[i, j] is the kernel of rows i and j."
             )
         super()._fit(X, *feedback)
+
+
+KERNEL_CONSTRAINTS: dict[str, schema.Constraint] = {
+    "kernel": schema.either(
+        schema.one_of("linear", "poly", "rbf", "precomputed"), schema.function()
+    ),
+    "gamma": schema.either(schema.one_of("auto"), schema.positive()),
+    "degree": schema.at_least(1),
+    "coef0": schema.number(),
+    "budget": schema.optional(schema.at_least(1)),
+    "budget_rule": schema.one_of(*BUDGET_RULES),
+}
+
+
+@lru_cache(maxsize=64)
+def _gram_of(kernel: str, gamma: float, degree: int, coef0: float) -> Gram:
+    return Gram.of(kernel, gamma=gamma, degree=degree, coef0=coef0)
+
+
+class KernelStream(SupportRanker):
+    """A support ranker with a kernel of its own; see KernelPRank for the parameters.
+
+    Where monomials of few features are equivalent to the kernel and there is no budget, it learns
+    weights of the monomials instead of coefficients of a support.
+    """
+
+    kernel: Any
+    gamma: float | str
+    degree: int
+    coef0: float
+    budget: int | None
+    budget_rule: str
+
+    @property
+    def _chunks_exact(self) -> bool:  # type: ignore[override]
+        return not callable(self.kernel)  # a function may round differently for other tables
+
+    def _is_explicit(self, n_features: int) -> bool:
+        return self.budget is None and (
+            self.kernel == "linear"
+            or (
+                self.kernel == "poly"
+                and self.coef0 >= 0
+                and Monomials.width(n_features, self.degree) <= MOST_EXPLICIT
+            )
+        )
+
+    def _map(self, n_features: int) -> Monomials | None:
+        if self.kernel != "poly" or not self._is_explicit(n_features):
+            return None
+        return Monomials(n_features, int(self.degree))
+
+    def _map_scale(self, n_features: int) -> FloatArray | None:
+        # On one side only: the square roots of a symmetric map would round, and break the ties of
+        # score and threshold that are common with whole numbers.
+        if self.kernel != "poly" or not self._is_explicit(n_features):
+            return None
+        gamma, coef0 = self._gamma(n_features), float(self.coef0)
+        return kernel_coefficients(n_features, int(self.degree), gamma, coef0)
+
+    def _gram(self, n_features: int) -> Gram | None:
+        if self._is_explicit(n_features):
+            return None
+        options = (self._gamma(n_features), int(self.degree), float(self.coef0))
+        if not isinstance(self.kernel, str):
+            return Gram(self.kernel)
+        return _gram_of(self.kernel, *options)  # a stream of single rows asks once a row
+
+    def _gamma(self, n_features: int) -> float:
+        return 1.0 / n_features if self.gamma == "auto" else float(self.gamma)
+
+    def _n_mapped(self, n_features: int) -> int:
+        features = self._map(n_features)
+        return n_features if features is None else features.n_outputs
+
+    def _limits(self) -> tuple[int | None, BudgetRule]:
+        return self.budget, BUDGET_RULES[self.budget_rule]
+
+    def _end_pass(self) -> None:
+        if self._gram(self.n_features_in_) is not None:
+            self._merge_support()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags

@@ -6,22 +6,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
     Examples,
-    OnlineRanker,
     kernels,
     with_room,
 )
+from rankwright.rankers.online.support_vectors import BLOCK as SUPPORT_BLOCK
+from rankwright.rankers.online.support_vectors import (
+    KERNEL_CONSTRAINTS,
+    KernelStream,
+    SupportBlock,
+)
 from rankwright.rankers.schema import floats, integer, integers
+from rankwright.scoring.base import RowMap, Scorer
 from rankwright.scoring.ordinal import Votes
+from rankwright.scoring.transforms import Mapped
 
 BLOCK = 1024  # examples between two enlargements of the tables
 
 
-class VotedPRank(OnlineRanker):
+class VotedPRank(KernelStream):
     """PRank whose successive models vote, each with the number of rows that it survived.
 
     Steadier than the last model, at the price of keeping them all: prediction costs one product per
@@ -30,8 +38,14 @@ class VotedPRank(OnlineRanker):
     nearest grade, ``predict_expected`` returns the mean itself (the papers score it unrounded),
     ``decision_function`` orders by the mean, then by the models' mean score.
 
+    With a kernel the models are sums of kernels over one support, the rows that were ranked
+    wrongly, or weights of monomials where these are equivalent (see :class:`KernelPRank`). A row
+    that the ``budget`` drops is dropped, or projected, in all models together. The coefficients
+    are a table of support rows times models: on long streams set ``budget``, ``max_rules`` or both.
+
     Parameters
     ----------
+    kernel, gamma, degree, coef0, budget, budget_rule : see KernelPRank; default "linear"
     max_rules : int or None, default None
         How many past models are kept; None keeps all that have a vote.
     count : "survived" or "right", default "survived"
@@ -43,9 +57,13 @@ class VotedPRank(OnlineRanker):
     Attributes
     ----------
     coef_, thresholds_ : (n_features,) and (n_grades - 1,) arrays
-        The present model.
+        The present model; ``coef_`` is of monomials if the kernel is mapped to these.
     rules_coef_, rules_thresholds_ : (n_rules, n_features) and (n_rules, n_grades - 1) arrays
         The past models, oldest first.
+    support_, support_vectors_ : (n_support,) and (n_support, n_features) arrays
+        The support rows, if the kernel needs them: their numbers in the stream, and in full.
+    dual_coef_, rules_dual_coef_ : (n_support,) and (n_support, n_rules) arrays
+        Then in place of ``coef_`` and ``rules_coef_``.
     rules_votes_ : (n_rules,) int array
     n_votes_ : int
         The rows that the present model got right so far.
@@ -68,17 +86,22 @@ class VotedPRank(OnlineRanker):
     """
 
     _constraints: ClassVar = {
+        **KERNEL_CONSTRAINTS,
         "count": schema.one_of("survived", "right"),
         "max_rules": schema.optional(schema.at_least(1)),
         **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
         **STREAM,
-        "coef_": floats("n_features"),
+        "coef_": floats("n_mapped", optional=True),
         "thresholds_": floats("n_thresholds"),
-        "rules_coef_": floats("n_rules", "n_features"),
+        "rules_coef_": floats("n_rules", "n_mapped", optional=True),
         "rules_thresholds_": floats("n_rules", "n_thresholds"),
         "rules_votes_": integers("n_rules", low=1),
+        "support_": integers("n_support", low=0, optional=True),
+        "support_vectors_": floats("n_support", "n_features", optional=True),
+        "dual_coef_": floats("n_support", optional=True),
+        "rules_dual_coef_": floats("n_support", "n_rules", optional=True),
         "n_votes_": integer(low=0),
         "n_dropped_": integer(low=0),
     }
@@ -86,6 +109,12 @@ class VotedPRank(OnlineRanker):
     def __init__(
         self,
         *,
+        kernel: Any = "linear",
+        gamma: float | str = "auto",
+        degree: int = 3,
+        coef0: float = 1.0,
+        budget: int | None = None,
+        budget_rule: str = "project",
         max_rules: int | None = None,
         count: str = "survived",
         max_iter: int = 1,
@@ -93,6 +122,12 @@ class VotedPRank(OnlineRanker):
         random_state: Any = None,
         early_stopping: Any = None,
     ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.budget = budget
+        self.budget_rule = budget_rule
         self.max_rules = max_rules
         self.count = count
         self.max_iter = max_iter
@@ -102,46 +137,101 @@ class VotedPRank(OnlineRanker):
 
     def _begin(self, n_features: int) -> None:
         n_thresholds = len(self.classes_) - 1
-        self.coef_, self.thresholds_ = np.zeros(n_features), np.zeros(n_thresholds)
-        self.rules_coef_ = np.zeros((0, n_features))
+        self.thresholds_ = np.zeros(n_thresholds)
         self.rules_thresholds_ = np.zeros((0, n_thresholds))
         self.rules_votes_ = np.zeros(0, np.int64)
         self.n_votes_ = self.n_dropped_ = 0
+        if self._gram(n_features) is None:
+            width = self._n_mapped(n_features)
+            self.coef_, self.rules_coef_ = np.zeros(width), np.zeros((0, width))
+        else:
+            rows, numbers = np.zeros((0, n_features)), np.zeros(0, np.int64)
+            self._set_support(rows, numbers, np.zeros((0, 1)))
+
+    def _support(self) -> list[Any]:
+        """With columns for all models that a block of rows may add."""
+        n_rules = self.max_rules or len(self.rules_votes_) + SUPPORT_BLOCK
+        dual = np.zeros((len(self.dual_coef_), 1 + n_rules))
+        dual[:, 0] = self.dual_coef_
+        past = self.rules_dual_coef_[:, :n_rules]
+        dual[:, 1 : 1 + past.shape[1]] = past
+        return [*self._writable("support_vectors_", "support_"), dual]
+
+    def _set_support(self, rows: FloatArray, numbers: IntArray, dual: FloatArray) -> None:
+        self.support_vectors_, self.support_ = rows, numbers
+        self.dual_coef_ = dual[:, 0].copy()
+        self.rules_dual_coef_ = dual[:, 1 : 1 + len(self.rules_votes_)].copy()
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         answers, mistakes, skipped = [np.zeros(0)], 0, 0
         size = 1 if predict else BLOCK
         for _, block in examples.blocks(size):
             if predict:
-                answers.append(self._scorer().expected(block.first_row(len(self.coef_))))
-            wrong, lost = self._block_pass(block)
+                answers.append(self._votes().expected(block.first_row(len(self.coef_))))
+            wrong, lost = self._linear_pass(block)
             mistakes, skipped = mistakes + wrong, skipped + lost
         return np.concatenate(answers), mistakes, skipped
 
-    def _block_pass(self, block: Examples) -> tuple[int, int]:
+    def _linear_pass(self, block: Examples) -> tuple[int, int]:
         model = self._writable("coef_", "thresholds_")
-        n_rules = self.max_rules or len(self.rules_votes_) + len(block.order)
-        past = (
-            with_room(self.rules_coef_, n_rules)[: self.max_rules],
-            with_room(self.rules_thresholds_, n_rules)[: self.max_rules],
-            with_room(self.rules_votes_, n_rules)[: self.max_rules],
-        )
-        kept = min(len(self.rules_votes_), len(past[0]))
-        counts = np.array([kept, self.n_votes_, self.n_dropped_])
+        thresholds, votes, counts = self._past(len(block.order))
+        coef = with_room(self.rules_coef_, len(votes))[: len(votes)]
         extra = int(self.count == "survived")
-        wrong, lost = kernels("prank").voted_pass(tuple(block), *model, past, counts, extra)
-        kept, self.n_votes_, self.n_dropped_ = counts.tolist()
-        self.rules_coef_, self.rules_thresholds_, self.rules_votes_ = (t[:kept] for t in past)
+        wrong, lost = kernels("prank").voted_pass(
+            tuple(block), *model, (coef, thresholds, votes), counts, extra
+        )
+        self._keep(thresholds, votes, counts)
+        self.rules_coef_ = coef[: len(self.rules_votes_)]
         return int(wrong), int(lost)
 
-    def _scorer(self) -> Votes:
+    def _block_pass(
+        self, block: SupportBlock, grade: IntArray, predict: bool
+    ) -> tuple[Any, int, int]:
+        (present,) = self._writable("thresholds_")
+        thresholds, votes, counts = self._past(SUPPORT_BLOCK)
+        model, extra = (present, thresholds, votes, counts), int(self.count == "survived")
+        expected = np.zeros(len(grade) if predict else 0)
+
+        def learn(*state: Any) -> Any:
+            return kernels("kernel_prank").voted_kernel_pass(
+                *state, grade, model, extra, self.classes_, expected
+            )
+
+        wrong, lost = block.learn(learn, *self._limits())
+        self._keep(thresholds, votes, counts)
+        return expected, wrong, lost
+
+    def _past(self, n_rows: int) -> tuple[FloatArray, IntArray, IntArray]:
+        """Thresholds and votes of the past models with room for more, and counts of models."""
+        n_rules = self.max_rules or len(self.rules_votes_) + n_rows
+        thresholds = with_room(self.rules_thresholds_, n_rules)[:n_rules]
+        votes = with_room(self.rules_votes_, n_rules)[:n_rules]
+        kept = min(len(self.rules_votes_), n_rules)
+        return thresholds, votes, np.array([kept, self.n_votes_, self.n_dropped_])
+
+    def _keep(self, thresholds: FloatArray, votes: IntArray, counts: IntArray) -> None:
+        kept, self.n_votes_, self.n_dropped_ = counts.tolist()
+        self.rules_thresholds_, self.rules_votes_ = thresholds[:kept], votes[:kept]
+
+    def _votes(self) -> Votes:
+        """The votes of all models on mapped rows."""
+        return self._voters(np.vstack([self.rules_coef_, self.coef_]))
+
+    def _voters(self, coef: FloatArray) -> Votes:
         present = self.n_votes_ + (self.count == "survived")
         votes = np.append(self.rules_votes_, present).astype(np.float64)
         if not votes.any():
             votes[-1] = 1.0  # nothing was right yet: only the present model votes
-        return Votes(
-            np.vstack([self.rules_coef_, self.coef_]),
-            np.vstack([self.rules_thresholds_, self.thresholds_]),
-            votes,
-            self.classes_,
-        )
+        thresholds = np.vstack([self.rules_thresholds_, self.thresholds_])
+        return Votes(coef, thresholds, votes, self.classes_)
+
+    def _scorer(self) -> Scorer:
+        gram = self._gram(self.n_features_in_)
+        if gram is None:
+            features: RowMap | None = self._map(self.n_features_in_)
+            scorer = self._votes()
+        else:
+            duals = np.column_stack([self.rules_dual_coef_, self.dual_coef_])
+            features, duals = self._values_and_duals(gram, duals)
+            scorer = self._voters(np.ascontiguousarray(duals.T))
+        return scorer if features is None else Mapped(features, scorer)

@@ -70,7 +70,7 @@ def oap_rows(examples, members, low, high, draws, moves):
 
     Returns the number of wrong answers about rows that were drawn.
     """
-    X, _, _, _, grade, order = examples
+    X, data, _, _, grade, order = examples
     coef, thresholds, correct, survived = members
     seed, first, cutoffs = draws
     moved, moved_thresholds, votes = moves
@@ -110,7 +110,7 @@ def oap_rows(examples, members, low, high, draws, moves):
                             moved_thresholds[t, r] += side
                             step += side
                     moved[t] += step
-                    row_add(X, None, None, None, row, coef[m], float(step))
+                    row_add(X, data, None, None, row, coef[m], float(step))
             if voting:
                 counts = (correct[m], survived[m])
                 cast_votes(X, order, coef[m], thresholds[m], counts, unvoted, stop, votes)
@@ -243,10 +243,11 @@ def lane_moves(score, c, side, wrong, step):
 
 @njit(cache=True, nogil=True)
 def lane_add(X, data, indices, indptr, row, w, step):
-    """w += outer product of row and step, in place."""
+    """w += outer product of row and step, in place; see ``row_add``."""
     if X is not None:
+        table = X if data is None else data
         for f in range(w.shape[0]):
-            value = X[row, f]
+            value = table[row, f]
             for m in range(step.shape[0]):
                 w[f, m] += value * step[m]
     if indices is not None:

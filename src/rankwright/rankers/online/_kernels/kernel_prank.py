@@ -94,6 +94,128 @@ def kernel_prank_pass(expansion, start, size, grade, thresholds, predicted):
 
 
 @njit(cache=True, nogil=True)
+def averaged_kernel_pass(expansion, start, size, grade, thresholds, time, predict, predicted):
+    """The same, with what the mean of the model over time needs.
+
+    ``dual`` has two columns: the coefficients, and the sum over updates of (examples before it) *
+    change. The mean over ``time`` examples is the first minus the second over ``time``.
+
+    thresholds  (2, n_grades - 1) float64: the same for the thresholds   changed in place
+    time        examples before this block
+    predict     whether ``predicted`` must come from the mean
+    """
+    values, columns, dual = expansion
+    mistakes, skipped = 0, 0
+    n_old = values.shape[1] - values.shape[0]
+    before = np.empty(thresholds.shape[1])
+    for i in range(start, values.shape[0]):
+        score = expansion_score(values[i], columns, dual[:, 0], size)
+        guess = thresholds_passed(thresholds[0], score)
+        predicted[i] = guess
+        seen = float(time + i)
+        if predict and seen > 0.0:
+            mean = score - expansion_score(values[i], columns, dual[:, 1], size) / seen
+            predicted[i] = 0
+            for r in range(thresholds.shape[1]):
+                predicted[i] += thresholds[0, r] - thresholds[1, r] / seen <= mean
+        if not math.isfinite(score):
+            skipped += 1
+            continue
+        if guess == grade[i]:
+            continue
+        mistakes += 1
+        before[:] = thresholds[0]
+        columns[size], dual[size, 0] = n_old + i, move_thresholds(thresholds[0], score, grade[i])
+        dual[size, 1] = seen * dual[size, 0]
+        for r in range(thresholds.shape[1]):
+            thresholds[1, r] += seen * (thresholds[0, r] - before[r])
+        size += 1
+        if size == columns.shape[0]:
+            return i + 1, size, mistakes, skipped
+    return values.shape[0], size, mistakes, skipped
+
+
+@njit(cache=True, nogil=True)
+def voted_kernel_pass(expansion, start, size, grade, model, extra, classes, expected):
+    """The same, keeping every past model that has a vote.
+
+    ``dual`` has a column for the present model, then one for each of ``capacity`` past models.
+
+    model     (thresholds, past thresholds, votes, counts), see ``prank.voted_pass``
+                                                                    changed in place
+    extra     votes of a model beyond the examples that it got right, 0 or 1
+    classes   (n_grades,) float64
+    expected  (n_examples,) float64, out: the mean grade before learning; no entries: not needed
+    """
+    values, columns, dual = expansion
+    thresholds, _, _, counts = model
+    mistakes, skipped = 0, 0
+    n_old = values.shape[1] - values.shape[0]
+    scores = np.empty(dual.shape[1])
+    for i in range(start, values.shape[0]):
+        score = expansion_score(values[i], columns, dual[:, 0], size)
+        if expected.shape[0] > 0:
+            member_scores(values[i], columns, dual, size, scores)
+            expected[i] = mean_vote(scores, model, extra, classes)
+        if not math.isfinite(score):
+            skipped += 1
+            continue
+        if thresholds_passed(thresholds, score) == grade[i]:
+            counts[1] += 1
+            continue
+        mistakes += 1
+        if counts[1] + extra > 0:
+            keep_dual(dual, size, model, extra)
+        counts[1] = 0
+        dual[size, :] = 0.0
+        columns[size], dual[size, 0] = n_old + i, move_thresholds(thresholds, score, grade[i])
+        size += 1
+        if size == columns.shape[0]:
+            return i + 1, size, mistakes, skipped
+    return values.shape[0], size, mistakes, skipped
+
+
+@njit(cache=True, nogil=True)
+def mean_vote(scores, model, extra, classes):
+    """The grades of the past models and the present one, averaged by their votes."""
+    thresholds, past_thresholds, votes, counts = model
+    total, summed = 0.0, 0.0
+    for m in range(counts[0]):
+        total += votes[m]
+        summed += votes[m] * classes[thresholds_passed(past_thresholds[m], scores[m + 1])]
+    own = counts[1] + extra
+    if total + own == 0:
+        own = 1  # nothing was right yet: only the present model votes
+    summed += own * classes[thresholds_passed(thresholds, scores[0])]
+    return summed / (total + own)
+
+
+@njit(cache=True, nogil=True)
+def keep_dual(dual, size, model, extra):
+    """Copy the present model to the past ones; if they are full, the one of fewest votes goes."""
+    thresholds, past_thresholds, votes, counts = model
+    slot = counts[0]
+    if slot == votes.shape[0]:
+        counts[2] += 1
+        slot = 0
+        for m in range(1, votes.shape[0]):
+            if votes[m] < votes[slot]:
+                slot = m
+        if votes[slot] > counts[1] + extra:
+            return
+        for m in range(slot, votes.shape[0] - 1):  # keep the order of age
+            dual[:size, m + 1] = dual[:size, m + 2]
+            past_thresholds[m, :] = past_thresholds[m + 1, :]
+            votes[m] = votes[m + 1]
+        slot = votes.shape[0] - 1
+    else:
+        counts[0] += 1
+    dual[:size, slot + 1] = dual[:size, 0]
+    past_thresholds[slot, :] = thresholds
+    votes[slot] = counts[1] + extra
+
+
+@njit(cache=True, nogil=True)
 def member_scores(values, columns, dual, size, scores):
     """The scores of all members; each is summed in the order of the support."""
     scores[:] = 0.0

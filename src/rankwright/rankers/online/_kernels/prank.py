@@ -2,8 +2,10 @@
 
 ``examples`` is ``rankers.online.base.Examples``, as a tuple. A dense matrix is its ``X``; a CSR
 matrix is ``data``, ``indices`` and ``indptr``. The fields of the other one are None, and numba
-drops the branch whose argument is None. Each pass unpacks ``examples`` before its loop: reading a
-field inside of the loop would count a reference for every row.
+drops the branch whose argument is None. Where weights are multiplied with one table and move along
+another (the monomials of a polynomial kernel without and with its coefficients), the first is ``X``
+and the second, of the same shape, is ``data``. Each pass unpacks ``examples`` before its loop:
+reading a field inside of the loop would count a reference for every row.
 
 A pass does for one example what it does for a million, in the same order of operations: results do
 not depend on how a stream is split into calls.
@@ -59,10 +61,11 @@ def row_norm(X, data, indices, indptr, row):
 
 @njit(cache=True, nogil=True)
 def row_add(X, data, indices, indptr, row, weights, factor):
-    """weights += factor * row."""
+    """weights += factor * row; of ``data``, if there are two tables."""
     if X is not None:
+        table = X if data is None else data
         for f in range(weights.shape[0]):
-            weights[f] += factor * X[row, f]
+            weights[f] += factor * table[row, f]
     if indices is not None:
         for e in range(indptr[row], indptr[row + 1]):
             weights[indices[e]] += factor * data[e]

@@ -1,5 +1,9 @@
 """Preferences from clicks: a clicked item belongs above items that were seen and skipped.
 
+Use these rules for lists that were shown in random order. When one ranker made all lists, every
+pair contradicts the order it showed, and a ranker that learns from them alone reverses that order;
+``fit_feedback`` warns of it. There, use ``click_relevance``.
+
 A *session* is one list shown to one person. People read from the top: an item above a click was
 probably seen and rejected, while items below the last click say nothing (Joachims 2002). Clicks
 further down are stronger evidence, because fewer people look there: dividing by the probability
@@ -8,6 +12,7 @@ that the position is examined (its *propensity*) removes that bias (Joachims et 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -93,6 +98,28 @@ def last_click(
     return shown.preferences(chosen, propensity, max_weight)
 
 
+class SkippedPairs(Pairs):
+    """Pairs of a click and the items skipped above it.
+
+    ``contrary`` is the share of the pairs whose clicked item was shown lower on average, over all
+    sessions: about one half when lists were shuffled, one when a single ranker made them.
+    """
+
+    contrary: float
+
+    def concerns(self) -> Iterator[str]:
+        if self.n_pairs >= _MANY and self.contrary > 0.9:
+            yield (
+                f"{self.contrary:.0%} of the {self.n_pairs:,} pairs of clicked and skipped items "
+                "contradict the order in which they were shown: a ranker that learns from them "
+                "alone reverses that order. Use click_relevance(log, items, propensity).feedback, "
+                "shuffle some of the lists, or add judgments of more weight."
+            )
+
+
+_MANY = 50  # with fewer pairs, one direction may be chance
+
+
 class _Impressions:
     """Shown items sorted by session, then by position."""
 
@@ -132,7 +159,12 @@ class _Impressions:
         keep = self.row[lower] != self.row[upper]  # an item shown twice cannot beat itself
         lower, upper = lower[keep], upper[keep]
         weight = self._weights(upper, propensity, max_weight)
-        return Pairs(self.row[lower], self.row[upper], weight, query=self.ids[self.session[upper]])
+        low, up, query = self.row[lower], self.row[upper], self.ids[self.session[upper]]
+        pairs = SkippedPairs(low, up, weight, query=query)
+        mean = np.bincount(self.row, self.position) / np.maximum(np.bincount(self.row), 1)
+        contrary = float(np.mean(mean[up] > mean[low])) if len(up) else 0.0
+        object.__setattr__(pairs, "contrary", contrary)
+        return pairs
 
     def _weights(
         self, upper: IntArray, propensity: ArrayLike | None, max_weight: float

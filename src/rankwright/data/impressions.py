@@ -1,0 +1,325 @@
+"""Impressions: what was shown to whom, at which position, and what was clicked."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.data.items import Items
+from rankwright.data.vocabulary import (
+    Vocabulary,
+    as_column,
+    as_ids,
+    encode,
+    first_repeat,
+    pair_keys,
+    read_only,
+)
+from rankwright.exceptions import DataError, DegenerateDataWarning
+
+ROWS = ("session", "query", "item", "position", "clicks", "user", "time", "dwell", "ranker")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImpressionLog:
+    """A log of ranked lists: one row for each item shown, sorted by session, then by position.
+
+    A session is one list shown to one person for one query. Ids are kept apart from the dense
+    numbers that stand for them in the rows. Arrays are read-only. Build a log with
+    :meth:`from_arrays`, or read it with ``read_log``.
+
+    Attributes
+    ----------
+    session, query, item : (n_rows,) int64
+        Dense numbers; the ids are in ``sessions``, ``queries`` and ``items``.
+    position : (n_rows,) int64, 1 is the top of the list
+    clicks : (n_rows,) int64, how often the item was clicked in this session
+    sessions, queries, items : arrays of distinct ids
+    user, time, dwell, ranker : (n_rows,) arrays or None
+        Who saw the list, when, how long the item was read, and which ranker made the list.
+
+    Examples
+    --------
+    >>> log = ImpressionLog.from_arrays(
+    ...     query=["shoes"] * 4, item=["a", "b", "b", "a"], clicks=[0, 1, 1, 0],
+    ...     session=[1, 1, 2, 2],
+    ... )
+    >>> log
+    ImpressionLog(4 rows, 2 sessions, 1 queries, 2 items, 2 clicks)
+    >>> log.position.tolist(), log.click_rates().tolist()
+    ([1, 2, 1, 2], [0.5, 0.5])
+    """
+
+    session: IntArray
+    query: IntArray
+    item: IntArray
+    position: IntArray
+    clicks: IntArray
+    sessions: NDArray[Any]
+    queries: NDArray[Any]
+    items: NDArray[Any]
+    user: NDArray[Any] | None = None
+    time: FloatArray | None = None
+    dwell: FloatArray | None = None
+    ranker: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in (*ROWS, "sessions", "queries", "items"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        query: Any,
+        item: Any,
+        clicks: ArrayLike,
+        *,
+        position: ArrayLike | None = None,
+        session: Any = None,
+        user: Any = None,
+        time: ArrayLike | None = None,
+        dwell: ArrayLike | None = None,
+        ranker: Any = None,
+    ) -> ImpressionLog:
+        """A log from one entry per item shown, in any order.
+
+        Without ``position`` the order of the rows of a session counts. Without ``session``, a new
+        one begins where query, user or time change, or where the position does not increase.
+        """
+        n = len(as_ids(query, "query"))
+        columns: dict[str, Any] = {
+            "query": _ids(query, n, "query"),
+            "item": _ids(item, n, "item"),
+            "clicks": _counts(clicks, n),
+            "user": None if user is None else _ids(user, n, "user"),
+            "time": None if time is None else as_column(time, "time", n),
+            "dwell": None if dwell is None else as_column(dwell, "dwell", n, finite=False),
+            "ranker": None if ranker is None else _ids(ranker, n, "ranker"),
+            "position": None if position is None else _positions(position, n),
+        }
+        number, queries = encode(columns["query"], "query")
+        numbers, items = encode(columns["item"], "item")
+        lists = None if session is None else encode(_ids(session, n, "session"), "session")
+        return cls.from_codes(columns | {"query": number, "item": numbers}, lists, queries, items)
+
+    @classmethod
+    def from_codes(
+        cls,
+        columns: dict[str, Any],
+        lists: tuple[IntArray, NDArray[Any]] | None,
+        queries: NDArray[Any],
+        items: NDArray[Any],
+    ) -> ImpressionLog:
+        """A log from checked columns whose queries, items and sessions are dense numbers."""
+        if lists is None:
+            session = _consecutive(columns)
+            ids = np.arange(session.max(initial=-1) + 1)
+        else:  # a session id that covers several queries is a list for each of them
+            session, first = _distinct(pair_keys(lists[0], columns["query"]))
+            ids = lists[1][lists[0][first]]
+        if columns["position"] is None:
+            columns["position"] = _order_in(session)
+        order = _sorted_order(session, columns["position"])
+        if order is not None:
+            columns = {k: None if v is None else v[order] for k, v in columns.items()}
+            session = session[order]
+        log = cls(session, **columns, sessions=ids, queries=queries, items=items)
+        log._check_once()
+        return log
+
+    def _check_once(self) -> None:
+        repeat = first_repeat(self.session, self.item)
+        if repeat is not None:
+            row = repeat[0]
+            session, item = self.sessions[self.session[row]], self.items[self.item[row]]
+            raise DataError(
+                f"session {session} shows item {item} twice. Give each item shown one row: add "
+                "up its clicks, and give each list its own session id."
+            )
+
+    def __len__(self) -> int:
+        return len(self.session)
+
+    @property
+    def n_sessions(self) -> int:
+        return len(self.sessions)
+
+    @cached_property
+    def n_positions(self) -> int:
+        """The lowest position shown."""
+        return int(self.position.max(initial=0))
+
+    @cached_property
+    def clicked(self) -> BoolArray:
+        """Whether each item shown was clicked at least once."""
+        return read_only(self.clicks > 0)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where each session starts in the rows; length n_sessions + 1."""
+        return np.searchsorted(self.session, np.arange(self.n_sessions + 1)).astype(np.int64)
+
+    @cached_property
+    def documents(self) -> tuple[IntArray, IntArray]:
+        """Distinct (query, item): the number of each row, and the first row of each number."""
+        return _distinct(pair_keys(self.query, self.item))
+
+    def click_rates(self) -> FloatArray:
+        """Share of the items shown at position 1, 2, ... that were clicked."""
+        shown = np.bincount(self.position, minlength=self.n_positions + 1)[1:]
+        clicks = np.bincount(self.position, self.clicked, self.n_positions + 1)[1:]
+        return np.asarray(clicks / np.maximum(shown, 1))
+
+    def take(self, sessions: Any) -> ImpressionLog:
+        """Some of the sessions: a boolean mask or session numbers, which keep their order.
+
+        Queries and items keep their numbers.
+        """
+        chosen = np.zeros(self.n_sessions, dtype=bool)
+        chosen[sessions] = True
+        rows = chosen[self.session]
+        number = np.cumsum(chosen) - 1
+        part: dict[str, Any] = {
+            n: None if (v := getattr(self, n)) is None else v[rows] for n in ROWS
+        }
+        part["session"] = number[self.session[rows]]
+        return replace(self, **part, sessions=self.sessions[chosen])
+
+    def split(self, fraction: float = 0.2, random_state: int = 0) -> tuple[Any, Any]:
+        """Two logs: most sessions, and a random fraction of them held out."""
+        held_out = np.random.default_rng(random_state).random(self.n_sessions) < fraction
+        return self.take(~held_out), self.take(held_out)
+
+    def rows_in(self, table: Items) -> IntArray:
+        """The row of a feature table for each row of the log, by query and item; -1 is none.
+
+        Ids are compared as text. A table without queries is joined by item alone. A warning says
+        how many impressions have no features.
+        """
+        if table.docid is None:
+            raise DataError("the feature table has no item ids: name their column with docid=.")
+        item = _found(self.items, table.docid)
+        query = np.zeros(len(item), dtype=np.int64)
+        log_query = np.zeros(len(self), dtype=np.int64)
+        if table.qid is not None:
+            query, log_query = _found(self.queries, table.qid), self.query
+        rows = np.flatnonzero((item >= 0) & (query >= 0))
+        keys = query[rows] * len(self.items) + item[rows]
+        order = np.argsort(keys, kind="stable")
+        keys, rows = keys[order], rows[order]
+        if len(twice := np.flatnonzero(keys[1:] == keys[:-1])):
+            raise DataError(
+                f"rows {rows[twice[0]] + 1} and {rows[twice[0] + 1] + 1} of the feature table are "
+                "the same query and item. Keep one."
+            )
+        row = _look_up(keys, rows, log_query * len(self.items) + self.item)
+        _warn_of_missing(row, self)
+        return row
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self):,} rows", f"{self.n_sessions:,} sessions"]
+        parts += [f"{len(self.queries):,} queries", f"{len(self.items):,} items"]
+        return f"ImpressionLog({', '.join(parts)}, {self.clicks.sum():,} clicks)"
+
+
+def _ids(values: Any, n: int, name: str) -> NDArray[Any]:
+    ids = as_ids(values, name)
+    if len(ids) != n:
+        raise DataError(f"{name} has {len(ids)} entries and query has {n}: give one per row.")
+    return ids
+
+
+def _counts(clicks: ArrayLike, n: int) -> IntArray:
+    values = as_column(clicks, "clicks", n)
+    if len(bad := np.flatnonzero((values < 0) | (values != np.floor(values)))):
+        raise DataError(
+            f"clicks is {values[bad[0]]:g} in row {bad[0]}: give 0, 1 or the number of clicks."
+        )
+    return values.astype(np.int64)
+
+
+def _positions(position: ArrayLike, n: int) -> IntArray:
+    values = as_column(position, "position", n)
+    if len(bad := np.flatnonzero((values < 1) | (values != np.floor(values)) | (values > 10**6))):
+        raise DataError(
+            f"position is {values[bad[0]]:g} in row {bad[0]}: give a whole number from 1, the top."
+        )
+    return values.astype(np.int64)
+
+
+def _consecutive(columns: dict[str, Any]) -> IntArray:
+    """Numbers of sessions whose rows follow each other."""
+    n = len(columns["query"])
+    new = np.zeros(n, dtype=bool)
+    for name in ("query", "user", "time"):
+        if columns[name] is not None:
+            new[1:] |= columns[name][1:] != columns[name][:-1]
+    if columns["position"] is not None:
+        new[1:] |= columns["position"][1:] <= columns["position"][:-1]
+    return np.cumsum(new).astype(np.int64)
+
+
+def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Dense numbers of the keys, and the first row of each number."""
+    if len(keys) and (keys[1:] >= keys[:-1]).all():
+        new = np.concatenate([[True], keys[1:] != keys[:-1]])
+        return np.cumsum(new) - 1, np.flatnonzero(new)
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    return number.astype(np.int64), first.astype(np.int64)
+
+
+def _order_in(session: IntArray) -> IntArray:
+    """The place of each row among the rows of its session, from 1."""
+    order = np.argsort(session, kind="stable")
+    starts = np.searchsorted(session[order], session[order])
+    place = np.empty(len(session), dtype=np.int64)
+    place[order] = np.arange(len(session)) - starts + 1
+    return place
+
+
+def _sorted_order(session: IntArray, position: IntArray) -> IntArray | None:
+    """Rows by session, then position; None when they are in that order already."""
+    later, same = session[1:] > session[:-1], session[1:] == session[:-1]
+    if (later | (same & (position[1:] >= position[:-1]))).all():
+        return None
+    return np.lexsort((position, session)).astype(np.int64)
+
+
+def _found(known: NDArray[Any], ids: NDArray[Any]) -> IntArray:
+    """The number of each id among the known ones, compared as text; -1 when unknown."""
+    texts = Vocabulary(np.array([str(key) for key in known.tolist()], dtype=object))
+    return texts.numbers(np.array([str(key) for key in ids.tolist()], object), unknown=-1)
+
+
+def _look_up(keys: IntArray, values: IntArray, wanted: IntArray) -> IntArray:
+    """The value of each wanted key among sorted keys; -1 when it is absent."""
+    if len(keys) == 0:
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], -1)
+
+
+def _warn_of_missing(row: IntArray, log: ImpressionLog) -> None:
+    missing = np.flatnonzero(row < 0)
+    if len(missing) == len(row) > 0:
+        raise DataError(
+            f"no query and item of the log is in the feature table: query "
+            f"{log.queries[log.query[0]]!r}, item {log.items[log.item[0]]!r}, for instance. Check "
+            "the columns of query and item in both."
+        )
+    if len(missing):
+        first = missing[0]
+        warnings.warn(
+            f"{len(missing):,} of {len(row):,} items shown have no features, such as item "
+            f"{log.items[log.item[first]]!r} of query {log.queries[log.query[first]]!r}: they are "
+            "left out.",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )

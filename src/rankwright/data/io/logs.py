@@ -1,0 +1,330 @@
+"""Logs of impressions in files: CSV, TSV, JSONL, Parquet, and what the service exports."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.frames import Columns, columns_of, read_parquet
+from rankwright.data.impressions import ImpressionLog, _counts, _positions
+from rankwright.data.io.fields import likely_separator, parse_csv
+from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.vocabulary import encode
+from rankwright.exceptions import DataError, ParameterError
+
+# Usual names of columns; case, blanks, _ and - are ignored.
+LOG_COLUMNS = {
+    "session": ("session", "sessionid", "searchid", "impressionid", "event", "eventid", "list"),
+    "query": ("query", "qid", "queryid", "searchterm", "keyword", "keywords"),
+    "item": ("item", "itemid", "docid", "doc", "document", "documentid", "product", "productid",
+             "url", "id"),
+    "position": ("position", "rank", "pos", "place", "slot"),
+    "clicks": ("clicks", "clicked", "click", "isclicked", "isclick", "nclicks"),
+    "user": ("user", "userid", "visitor", "visitorid", "customer", "customerid"),
+    "time": ("time", "timestamp", "ts", "date", "datetime"),
+    "dwell": ("dwell", "dwelltime", "dwellseconds"),
+    "ranker": ("ranker", "model", "modelversion", "version", "variant", "arm"),
+}  # fmt: skip
+_NEEDED = ("query", "item", "clicks")
+_LARGE = 32 * 2**20  # bytes; DuckDB reads larger text files, where it is installed
+_IDS = ("session", "query", "item", "user", "ranker")
+
+
+def read_log(path: str | os.PathLike[str], **columns: str) -> ImpressionLog:
+    """Read a log of impressions: one row for each item shown.
+
+    The file is CSV or TSV (gzipped or not, with a header), Parquet, JSONL with one object for each
+    item shown, or the JSON lines that the service exports (``GET /v1/log``). Large files are read
+    by DuckDB where it is installed.
+
+    Parameters
+    ----------
+    path : path
+    **columns
+        The names of the columns ``query``, ``item``, ``clicks``, ``position``, ``session``,
+        ``user``, ``time``, ``dwell`` and ``ranker``, where they are not usual ones. The first
+        three are needed. ``clicks`` holds 0, 1 or the number of clicks.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> _ = path.write_text("session,query,rank,doc,clicked\\n1,shoes,1,a,0\\n1,shoes,2,b,1\\n")
+    >>> read_log(path)
+    ImpressionLog(2 rows, 1 sessions, 1 queries, 2 items, 1 clicks)
+    """
+    name = os.fspath(path)
+    for role in columns:
+        if role not in LOG_COLUMNS:
+            raise ParameterError(f"read_log({role}=...): use one of {', '.join(LOG_COLUMNS)}.")
+    parquet, duckdb = is_parquet(path), find_spec("duckdb") is not None
+    if duckdb and (parquet or (os.path.getsize(path) > _LARGE and not _is_json(name))):
+        return _from_duckdb(name, columns)
+    if parquet:
+        return _from_table(read_parquet(path), columns, name)
+    text = read_text(path)
+    if text.first_line.lstrip().startswith(b"{"):
+        return _from_json(text, columns)
+    return _from_csv(text, columns)
+
+
+def log_from_frame(frame: Any, **columns: str) -> ImpressionLog:
+    """A log from a data frame of any library, or a dict of columns; as :func:`read_log`.
+
+    >>> log_from_frame({"query": [1, 1], "item": [7, 8], "clicked": [0, 1]}).clicks.tolist()
+    [0, 1]
+    """
+    return _from_table(columns_of(frame), columns, "the frame")
+
+
+def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
+    """A log from the service's events: objects of kind ``event`` and ``feedback``, in any order.
+
+    An event lists the items shown; feedback names an event and its clicks, as item ids or as
+    objects with ``id`` and perhaps ``dwell``. Grades and preferences are left out.
+
+    >>> shown = {"kind": "event", "event": 1, "query": "q", "items": [{"id": "a"}, {"id": "b"}]}
+    >>> log_from_events([shown, {"kind": "feedback", "event": 1, "clicks": ["b"]}])
+    ImpressionLog(2 rows, 1 sessions, 1 queries, 2 items, 1 clicks)
+    """
+    rows: list[tuple[Any, ...]] = []
+    index: dict[tuple[Any, Any], int] = {}
+    clicks: list[tuple[Any, Any]] = []
+    for event in events:
+        if event.get("kind") == "feedback":
+            clicks += [(event["event"], click) for click in event.get("clicks") or ()]
+            continue
+        for place, item in enumerate(event["items"], start=1):
+            index[event["event"], item["id"]] = len(rows)
+            shown = item["id"], item.get("rank") or place
+            rows.append(
+                (event["event"], event.get("query"), event.get("user"), event.get("time"),
+                 event.get("model"), *shown)
+            )  # fmt: skip
+    if not rows:
+        raise DataError("the log holds no event with items shown.")
+    session, query, user, time, model, item, position = (list(c) for c in zip(*rows, strict=True))
+    count, dwell = np.zeros(len(rows)), np.full(len(rows), np.nan)
+    for event, click in clicks:
+        key = click["id"] if isinstance(click, Mapping) else click
+        row = index.get((event, key))
+        if row is None:
+            raise DataError(
+                f"feedback clicks item {key!r} of event {event!r}, which was not shown."
+            )
+        count[row] += 1
+        if isinstance(click, Mapping) and click.get("dwell") is not None:
+            dwell[row] = np.nansum([dwell[row], float(click["dwell"])])
+    return ImpressionLog.from_arrays(
+        [event if q is None else q for q, event in zip(query, session, strict=True)],
+        item,
+        count,
+        position=position,
+        session=session,
+        user=None if None in user else user,
+        time=None if None in time else [_seconds(t) for t in time],
+        dwell=None if np.isnan(dwell).all() else dwell,
+        ranker=None if None in model else model,
+    )
+
+
+def _is_json(path: str) -> bool:
+    return path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json"))
+
+
+def _from_json(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
+    rows = []
+    for number, line in enumerate(text.decode().split("\n"), start=1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                text.refuse(number, error.colno, f"not JSON ({error.msg})", "one object per line")
+            if not isinstance(rows[-1], dict):
+                text.refuse(number, 1, "not a JSON object", "write one object per line")
+    if "kind" in rows[0] and ("items" in rows[0] or "event" in rows[0]):
+        try:
+            return log_from_events(rows)
+        except KeyError as error:
+            raise DataError(f"{text.path}: a line lacks the field {error}.") from None
+    names = {name: None for row in rows for name in row}
+    table = {name: _column([row.get(name) for row in rows]) for name in names}
+    return _from_table(table, columns, text.path)
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float, bool, type(None)}:
+        return np.array([np.nan if v is None else v for v in values])
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _from_csv(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
+    fields = parse_csv(text, likely_separator(text) or ",", "the same columns as line 1")
+    names = [token.strip() for token in fields.tokens[: fields.n_fields]]
+    roles = find_columns(names, columns, text.path)
+    if fields.n_rows == 1:
+        text.refuse(2, 1, "no line after the header", "give a log with at least one item shown")
+    fields = fields.after_header()
+    arrays: Columns = {}
+    for role, name in roles.items():
+        index = names.index(name)
+        if role in _IDS:
+            number, distinct = fields.encode(index, name)
+            arrays[name] = distinct[number]
+        elif role in ("position", "dwell"):
+            arrays[name] = fields.numbers(index, name, missing=("",) if role == "dwell" else ())
+        else:
+            arrays[name] = np.array(fields.column(index), dtype=object)
+    return _from_table(arrays, roles, text.path)
+
+
+def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -> dict[str, str]:
+    """The column of each role: as given, else by its usual name.
+
+    >>> find_columns(["Query", "doc_id", "clicked", "price"], {}, "log.csv")
+    {'query': 'Query', 'item': 'doc_id', 'clicks': 'clicked'}
+    """
+    plain = {_plain(name): name for name in reversed(list(names))}
+    found: dict[str, str] = {}
+    for role, usual in LOG_COLUMNS.items():
+        if role in columns:
+            if columns[role] not in plain.values():
+                raise DataError(
+                    f"{where}: no column {columns[role]!r} among {', '.join(plain.values())}."
+                )
+            found[role] = columns[role]
+        elif name := next((plain[n] for n in usual if n in plain), None):
+            found[role] = name
+    if lacking := [role for role in _NEEDED if role not in found]:
+        raise DataError(
+            f"{where}: no column of {lacking[0]} among {', '.join(plain.values())}. Name it: "
+            f"{lacking[0]}='NAME'."
+        )
+    return found
+
+
+def is_log(names: Iterable[str]) -> bool:
+    """Whether columns of these names are those of a log: query, item, clicks and position."""
+    plain = {_plain(name) for name in names}
+    return all(plain & set(LOG_COLUMNS[role]) for role in (*_NEEDED, "position"))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def _from_table(table: Columns, columns: Mapping[str, str], where: str) -> ImpressionLog:
+    roles = find_columns(table, columns, where)
+    arrays: dict[str, Any] = {role: table[name] for role, name in roles.items()}
+    if "time" in arrays:
+        arrays["time"] = _times(arrays["time"])
+    if "clicks" in arrays:
+        arrays["clicks"] = _click_numbers(arrays["clicks"], where)
+    try:
+        return ImpressionLog.from_arrays(**arrays)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _click_numbers(values: NDArray[Any], where: str) -> NDArray[Any]:
+    """0, 1 or a count; also true and false, yes and no, in any case, and blank for none."""
+    if values.dtype.kind in "iufb":
+        return np.nan_to_num(values.astype(np.float64))
+    words = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": 0.0, "none": 0.0}
+    numbers = []
+    for value in values.tolist():
+        text = "" if value is None else str(value).strip().lower()
+        try:
+            numbers.append(words[text] if text in words else float(text))
+        except ValueError:
+            raise DataError(f"{where}: clicks is {value!r}: give 0, 1 or a number.") from None
+    return np.array(numbers)
+
+
+def _times(values: NDArray[Any]) -> NDArray[np.float64]:
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]").astype(np.float64) / 1e6
+    if values.dtype.kind in "iuf":
+        return values.astype(np.float64)
+    return np.array([_seconds(value) for value in values.tolist()])
+
+
+def _seconds(value: Any) -> float:
+    """A time in seconds: a number as it is, a date and time as seconds since 1970."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        pass
+    try:
+        text = str(value).removesuffix("Z").removesuffix("+00:00")
+        return float(np.datetime64(text, "us").astype(np.int64)) / 1e6
+    except ValueError:
+        raise DataError(f"time {value!r} is neither a number nor a date and time.") from None
+
+
+def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
+    """Read with DuckDB; ids of text become numbers there, so that no text per row comes here."""
+    import duckdb
+
+    source = "read_parquet" if is_parquet(path) else "read_csv"
+    with duckdb.connect() as connection:
+        try:
+            connection.execute(f"CREATE VIEW log AS SELECT * FROM {source}('{_quoted(path)}')")
+            names = [row[0] for row in connection.execute("DESCRIBE log").fetchall()]
+            roles = find_columns(names, columns, path)
+            arrays, ids = _fetched(connection, roles)
+        except duckdb.Error as error:
+            raise DataError(f"{path}: DuckDB cannot read this file ({error}).") from error
+    for name in ("user", "time", "dwell", "ranker", "position"):
+        arrays.setdefault(name, None)
+    if arrays["position"] is not None:
+        arrays["position"] = _positions(arrays["position"], len(arrays["query"]))
+    arrays["clicks"] = _counts(_click_numbers(arrays["clicks"], path), len(arrays["query"]))
+    if arrays["time"] is not None:
+        arrays["time"] = _times(arrays["time"])
+    lists = (arrays.pop("session"), ids["session"]) if "session" in roles else None
+    for name in ("user", "ranker"):
+        if name in ids:
+            arrays[name] = ids[name][arrays[name]]
+    return ImpressionLog.from_codes(arrays, lists, ids["query"], ids["item"])
+
+
+def _fetched(connection: Any, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns as numbers, and for each column of ids its distinct values."""
+    kinds = {row[0]: row[1] for row in connection.execute("DESCRIBE log").fetchall()}
+    chosen, ids = [], {}
+    for role, name in roles.items():
+        column = '"' + name.replace('"', '""') + '"'
+        if role in _IDS and kinds[name] in ("VARCHAR", "UUID"):
+            connection.execute(
+                f"CREATE TYPE {role}_type AS ENUM (SELECT DISTINCT {column}::VARCHAR FROM log "
+                f"WHERE {column} IS NOT NULL ORDER BY 1)"
+            )
+            values = connection.execute(f"SELECT unnest(enum_range(NULL::{role}_type))")
+            ids[role] = np.array([row[0] for row in values.fetchall()], dtype=object)
+            chosen.append(f"enum_code({column}::{role}_type)::BIGINT AS {role}")
+        else:
+            chosen.append(f"{column} AS {role}")
+    fetched = connection.execute(f"SELECT {', '.join(chosen)} FROM log").fetchnumpy()
+    arrays: dict[str, Any] = {}
+    for role, values in fetched.items():
+        if np.ma.is_masked(values) and role in _IDS:
+            raise DataError(f"{role} is missing in row {int(np.argmax(values.mask))}.")
+        arrays[role] = np.ma.filled(values, 0) if role == "clicks" else np.asarray(values)
+    for role in _IDS:
+        if role in arrays and role not in ids:
+            arrays[role], ids[role] = encode(arrays[role], role)
+    return arrays, ids
+
+
+def _quoted(path: str) -> str:
+    return path.replace("'", "''")

@@ -1,0 +1,316 @@
+"""The neutral form of a model: what every target is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
+from rankwright.exceptions import ParameterError
+from rankwright.exports.forest import Forest, Leaf, Node, Split
+from rankwright.persist import classes
+from rankwright.persist.foreign import Rounded
+from rankwright.persist.scorer import SavedScorer
+from rankwright.scoring.base import Scorer, Transform
+from rankwright.scoring.kernel import KernelExpansion
+from rankwright.scoring.linear import Deviations, FilledAverage, Linear, Slopes
+from rankwright.scoring.network import Network, unpack_layers
+from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.transforms import Affine, Mapped
+from rankwright.scoring.trees import Additive, Trees
+
+MISSING = ("model", "zero", "never")
+
+
+class Grades(NamedTuple):
+    """The grade of a row is the first one whose threshold lies above its score."""
+
+    thresholds: FloatArray
+    classes: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A model as targets see it: names of the features, transforms, and what scores the rows.
+
+    ``body`` is a :class:`Forest` for all sums of steps and trees, :class:`Linear` for weighted
+    sums that take no NaN, else a scorer. ``reference`` scores rows as the model does.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    steps: tuple[Transform, ...]
+    body: Forest | Scorer
+    grades: Grades | None
+    missing: str
+    takes_nan: bool
+    constant: float
+    reference: SavedScorer
+
+    def scores(self, X: FloatArray, qid: Any = None) -> FloatArray:
+        """The scores that an exact export gives."""
+        rows = np.nan_to_num(X, nan=0.0) if self.missing == "zero" else X
+        return self.reference.decision_function(rows, qid)
+
+    @property
+    def forest(self) -> Forest | None:
+        """The trees, if no transform is left in front of them."""
+        return self.body if isinstance(self.body, Forest) and not self.steps else None
+
+    @property
+    def affine(self) -> tuple[FloatArray, FloatArray] | None:
+        """Factors and offsets of the scalers in front (1 and 0 without any); None if not affine."""
+        factor, offset = np.ones(len(self.names)), np.zeros(len(self.names))
+        for step in self.steps:
+            if not isinstance(step, Affine) or step.low is not None or step.high is not None:
+                return None
+            for part, column in step._columns().items():
+                value = np.asarray(column, dtype=np.float64)
+                if part in ("divisor", "factor"):
+                    scale = 1.0 / value if part == "divisor" else value
+                    factor, offset = factor * scale, offset * scale
+                else:
+                    offset = offset + (-value if part == "shift" else value)
+        return factor, offset
+
+    @property
+    def linear(self) -> Linear | None:
+        """Weights of the raw features with an intercept, scalers folded in; None if not linear."""
+        affine = self.affine
+        if affine is None or not isinstance(self.body, Linear):
+            return None
+        factor, offset = affine
+        return Linear(self.body.coef * factor, float(offset @ self.body.coef + self.body.intercept))
+
+    @property
+    def layers(self) -> list[tuple[FloatArray, FloatArray]] | None:
+        """Tables and offsets of a network on raw features, scalers folded in."""
+        affine = self.affine
+        if affine is None or not isinstance(self.body, Network):
+            return None
+        layers = unpack_layers(self.body.layers.tolist(), self.body.weights)
+        (factor, offset), (table, bias) = affine, layers[0]
+        layers[0] = factor[:, None] * table, bias + offset @ table
+        layers[-1] = layers[-1][0], np.zeros(1)
+        return layers
+
+    def transformed(self, X: FloatArray, qid: Any = None) -> FloatArray:
+        """The rows as the body sees them."""
+        rows = np.nan_to_num(X, nan=0.0) if self.missing == "zero" else X
+        queries = Queries.from_ids(qid, len(rows))
+        for step in self.steps:
+            rows = step.transform(rows, queries)
+        return rows
+
+
+def form_of(model: Any, feature_names: Sequence[str] | None = None, missing: str = "model") -> Form:
+    """The neutral form of a fitted model, a saved scorer, or a scorer of rankwright.scoring."""
+    if missing not in MISSING:
+        raise ParameterError(f"missing={missing!r}: use one of {', '.join(MISSING)}.")
+    saved = _served(model)
+    steps, scorer, grades = _unwrapped(saved)
+    takes_nan = saved.allow_nan and missing == "model"
+    body, constant = _simplified(scorer, takes_nan)
+    if isinstance(body, Forest):
+        steps, body = _folded(steps, body)
+        body = body.with_missing(missing if saved.allow_nan else "never")
+    names = _names(saved, feature_names)
+    return Form(saved.kind, names, steps, body, grades, missing, takes_nan, constant, saved)
+
+
+def _served(model: Any) -> SavedScorer:
+    if isinstance(model, SavedScorer):
+        return model
+    if isinstance(model, Scorer):
+        takes_nan = isinstance(model, Additive | Trees | Slopes | Deviations | FilledAverage)
+        return SavedScorer(type(model).__name__, model, (), None, takes_nan)
+    if hasattr(model, "_saved_as"):
+        model = model._saved_as()
+    kind, names = type(model).__name__, None
+    if hasattr(model, "engines_"):  # a learned fusion: each engine is a feature
+        model, names = model.ranker_, model.engines_
+    scoring = classes.serve(model) if _is_fitted(model) else None
+    if scoring is None:
+        raise ParameterError(
+            f"export: {kind} has no scores for rows, or is not fitted. Give a fitted ranker, a "
+            "pipeline that ends in one, or a LearnedFusion."
+        )
+    steps, scorer, takes_nan = scoring
+    if names is None:
+        names = getattr(classes.first_estimator(model), "feature_names_in_", None)
+    named = None if names is None else tuple(map(str, names))
+    return SavedScorer(kind, scorer, tuple(steps), named, takes_nan)
+
+
+def _is_fitted(model: Any) -> bool:
+    return hasattr(classes.first_estimator(model), "n_features_in_")
+
+
+def _names(saved: SavedScorer, given: Sequence[str] | None) -> tuple[str, ...]:
+    n = saved.n_features
+    names = given if given is not None else saved.feature_names
+    if names is None:
+        return tuple(f"feature_{number}" for number in range(1, n + 1))
+    named = tuple(map(str, names))
+    if len(named) != n or len(set(named)) < n or not all(named):
+        raise ParameterError(
+            f"feature_names: {len(named)} names, {len(set(named))} of them distinct, for a model "
+            f"of {n} features. Give one distinct name per feature."
+        )
+    return named
+
+
+def _unwrapped(saved: SavedScorer) -> tuple[tuple[Transform, ...], Scorer, Grades | None]:
+    """Transforms, the scorer of their rows, and grades: wrappers taken apart."""
+    steps, body, grades = list(saved.transforms), saved.scorer, None
+    while isinstance(body, Ordinal | Mapped):
+        if isinstance(body, Ordinal):
+            grades = Grades(body.thresholds, body.classes)
+        else:
+            steps.append(body.map)
+        body = body.score
+    return tuple(steps), body, grades
+
+
+def _simplified(body: Scorer, takes_nan: bool) -> tuple[Forest | Scorer, float]:
+    """The plainest equal body, and a constant to add."""
+    constant = 0.0
+    if isinstance(body, Network) and len(body.layers) == 2:
+        return Linear(body.weights), 0.0
+    if isinstance(body, KernelExpansion) and body.kernel.name == "linear":
+        return Linear(body.coef @ body.support, body.intercept), 0.0
+    if isinstance(body, Deviations) and not body.rated_only:
+        every, zeros = np.arange(body.n_features), np.zeros(body.n_features)
+        constant = body.intercept
+        body = Slopes(body.n_features, every, body.coef, -body.coef * body.mean, zeros)
+    if isinstance(body, FilledAverage):
+        share = np.full(len(body.feature), 1.0 / len(body.feature))
+        body = Slopes(body.n_inputs, body.feature, share, 0 * share, body.default * share)
+    if isinstance(body, Slopes) and not takes_nan:
+        coef = np.bincount(body.feature, body.slope, body.n_inputs).astype(np.float64)
+        return Linear(coef, float(body.offset.sum()) + constant), 0.0
+    if isinstance(body, Additive):
+        return Forest(tuple(_steps_tree(body, i) for i in range(len(body.feature)))), 0.0
+    if isinstance(body, Trees):
+        return Forest(tuple(_tree(body, i) for i in range(len(body.root)))), 0.0
+    return body, constant
+
+
+def _steps_tree(body: Additive, i: int) -> Node:
+    """All steps of a feature as one balanced tree; NaN has a leaf of its own where needed."""
+    feature = int(body.feature[i])
+    thresholds, values, missing = body._curve(i)
+    last = missing != values[0] and missing == values[-1]
+
+    def balanced(start: int, stop: int) -> Node:
+        if start == stop:
+            return Leaf(float(values[start]))
+        middle = (start + stop) // 2
+        parts = balanced(start, middle), balanced(middle + 1, stop)
+        return Split(feature, float(thresholds[middle]), *parts, default=bool(last))
+
+    tree = balanced(0, len(thresholds))
+    if missing == values[0] or last:
+        return tree
+    return Split(feature, np.inf, tree, Leaf(missing), default=True)
+
+
+def _tree(body: Trees, tree: int) -> Node:
+    """A tree of nested nodes, its weight in its leaves; children come after their parents."""
+    pointers, values = getattr(body, "cat_ptr", None), getattr(body, "categories", None)
+    made: dict[int, Node] = {}
+    waiting = [int(body.root[tree])]
+    order = []
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if body.feature[node] >= 0:
+            waiting += [int(body.low[node]), int(body.high[node])]
+    for node in reversed(order):
+        if body.feature[node] < 0:
+            made[node] = Leaf(float(body.weight[tree] * body.value[node]))
+            continue
+        low, high = made.pop(int(body.low[node])), made.pop(int(body.high[node]))
+        span = slice(0, 0) if pointers is None else slice(*pointers[node : node + 2])
+        chosen = () if values is None else tuple(map(float, values[span]))
+        feature, threshold = int(body.feature[node]), float(body.threshold[node])
+        made[node] = Split(feature, threshold, low, high, bool(body.default[node]), chosen)
+    return made[int(body.root[tree])]
+
+
+def _folded(steps: tuple[Transform, ...], forest: Forest) -> tuple[tuple[Transform, ...], Forest]:
+    """Scalers (and rounding) right before a forest become part of its thresholds, exactly."""
+    while steps and (
+        isinstance(steps[-1], Rounded)
+        or (isinstance(steps[-1], Affine) and not forest.has_categories)
+    ):
+        forest = _behind(steps[-1], forest)
+        if isinstance(steps[-1], Rounded) and steps[-1].fill:
+            forest = forest.with_missing("zero")
+        steps = steps[:-1]
+    return steps, forest
+
+
+def _behind(step: Affine | Rounded, forest: Forest) -> Forest:
+    keys = sorted({(s.feature, s.threshold) for s in forest.splits() if np.isfinite(s.threshold)})
+    if not keys:
+        return forest
+    columns = np.array([feature for feature, _ in keys])
+    found = dict(zip(keys, _boundaries(step, columns, [t for _, t in keys]), strict=True))
+
+    def moved(split: Split) -> Node:
+        if split.categories or not np.isfinite(split.threshold):
+            return split
+        boundary, rising = found[split.feature, split.threshold]
+        if rising:
+            return replace(split, threshold=boundary)
+        low, high = split.high, split.low
+        return Split(split.feature, boundary, low, high, not split.default)
+
+    return forest.change(moved)
+
+
+def _boundaries(step: Affine | Rounded, columns: Any, limits: Any) -> list[tuple[float, bool]]:
+    """For each column and limit: the largest x on the lower side, and whether x rises with it.
+
+    Rounded steps of arithmetic are monotone, so bisection over all doubles finds the exact place.
+    """
+    picked: Affine | Rounded = Rounded(len(columns))
+    if isinstance(step, Affine):
+        part = {name: column[columns] for name, column in step._columns().items()}
+        picked = Affine(**part, low=step.low, high=step.high)
+    one = Queries.from_ids(None, 1)
+
+    def above(x: FloatArray) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return picked.transform(x[None, :], one)[0] > np.asarray(limits)
+
+    lows, highs = (np.full(len(limits), sign * np.finfo(np.float64).max) for sign in (-1, 1))
+    at_low, at_high = above(lows), above(highs)
+    low, high = _ordered(lows), _ordered(highs)
+    while (low < high - 1).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        same = above(_double(middle)) == at_low
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    boundary = _double(low)
+    rising = ~at_low
+    constant = at_low == at_high
+    boundary = np.where(constant, np.where(at_low, -np.inf, np.inf), boundary)
+    rising = rising | constant
+    return list(zip(boundary.tolist(), rising.tolist(), strict=True))
+
+
+def _ordered(x: FloatArray) -> Any:
+    """Doubles as integers in the same order."""
+    bits = np.asarray(x, dtype=np.float64).view(np.int64)
+    return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
+
+
+def _double(number: Any) -> FloatArray:
+    number = np.asarray(number, dtype=np.int64)
+    bits = np.where(number < 0, np.int64(-(2**63)) - number, number)
+    return np.asarray(bits.view(np.float64))

@@ -1,0 +1,100 @@
+"""What every target of an export does: say what it holds, write it, read it back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.exports.form import Form
+from rankwright.scoring.transforms import QueryScale
+
+Files = dict[str, bytes]  # by suffix; "" is the model itself
+
+
+class Support(NamedTuple):
+    """How well a target holds a model: ``exact``, ``order only`` or ``no``, and why not exact."""
+
+    level: str
+    reason: str = ""
+
+
+EXACT = Support("exact")
+
+
+class Options(NamedTuple):
+    """What a file says besides the model."""
+
+    name: str
+    store: str
+    dialect: str = "duckdb"
+    constant: float | None = None
+    lowest: float | None = None  # the lowest score of the user's data, where given
+
+
+class Reading(NamedTuple):
+    """Scores of rows by a reader of the file, and which reader that was."""
+
+    scores: FloatArray
+    reader: str
+    grades: FloatArray | None = None
+    constant: float = 0.0  # what the file adds to the model's scores
+
+
+class Target(ABC):
+    """A format that models are exported to."""
+
+    name: ClassVar[str]
+    dtype: ClassVar[type] = np.float64  # of features and scores in the reader
+    options: ClassVar[frozenset[str]] = frozenset()  # the options of export that it takes
+    tiny: ClassVar[float] = 0.0  # features up to this size are 0 to the reader
+
+    @abstractmethod
+    def support(self, form: Form) -> Support:
+        """Whether the format holds a model."""
+
+    @abstractmethod
+    def write(self, form: Form, options: Options) -> Files:
+        """The files, by suffix."""
+
+    @abstractmethod
+    def read(self, files: Files, X: FloatArray, form: Form, options: Options) -> Reading:
+        """The scores of rows as a reader of the files gives them."""
+
+
+def needs_forest(form: Form, what: str) -> Support:
+    """Whether a format of trees alone holds a model."""
+    if form.forest is not None:
+        return EXACT
+    return Support("no", f"{what} holds trees only, and {describe(form)}")
+
+
+def describe(form: Form) -> str:
+    """What of a model a simple format cannot hold, in words."""
+    if any(isinstance(step, QueryScale) for step in form.steps):
+        return "this model scales features within a query, which needs the whole list"
+    body = getattr(form.body, "kind", "trees")
+    steps = sorted({step.kind for step in form.steps})
+    front = f" after {', '.join(steps)}" if steps else ""
+    return f"this model is a scorer of kind {body!r}{front}"
+
+
+def refuses_missing(form: Form, engine: str) -> Support | None:
+    """Refuse a model whose NaN is not a 0, in an engine that takes missing features as 0."""
+    forest = form.forest
+    if not form.takes_nan or (forest is not None and forest.missing_is_zero):
+        return None
+    return Support(
+        "no",
+        f"{engine} takes a missing feature as 0, and this model scores it otherwise (if features "
+        "are never missing, say missing='never'; if 0 is what the model is to see, missing='zero')",
+    )
+
+
+def json_of(content: Any) -> bytes:
+    """JSON as files hold it: no NaN, no infinite numbers."""
+    import json
+
+    return (json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,176 @@
+"""Write a model for another program, with a certificate that it scores the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwright.data.io.files import atomic_write
+from rankwright.exceptions import ParameterError
+from rankwright.exports.certificate import Certificate, certify
+from rankwright.exports.form import Form, form_of
+from rankwright.exports.target import Options, Support, Target, json_of
+from rankwright.exports.targets.elasticsearch import Elasticsearch, OpenSearch
+from rankwright.exports.targets.lightgbm import LightGBM
+from rankwright.exports.targets.onnx import Onnx
+from rankwright.exports.targets.ranklib import RankLib
+from rankwright.exports.targets.solr import Solr
+from rankwright.exports.targets.sql import DIALECTS, Sql
+from rankwright.exports.targets.vespa import Vespa
+from rankwright.exports.targets.xgboost import XGBoost
+
+_ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql)
+TARGETS: dict[str, Target] = {kind.name: kind() for kind in _ALL}
+
+
+def export(
+    model: Any,
+    path: str | os.PathLike[str],
+    to: str,
+    *,
+    feature_names: Sequence[str] | None = None,
+    missing: str = "model",
+    allow_order_only: bool = False,
+    check: Any = None,
+    name: str | None = None,
+    feature_set: str | None = None,
+    constant: float | None = None,
+    dialect: str | None = None,
+) -> Certificate:
+    """Write a model in the format of a search engine, a runtime, a library or a database.
+
+    The file gives the model's scores up to the rounding of the format, or nothing is written. A
+    certificate beside it (``model.json`` -> ``model.certificate.json``) says on which rows this was
+    checked, by which reader, and what was found.
+
+    Parameters
+    ----------
+    model : a fitted ranker, a pipeline that ends in one, a ``LearnedFusion``, or what
+        :func:`rankwright.load` or :func:`rankwright.load_scorer` returns
+    path : the file to write; files that belong to it are written beside it
+    to : {"elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", \
+"ranklib", "sql"}
+    feature_names : sequence of str or None
+        Names of the features in the target, in the order of the model's; by default those the model
+        was trained with, else feature_1, feature_2 ...
+    missing : {"model", "zero", "never"}, default "model"
+        What a missing feature means. ``model``: what it means to the model; targets that cannot
+        tell it from 0 are refused if that matters. ``zero``: a missing feature is scored as a 0.
+        ``never``: every feature always has a value.
+    allow_order_only : bool, default False
+        Also write a file that loses a constant of all scores: the order stays, the scores do not.
+    check : Items, (n_items, n_features) array or None
+        Rows to check the file with; by default rows are generated around every threshold.
+    name : str or None
+        The model's name in the target; by default that of the file.
+    feature_set : str or None
+        Elasticsearch, OpenSearch: the name of the feature set; Solr: of the feature store.
+    constant : float or None
+        Elasticsearch, OpenSearch: what is added to all scores, since engines refuse negative ones.
+        By default the least that suffices: for trees in any case, for linear models on ``check``.
+    dialect : {"duckdb", "postgresql", "sqlite"} or None
+        SQL only; by default duckdb.
+
+    Returns
+    -------
+    certificate : Certificate
+
+    Raises
+    ------
+    ParameterError
+        The target cannot hold the model; the message says why, and which targets can.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, rankwright as rw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "score.sql"
+    >>> model = rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3])
+    >>> rw.export(model, path, to="sql", feature_names=["bm25"], dialect="sqlite").pairs_reversed
+    0
+    """
+    target = _target(to)
+    _check_options(target, feature_set=feature_set, constant=constant, dialect=dialect)
+    form = form_of(model, feature_names, missing)
+    support = target.support(form)
+    _check_support(form, target, support, allow_order_only)
+    data = None if check is None else _rows(check, form)
+    stem = _stem(path)
+    lowest = None if data is None else float(form.scores(*data).min(initial=0.0))
+    called = name or stem.name
+    options = Options(called, feature_set or called, dialect or "duckdb", constant, lowest)
+    files = target.write(form, options)
+    certificate = certify(form, target, files, options, support.level, data)
+    files[".certificate.json"] = json_of(certificate.to_dict())
+    for suffix, content in files.items():
+        place = path if not suffix else stem.with_name(stem.name + suffix)
+        with atomic_write(place, mode=0o666) as file:
+            file.write(content)
+    return certificate
+
+
+def support(
+    model: Any, to: str, *, feature_names: Sequence[str] | None = None, missing: str = "model"
+) -> Support:
+    """How well a target holds a model: ("exact", "order only" or "no", the reason).
+
+    >>> import rankwright as rw
+    >>> support(rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), "solr").level
+    'order only'
+    """
+    return _target(to).support(form_of(model, feature_names, missing))
+
+
+def _target(to: str) -> Target:
+    if to not in TARGETS:
+        raise ParameterError(f"to={to!r}: use one of {', '.join(TARGETS)}.")
+    return TARGETS[to]
+
+
+def _check_options(target: Target, **given: Any) -> None:
+    for option, value in given.items():
+        if value is not None and option not in target.options:
+            takers = [name for name, other in TARGETS.items() if option in other.options]
+            raise ParameterError(
+                f"{option}={value!r}: {target.name} has no such option; it is for "
+                f"{', '.join(takers)}."
+            )
+    dialect, constant = given["dialect"], given["constant"]
+    if dialect is not None and dialect not in DIALECTS:
+        raise ParameterError(f"dialect={dialect!r}: use one of {', '.join(DIALECTS)}.")
+    if constant is not None and not np.isfinite(constant):
+        raise ParameterError(f"constant={constant!r}: give a finite number.")
+
+
+def _check_support(form: Form, target: Target, support: Support, allow_order_only: bool) -> None:
+    if support.level == "exact" or (support.level == "order only" and allow_order_only):
+        return
+    holders = [name for name, other in TARGETS.items() if other.support(form).level == "exact"]
+    advice = f"Targets that hold it: {', '.join(holders)}"
+    if support.level == "order only":
+        advice = f"To keep the order only, set allow_order_only=True. {advice}"
+    raise ParameterError(f"export: {form.kind} to {target.name}: {support.reason}. {advice}.")
+
+
+def _rows(check: Any, form: Form) -> tuple[Any, Any]:
+    """Rows and queries to check a file with."""
+    X, qid = getattr(check, "X", check), getattr(check, "qid", None)
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    n = len(form.names)
+    if X.ndim != 2 or X.shape[1] != n or not len(X):
+        raise ParameterError(f"check: rows of shape {X.shape}; give (n_items, {n}), n_items > 0.")
+    if not form.takes_nan and form.missing != "zero" and np.isnan(X).any():
+        raise ParameterError(
+            "check: some features are missing, and the export says that none ever is. Fill them, "
+            "or export with missing='zero' (or 'model', for a model that takes missing values)."
+        )
+    return X, qid
+
+
+def _stem(path: Any) -> Path:
+    """The path without its extension: files that belong to it begin like this."""
+    whole = Path(path)
+    return whole.with_suffix("") if whole.suffix else whole

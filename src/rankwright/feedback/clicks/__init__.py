@@ -1,0 +1,12 @@
+"""From clicks to feedback: relevance without position bias, propensities, click models.
+
+``relevance``     click rates corrected for position and trust bias, as grades for any ranker
+``propensity``    how likely each position is examined: from experiments, several rankers, or EM
+``click_models``  position-based, cascade and dynamic Bayesian network models of users
+``diagnostics``   effective sample size and calibration
+``preferences``   pairs of a clicked item and those skipped above it; only for shuffled lists
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

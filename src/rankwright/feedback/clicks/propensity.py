@@ -1,0 +1,222 @@
+"""Propensities: how likely a user examines position 1, 2, ..., relative to the first."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.data.impressions import ImpressionLog
+from rankwright.data.items import Items
+from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
+from rankwright.feedback.clicks.cells import Cells
+
+METHODS = ("shuffle", "swap", "harvest", "em", "regression_em")
+_LEAST = 1e-4
+
+
+def estimate_propensities(
+    log: ImpressionLog,
+    method: str = "harvest",
+    *,
+    items: Items | None = None,
+    regressor: Any = None,
+    max_iter: int = 200,
+) -> FloatArray:
+    """Estimate how likely each position is examined; position 1 counts as 1.
+
+    ``"shuffle"``
+        For lists shown in random order: the ratio of click rates.
+    ``"swap"``
+        For lists whose first item was exchanged with another one at random (Joachims et al. 2017):
+        the clicks of the same items at position 1 and at position k.
+    ``"harvest"``
+        For lists of several rankers, or of one that changed: all pairs of positions at which the
+        same item of a query was shown (intervention harvesting, Agarwal et al. 2019), fitted by a
+        Bradley-Terry model. Valid when which ranker served a session does not depend on the user.
+    ``"em"``
+        The position-based click model. Needs items that moved, as ``"harvest"`` does.
+    ``"regression_em"``
+        For one ranker that always shows the same lists: the position-based model with relevance
+        predicted from features (Wang et al. 2018), so needs ``items``. It is as good as the
+        prediction: prefer a small experiment with shuffled or swapped lists.
+
+    Parameters
+    ----------
+    log : ImpressionLog
+    method : str
+    items : Items with ids, the features for ``"regression_em"``
+    regressor : object with ``fit(X, y, sample_weight)`` and ``predict(X)``; by default a
+        logistic regression on standardized features
+    max_iter : int, iterations of EM
+
+    Returns
+    -------
+    propensity : (n_positions,) float64
+
+    Examples
+    --------
+    >>> from rankwright.data import ClickSimulator, Items, make_queries
+    >>> sample = make_queries(40, docs_per_query=10, random_state=0)
+    >>> items = Items(sample.X, sample.y, sample.qid)
+    >>> users = ClickSimulator(items, examination=[1.0, 0.6, 0.3])
+    >>> log = users.sessions(items.y, 20_000, experiment="shuffle")
+    >>> bool(np.abs(estimate_propensities(log, "shuffle") - [1.0, 0.6, 0.3]).max() < 0.03)
+    True
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method is {method!r}; use one of {', '.join(METHODS)}.")
+    if method == "regression_em":
+        if items is None:
+            raise ParameterError('method="regression_em" needs items, the table of features.')
+        return _regression_em(log, items, regressor or _Logistic(), max_iter)
+    if method == "shuffle":
+        return _relative(log.click_rates())
+    if method == "em":
+        from rankwright.feedback.clicks.click_models import PositionBasedModel
+
+        _refuse_unmoved(Cells.of(log))
+        return PositionBasedModel(max_iter=max_iter).fit(log).examination_
+    estimate: Callable[[FloatArray], FloatArray] = _pivot if method == "swap" else _bradley_terry
+    cells = Cells.of(log)
+    _refuse_unmoved(cells)
+    return _relative(estimate(_contrasts(cells)))
+
+
+def _relative(rates: FloatArray) -> FloatArray:
+    if rates[0] <= 0:
+        raise FeedbackError("position 1 was never clicked: propensities cannot be estimated.")
+    return np.asarray(np.clip(rates / rates[0], _LEAST, 1.0))
+
+
+def _refuse_unmoved(cells: Cells) -> None:
+    """An error unless every position shares items with others."""
+    places = np.bincount(cells.document, minlength=cells.n_documents)
+    moved = places[cells.document] > 1
+    shared = np.bincount(cells.position[moved], minlength=cells.n_positions)
+    if len(alone := np.flatnonzero(shared == 0)):
+        raise FeedbackError(
+            f"no item shown at position {alone[0] + 1} was also shown at another position, so how "
+            "often that position is examined cannot be told from how good its items are. Swap or "
+            'shuffle some lists, use logs of several rankers, or method="regression_em".'
+        )
+
+
+def _contrasts(cells: Cells) -> FloatArray:
+    """[k, j]: clicks at position k on items that were also shown at j, equally weighted at both.
+
+    An item counts with n_k n_j / (n_k + n_j) impressions at either position, so the ratio of
+    [k, j] to [j, k] estimates propensity k over propensity j.
+    """
+    n = cells.n_positions
+    total = np.zeros((n, n))
+    ends = np.searchsorted(cells.document, np.arange(0, cells.n_documents + 1, 50_000))
+    ends = np.unique(np.append(ends, len(cells.document)))
+    for start, stop in pairwise(ends.tolist()):
+        part = slice(start, stop)
+        row, place = cells.document[part] - cells.document[start], cells.position[part]
+        shown, clicked = np.zeros((2, int(row[-1]) + 1, n))
+        shown[row, place], clicked[row, place] = cells.shown[part], cells.clicked[part]
+        for k in range(n):
+            both = shown[:, [k]] + shown
+            share = np.divide(shown, both, out=np.zeros_like(both), where=shown[:, [k]] > 0)
+            total[k] += clicked[:, k] @ share
+    np.fill_diagonal(total, 0.0)
+    return total
+
+
+def _pivot(clicks: FloatArray) -> FloatArray:
+    """Ratios to position 1."""
+    ratio = np.ones(len(clicks))
+    ratio[1:] = clicks[1:, 0] / np.maximum(clicks[0, 1:], 1e-12)
+    return ratio
+
+
+def _bradley_terry(clicks: FloatArray, max_iter: int = 1000, tol: float = 1e-8) -> FloatArray:
+    """Strengths whose ratios fit all pairs of positions (Hunter 2004)."""
+    strength, wins = np.ones(len(clicks)), clicks.sum(axis=1)
+    both = clicks + clicks.T
+    for _ in range(max_iter):
+        rivals = (both / (strength[:, None] + strength[None, :])).sum(axis=1)
+        new = np.maximum(wins / np.maximum(rivals, 1e-12), 1e-9)
+        new /= new.max()
+        change = np.abs(new - strength).max()
+        strength = new
+        if change < tol:
+            break
+    return strength
+
+
+def _regression_em(
+    log: ImpressionLog, items: Items, regressor: Any, max_iter: int, tol: float = 1e-4
+) -> FloatArray:
+    row = log.rows_in(items)
+    cells = Cells.of(log)
+    row_of = row[log.documents[1]]
+    if (row_of < 0).any():
+        log = log.take(np.bincount(log.session, row < 0, log.n_sessions) == 0)
+        cells, row_of = Cells.of(log), log.rows_in(items)[log.documents[1]]
+    X = np.asarray(items.X[row_of].todense() if items.is_sparse else items.X[row_of])
+    shown = cells.by_document(cells.shown)
+    gamma = 1.0 / np.sqrt(np.arange(1, cells.n_positions + 1))
+    relevance = np.full(cells.n_documents, 0.5)
+    for _ in range(max_iter):
+        looked, relevant = _posteriors(cells, gamma, relevance)
+        regressor.fit(X, cells.by_document(relevant) / shown, sample_weight=shown)
+        relevance = np.clip(regressor.predict(X), 1e-4, 1.0 - 1e-4)
+        new = cells.by_position(looked) / np.maximum(cells.by_position(cells.shown), 1.0)
+        change, gamma = float(np.abs(new / new[0] - gamma / gamma[0]).max()), new
+        if change < tol:
+            break
+    else:
+        warnings.warn(
+            f"regression EM stopped at max_iter={max_iter} with a last change of {change:.2g}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return _relative(gamma)
+
+
+def _posteriors(
+    cells: Cells, gamma: FloatArray, relevance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Expected numbers of impressions that were examined, and that were relevant."""
+    g, r = gamma[cells.position], relevance[cells.document]
+    quiet = (cells.shown - cells.clicked) / np.maximum(1.0 - g * r, 1e-12)
+    return cells.clicked + quiet * g * (1.0 - r), cells.clicked + quiet * r * (1.0 - g)
+
+
+class _Logistic:
+    """Logistic regression of probabilities on standardized features, by Newton steps."""
+
+    def __init__(self, ridge: float = 1.0, n_steps: int = 3) -> None:
+        self.ridge, self.n_steps, self.coef_ = ridge, n_steps, np.zeros(0)
+
+    def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray) -> _Logistic:
+        Z = self._design(X)
+        if len(self.coef_) != Z.shape[1]:
+            self.coef_ = np.zeros(Z.shape[1])
+        penalty = np.full(Z.shape[1], self.ridge)
+        penalty[-1] = 1e-6
+        for _ in range(self.n_steps):  # starts from the last fit: EM calls it again and again
+            p = self._probability(Z)
+            slope = Z.T @ (sample_weight * (y - p)) - penalty * self.coef_
+            curvature = (Z.T * (sample_weight * np.maximum(p * (1 - p), 1e-6))) @ Z
+            self.coef_ = self.coef_ + np.linalg.solve(curvature + np.diag(penalty), slope)
+        return self
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        return self._probability(self._design(X))
+
+    def _probability(self, Z: FloatArray) -> FloatArray:
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(Z @ self.coef_, -30, 30))))
+
+    def _design(self, X: FloatArray) -> FloatArray:
+        X = np.nan_to_num(X)
+        spread = X.std(axis=0)
+        Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        return np.column_stack([Z, np.ones(len(Z))])

@@ -1,0 +1,186 @@
+"""Relevance from clicks: click rates corrected for what people did not look at.
+
+An item shown at positions k = 1, 2, ... is clicked with probability
+``slope[k] * relevance + offset[k]``. Without trust bias the slope is the propensity, the
+probability that position k is examined, and the offset is 0. Summed over the times it was shown,
+clicks minus offsets, divided by the sum of the slopes, estimates the relevance without bias (Wang
+et al. 2016, Joachims et al. 2017; with offsets, Vardasbi et al. 2020). Dividing sums varies less
+than summing click / propensity, and one click far down cannot outweigh all others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.impressions import ImpressionLog
+from rankwright.data.items import Items
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DegenerateDataWarning, FeedbackError
+from rankwright.feedback.base import Feedback
+from rankwright.feedback.clicks.diagnostics import warn_of_overcorrection
+from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class ClickRelevance:
+    """The relevance of each row of a feature table, estimated from clicks.
+
+    Attributes
+    ----------
+    relevance : (n_items,) float64
+        The estimate, shrunk towards the mean of its query the more, the less evidence there is.
+    examined : (n_items,) float64
+        The evidence: the expected number of times the item was examined; 0 if never shown.
+    queries : Queries of the feature table
+    """
+
+    relevance: FloatArray
+    examined: FloatArray
+    queries: Queries
+
+    @cached_property
+    def feedback(self) -> Grades:
+        """For rankers that learn from pairs: a pair weighs the difference of its relevances.
+
+        Rows that were never shown take part in no pair.
+        """
+        shown = (self.examined > 0).astype(np.float64)
+        return Grades(self.relevance, self.queries, sample_weight=shown, magnitude=True)
+
+    def fit(self, ranker: Any, X: Any, *, qid: Any = None) -> Any:
+        """Fit a ranker in the form it takes: weighted pairs, or else whole grades.
+
+        ``qid`` serves ``normalize="query"`` only and defaults to the queries of the table.
+        """
+        qid = self.queries.ids[self.queries.codes] if qid is None else qid
+        return ranker.fit_feedback(X, self.feedback_for(type(ranker)), qid=qid)
+
+    def feedback_for(self, kind: Any) -> Feedback:
+        """The feedback in a form that a class of rankers takes."""
+        if kind.takes(Pairs):
+            return self.feedback if kind._grades_as_pairs else self.feedback.to_pairs()
+        shown = (self.examined > 0).astype(np.float64)
+        return Grades(self.grades(), self.queries, sample_weight=shown)
+
+    def grades(self, n_levels: int = 5) -> IntArray:
+        """Whole grades from 0 to n_levels - 1, in equal steps of relevance, for any ranker."""
+        if n_levels < 2:
+            raise FeedbackError(f"n_levels is {n_levels}: give at least two grades.")
+        shown = self.relevance[self.examined > 0]
+        low, high = np.quantile(shown, [0.0, 0.99]) if len(shown) else (0.0, 0.0)
+        step = (high - low) / (n_levels - 1)
+        if step <= 0:
+            return np.zeros(len(self.relevance), dtype=np.int64)
+        grade = np.rint((self.relevance - low) / step)
+        return np.clip(grade, 0, n_levels - 1).astype(np.int64)
+
+
+def click_relevance(
+    log: ImpressionLog,
+    items: Items,
+    propensity: ArrayLike | None = None,
+    *,
+    offset: ArrayLike | None = None,
+    min_propensity: float = 0.01,
+    prior: float | None = None,
+) -> ClickRelevance:
+    """Estimate the relevance of the items of a feature table from the clicks of a log.
+
+    Parameters
+    ----------
+    log : ImpressionLog
+    items : Items with ids; joined by query and item
+    propensity : (n_positions,) the probability that position 1, 2, ... is examined, such as
+        ``estimate_propensities`` returns; None takes all as 1, which leaves the position bias in
+    offset : (n_positions,) the probability of a click on an irrelevant item (trust bias); then
+        ``propensity`` is the slope: what relevance 1 adds to the probability of a click
+    min_propensity : smaller propensities count as this (clipping)
+    prior : expected examinations that the mean of the query counts for; None estimates it from how
+        much items of a query differ (empirical Bayes)
+
+    Examples
+    --------
+    An item at position 2, which half of the users examine, got half the clicks of the first:
+
+    >>> log = ImpressionLog.from_arrays(
+    ...     ["q"] * 8, ["a", "b"] * 4, [1, 0, 1, 1, 0, 0, 0, 0], position=[1, 2] * 4
+    ... )
+    >>> items = Items([[1.0], [2.0]], [0, 0], qid=["q", "q"], docid=["a", "b"])
+    >>> click_relevance(log, items, propensity=[1.0, 0.5], prior=0.0).relevance
+    array([0.5, 0.5])
+    """
+    row = log.rows_in(items)
+    known = row >= 0
+    slope, base = _per_position(log, propensity, offset, min_propensity)
+    place, row = log.position[known] - 1, row[known]
+    n = items.n_items
+    examined = np.bincount(row, slope[place], n).astype(np.float64)
+    earned = np.bincount(row, log.clicked[known] - base[place], n).astype(np.float64)
+    queries = items.queries
+    if not log.clicked.any():
+        warnings.warn(
+            "the log holds no click: there is no order to learn.",
+            DegenerateDataWarning,
+            stacklevel=2,
+        )
+    warn_of_overcorrection(log, slope, base)
+    relevance = _shrunk(earned, examined, queries, prior)
+    return ClickRelevance(relevance, examined, queries)
+
+
+def _per_position(
+    log: ImpressionLog, slope: ArrayLike | None, offset: ArrayLike | None, least: float
+) -> tuple[FloatArray, FloatArray]:
+    """Checked slope and offset for every position of the log."""
+    n = log.n_positions
+    chance = np.ones(n) if slope is None else np.asarray(slope, dtype=np.float64)
+    base = np.zeros(n) if offset is None else np.asarray(offset, dtype=np.float64)
+    for name, values in (("propensity", chance), ("offset", base)):
+        if values.ndim != 1 or len(values) < n:
+            raise FeedbackError(
+                f"{name} has {values.size} entries, but position {n} was shown. Give one "
+                "probability for each position."
+            )
+    if not ((chance > 0) & (chance <= 1) & np.isfinite(chance)).all():
+        raise FeedbackError("propensity must hold a probability, 0 < p <= 1, per position.")
+    if not ((base >= 0) & (base < 1)).all():
+        raise FeedbackError("offset must hold a probability, 0 <= p < 1, per position.")
+    return np.maximum(chance, least), base
+
+
+def _shrunk(
+    earned: FloatArray, examined: FloatArray, queries: Queries, prior: float | None
+) -> FloatArray:
+    """earned / examined, shrunk towards the mean of the query, within 0 and 1."""
+    codes, n = queries.codes, queries.n_queries
+    clicks, looks = np.bincount(codes, earned, n), np.bincount(codes, examined, n)
+    mean = np.clip(clicks / np.maximum(looks, 1e-12), 0.0, 1.0)[codes]
+    if prior is None:
+        prior = _prior_strength(earned, examined, mean)
+    total = examined + prior
+    value = (earned + prior * mean) / np.where(total > 0, total, 1.0)
+    return np.asarray(np.clip(np.where(total > 0, value, mean), 0.0, 1.0))
+
+
+def _prior_strength(earned: FloatArray, examined: FloatArray, mean: FloatArray) -> float:
+    """How many examinations the query mean is worth, by the method of moments.
+
+    The squared distance of an item's rate from the mean is the spread of true relevances plus the
+    noise m (1 - m) / examinations; the spread s gives the strength m (1 - m) / s - 1.
+    """
+    seen = examined > 0
+    if not seen.any():
+        return 1.0
+    looks, m = examined[seen], mean[seen]
+    noise = m * (1.0 - m)
+    excess = np.sum(looks * (earned[seen] / looks - m) ** 2 - noise)
+    spread = max(excess / looks.sum(), 1e-6)
+    return float(np.clip(np.average(noise, weights=looks) / spread - 1.0, 0.1, 1e4))

@@ -1,0 +1,194 @@
+"""Counterfactual estimates from logged choices: what another policy would have earned.
+
+Each logged choice has a reward, the probability with which the logging policy chose it, and the
+probability with which the target policy would. For ranked lists see ``estimate_from_log``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwright._typing import FloatArray
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.feedback.clicks.diagnostics import effective_sample_size
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated mean reward with its uncertainty.
+
+    Attributes
+    ----------
+    value : float
+    interval : (low, high) at the level asked for, by the normal approximation
+    std_error : float
+    n : int, logged choices or sessions
+    effective_n : float, the number of equally weighted ones that vary as much
+    method : str
+    """
+
+    value: float
+    interval: tuple[float, float]
+    std_error: float
+    n: int
+    effective_n: float
+    method: str
+
+    @classmethod
+    def of_mean(
+        cls, terms: FloatArray, method: str, weights: ArrayLike, alpha: float = 0.05
+    ) -> Estimate:
+        """The mean of one term per choice; ``weights`` serve the effective sample size."""
+        if not 0 < alpha < 1:
+            raise ParameterError(f"alpha is {alpha!r}; it must be between 0 and 1.")
+        n, value = len(terms), float(np.mean(terms))
+        error = float(np.std(terms, ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
+        reach = NormalDist().inv_cdf(1 - alpha / 2) * error
+        ess = effective_sample_size(weights)
+        return cls(value, (value - reach, value + reach), error, n, ess, method)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.value:.4f} [{low:.4f}, {high:.4f}] ({self.method}, {self.n:,} sessions)"
+
+
+def ips(
+    reward: ArrayLike,
+    logging: ArrayLike,
+    target: ArrayLike,
+    *,
+    max_weight: float | None = None,
+    alpha: float = 0.05,
+) -> Estimate:
+    """Inverse propensity scoring: the mean of reward * target / logging.
+
+    Parameters
+    ----------
+    reward : (n,) numbers
+    logging, target : (n,) probabilities of the logged choice under either policy
+    max_weight : larger weights count as this; less variance for some bias
+    alpha : 1 - the level of the interval
+
+    Examples
+    --------
+    >>> ips([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0]).value
+    1.0
+    """
+    r, w = _weights(reward, logging, target, max_weight)
+    _warn_of_support(w, "ips")
+    return Estimate.of_mean(w * r, "ips", w, alpha)
+
+
+def snips(
+    reward: ArrayLike,
+    logging: ArrayLike,
+    target: ArrayLike,
+    *,
+    max_weight: float | None = None,
+    alpha: float = 0.05,
+) -> Estimate:
+    """Self-normalized IPS: the weighted mean of the rewards (Swaminathan and Joachims 2015).
+
+    It varies less and is within the range of the rewards; its bias vanishes as the log grows.
+    Parameters as in :func:`ips`.
+
+    >>> snips([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0]).value
+    1.0
+    """
+    r, w = _weights(reward, logging, target, max_weight)
+    _warn_of_support(w, "snips")
+    return Estimate.of_mean(normalized_terms(r, w, "snips"), "snips", w, alpha)
+
+
+def doubly_robust(
+    reward: ArrayLike,
+    logging: ArrayLike,
+    target: ArrayLike,
+    predicted: ArrayLike,
+    predicted_target: ArrayLike,
+    *,
+    max_weight: float | None = None,
+    alpha: float = 0.05,
+) -> Estimate:
+    """Doubly robust: a reward model, corrected by IPS of its errors (Dudik et al. 2014).
+
+    It is unbiased when either the probabilities or the model are right. Fit the model on other
+    data than these.
+
+    Parameters
+    ----------
+    predicted : (n,) reward that the model expects of the logged choice
+    predicted_target : (n,) reward that it expects of the target policy's choice
+    reward, logging, target, max_weight, alpha : as in :func:`ips`
+
+    Examples
+    --------
+    >>> doubly_robust([1, 0], [0.5, 0.5], [1.0, 0.0], [0.8, 0.1], [0.8, 0.8]).value
+    1.0
+    """
+    r, w = _weights(reward, logging, target, max_weight)
+    q = _column(predicted, len(r), "predicted")
+    v = _column(predicted_target, len(r), "predicted_target")
+    _warn_of_support(w, "doubly_robust")
+    return Estimate.of_mean(v + w * (r - q), "doubly_robust", w, alpha)
+
+
+def normalized_terms(reward: FloatArray, weight: FloatArray, method: str) -> FloatArray:
+    """Terms whose mean is the weighted mean and whose spread is that of the delta method."""
+    mean = float(weight.mean())
+    if mean == 0:
+        raise DataError(f"{method}: no logged choice is one of the target policy's.")
+    value = float(np.mean(weight * reward)) / mean
+    return np.asarray(value + weight * (reward - value) / mean)
+
+
+def _column(values: ArrayLike, n: int, name: str) -> FloatArray:
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (n,) or not np.isfinite(column).all():
+        raise DataError(f"{name} must hold {n} finite numbers, one per logged choice.")
+    return column
+
+
+def _weights(
+    reward: ArrayLike, logging: ArrayLike, target: ArrayLike, max_weight: float | None
+) -> tuple[FloatArray, FloatArray]:
+    n = np.asarray(reward).size
+    if n == 0:
+        raise DataError("there is no logged choice.")
+    r = _column(reward, n, "reward")
+    p, t = _column(logging, n, "logging"), _column(target, n, "target")
+    if not ((p > 0) & (p <= 1)).all():
+        raise DataError(
+            "logging must hold probabilities, 0 < p <= 1: what was chosen was possible."
+        )
+    if not ((t >= 0) & (t <= 1)).all():
+        raise DataError("target must hold probabilities, 0 <= p <= 1.")
+    w = t / p
+    return r, w if max_weight is None else np.minimum(w, max_weight)
+
+
+def _warn_of_support(weight: FloatArray, method: str) -> None:
+    """The weights average 1 when the logging policy chose all that the target may choose."""
+    mean = float(weight.mean())
+    error = float(weight.std()) / np.sqrt(len(weight))
+    if mean < 1 - 4 * error - 1e-9:
+        warnings.warn(
+            f"{method}: the weights average {mean:.2f} instead of 1, so the target policy makes "
+            "choices that are not in the log, and their reward counts as 0. Log with more "
+            "exploration, or compare policies that choose alike.",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )
+    elif effective_sample_size(weight) < min(30.0, len(weight) / 10):
+        warnings.warn(
+            f"{method}: the effective sample size is {effective_sample_size(weight):.1f} of "
+            f"{len(weight)}: few choices carry all weight. The interval is not reliable; set "
+            "max_weight, or use more data.",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )

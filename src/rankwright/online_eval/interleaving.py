@@ -1,0 +1,268 @@
+"""Interleaving: one list mixed from several rankers, and the credit each earns from its clicks.
+
+Each user sees items of all rankers in one list, so every session compares them directly. That takes
+far fewer sessions than an A/B test of the same rankers (Chapelle et al. 2012).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from random import Random
+from typing import Any
+
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.online_eval.optimized import optimized
+
+NOBODY = -1  # the team of an item that no ranker is credited for
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """The list to show, and what is needed to credit its clicks. It never changes.
+
+    Attributes
+    ----------
+    method : str
+    items : tuple of ids, best first
+    n_rankers : int
+    credits : for each item, what a click on it earns each ranker; empty for ``balanced``
+    ranks : for each item, its rank (from 1) in each ranker's list, 0 when it is not listed; only
+        ``balanced`` needs and has it
+
+    Examples
+    --------
+    >>> shown = interleave([["a", "b"], ["c", "a"]], n=2, seed=1)
+    >>> Interleaved.from_dict(shown.to_dict()) == shown
+    True
+    """
+
+    method: str
+    items: tuple[Any, ...]
+    n_rankers: int
+    credits: tuple[tuple[float, ...], ...] = ()
+    ranks: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """For each item, the ranker that a click credits; -1 when no single ranker is credited."""
+        return tuple(row.index(1.0) if 1.0 in row else NOBODY for row in self.credits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lists, strings and numbers only, for JSON."""
+        fields = asdict(self)
+        return fields | {
+            "items": list(self.items),
+            "credits": [list(row) for row in self.credits],
+            "ranks": [list(row) for row in self.ranks],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Interleaved:
+        """The result that :meth:`to_dict` wrote."""
+        return cls(
+            str(fields["method"]),
+            tuple(fields["items"]),
+            int(fields["n_rankers"]),
+            tuple(tuple(map(float, row)) for row in fields["credits"]),
+            tuple(tuple(map(int, row)) for row in fields["ranks"]),
+        )
+
+
+def stable_seed(*parts: Any) -> int:
+    """A seed from a query, a user and a number: the same on every machine and in every process.
+
+    The same user then sees the same list when the query is repeated.
+
+    >>> stable_seed("red shoes", "user 7", 0)
+    18263438989110866650
+    >>> stable_seed("red shoes", "user 7", 0) == stable_seed("red shoes", "user 8", 0)
+    False
+    """
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), default=str)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def interleave(
+    rankings: Sequence[Sequence[Any]],
+    n: int = 10,
+    *,
+    method: str = "team_draft",
+    seed: int = 0,
+) -> Interleaved:
+    """Mix ranked lists into one list of at most n items.
+
+    ``team_draft``
+        In each round the rankers pick in random order, each its best item that is not yet shown
+        (Radlinski et al. 2008; multileaving: Schuth et al. 2014). A click credits the ranker that
+        picked the item. A round in which a ranker might have nothing left to pick credits nobody,
+        so lists of different lengths stay unbiased.
+    ``balanced``
+        Two rankers take turns by rank; the one to start is drawn once (Joachims 2003). Clicks are
+        counted within the ranks that both lists had reached at the lowest click. Known to be biased
+        for some pairs of lists (Radlinski et al. 2008): prefer the other methods.
+    ``probabilistic``
+        Each position draws a ranker, then an item with probability proportional to 1 / rank ** 3
+        (Hofmann et al. 2011). A click is shared among the rankers by the probability that each
+        of them contributed the item. Any item may appear anywhere, so the list can be poor.
+    ``optimized``
+        Draws from all lists that the rankers could produce by taking turns, with probabilities
+        that make random clicks credit all rankers equally and that compare them best (Radlinski
+        and Craswell 2013; Schuth et al. 2014). A click credits each ranker with 1 / rank; where no
+        probabilities are fair, the mean credit of each position is equalized.
+
+    All but ``balanced`` take more than two rankers (multileaving).
+
+    Parameters
+    ----------
+    rankings : list of lists of ids, best first
+    n : length of the list to show
+    method : str
+    seed : the same seed and lists give the same result; see :func:`stable_seed`
+
+    Examples
+    --------
+    >>> shown = interleave([["a", "b", "c"], ["b", "d", "a"]], n=4, seed=0)
+    >>> shown.items
+    ('b', 'a', 'd', 'c')
+    >>> shown.teams
+    (1, 0, 1, 0)
+    >>> credit(shown, clicks=["d"])
+    (0.0, 1.0)
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method is {method!r}; choose one of {', '.join(METHODS)}.")
+    lists = _checked(rankings, n)
+    return METHODS[method](lists, n, Random(seed))
+
+
+def credit(shown: Interleaved, clicks: Iterable[Any]) -> tuple[float, ...]:
+    """What the clicked items of one session earn each ranker; an item counts once.
+
+    >>> shown = interleave([["a", "b"], ["b", "a"]], n=2, method="balanced", seed=1)
+    >>> credit(shown, clicks=["b"])
+    (0.0, 1.0)
+    """
+    clicked = set(clicks)
+    if unknown := clicked - set(shown.items):
+        raise DataError(f"click on {next(iter(unknown))!r}, which the list does not show.")
+    positions = [place for place, item in enumerate(shown.items) if item in clicked]
+    if shown.method == "balanced":
+        return _balanced_credit([shown.ranks[place] for place in positions])
+    rows = [shown.credits[place] for place in positions]
+    return tuple(sum(row[ranker] for row in rows) for ranker in range(shown.n_rankers))
+
+
+def _checked(rankings: Sequence[Sequence[Any]], n: int) -> list[list[Any]]:
+    lists = [list(ranking) for ranking in rankings]
+    if len(lists) < 2:
+        raise ParameterError(f"rankings has {len(lists)} list; give two or more to compare.")
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ParameterError(f"n is {n!r}; it must be a whole number >= 1.")
+    for number, ranking in enumerate(lists):
+        if len(set(ranking)) < len(ranking):
+            twice = next(item for item in ranking if ranking.count(item) > 1)
+            raise DataError(f"ranking {number} lists {twice!r} twice; an item appears once.")
+    return lists
+
+
+def _team_draft(lists: list[list[Any]], n: int, random: Random) -> Interleaved:
+    m, n = len(lists), min(n, len(set().union(*lists)))
+    left = [list(ranking) for ranking in lists]
+    shown: list[Any] = []
+    teams: list[int] = []
+    while len(shown) < n:
+        fair = _all_can_pick(left, n - len(shown))
+        for ranker in sorted(range(m), key=lambda _: random.random()):
+            if left[ranker] and len(shown) < n:
+                item = left[ranker][0]
+                shown.append(item)
+                teams.append(ranker if fair else NOBODY)
+                left = [[other for other in rest if other != item] for rest in left]
+    rows = tuple(tuple(float(team == ranker) for ranker in range(m)) for team in teams)
+    return Interleaved("team_draft", tuple(shown), m, rows)
+
+
+def _all_can_pick(left: list[list[Any]], n_open: int) -> bool:
+    """Whether each ranker has an item to pick in this round, in whatever order they pick."""
+    sets = [set(rest) for rest in left]
+    for ranker, own in enumerate(sets):
+        rivals = sum(not own.isdisjoint(other) for k, other in enumerate(sets) if k != ranker)
+        if len(own) <= min(rivals, n_open - 1):
+            return False
+    return True
+
+
+def _balanced(lists: list[list[Any]], n: int, random: Random) -> Interleaved:
+    if len(lists) != 2:
+        raise ParameterError(
+            f"balanced interleaving compares 2 rankers, found {len(lists)}; use team_draft, "
+            "probabilistic or optimized for more."
+        )
+    first = int(random.random() < 0.5)
+    turns = zip(_padded(lists[first], lists), _padded(lists[1 - first], lists), strict=True)
+    order = [item for turn in turns for item in turn if item is not _END]
+    items = tuple(dict.fromkeys(order))[:n]
+    ranks = tuple(tuple(_rank(ranking, item) for ranking in lists) for item in items)
+    return Interleaved("balanced", items, 2, ranks=ranks)
+
+
+_END = object()
+
+
+def _padded(ranking: list[Any], lists: list[list[Any]]) -> list[Any]:
+    return ranking + [_END] * (max(map(len, lists)) - len(ranking))
+
+
+def _rank(ranking: list[Any], item: Any) -> int:
+    return ranking.index(item) + 1 if item in ranking else 0
+
+
+def _balanced_credit(ranks: list[tuple[int, ...]]) -> tuple[float, ...]:
+    """Clicks of each ranker within the ranks reached at the lowest click."""
+    if not ranks:
+        return (0.0, 0.0)
+    reached = min(rank for rank in ranks[-1] if rank)
+    a, b = (sum(0 < row[ranker] <= reached for row in ranks) for ranker in (0, 1))
+    return float(a), float(b)
+
+
+def _probabilistic(
+    lists: list[list[Any]], n: int, random: Random, decay: float = 3.0
+) -> Interleaved:
+    m = len(lists)
+    left = [{item: rank**-decay for rank, item in enumerate(r, start=1)} for r in lists]
+    shown: list[Any] = []
+    rows: list[tuple[float, ...]] = []
+    while any(left) and len(shown) < n:
+        able = [rest for rest in left if rest]
+        source = able[int(random.random() * len(able))]
+        item = _drawn(source, random.random() * sum(source.values()))
+        chances = [rest.get(item, 0.0) / sum(rest.values()) if rest else 0.0 for rest in left]
+        fair = len(able) == m  # else the ranker that ran out would be at a disadvantage
+        rows.append(tuple(p / sum(chances) if fair else 1.0 / m for p in chances))
+        shown.append(item)
+        for rest in left:
+            rest.pop(item, None)
+    return Interleaved("probabilistic", tuple(shown), m, tuple(rows))
+
+
+def _drawn(weights: dict[Any, float], point: float) -> Any:
+    cumulative = zip(weights, accumulate(weights.values()), strict=True)
+    return next((item for item, total in cumulative if point < total), next(reversed(weights)))
+
+
+def _optimized(lists: list[list[Any]], n: int, random: Random) -> Interleaved:
+    items, rows = optimized(lists, n, random)
+    return Interleaved("optimized", items, len(lists), rows)
+
+
+METHODS: dict[str, Callable[[list[list[Any]], int, Random], Interleaved]] = {
+    "team_draft": _team_draft,
+    "balanced": _balanced,
+    "probabilistic": _probabilistic,
+    "optimized": _optimized,
+}

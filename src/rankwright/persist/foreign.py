@@ -1,0 +1,202 @@
+"""Models of other libraries, read without their code: LightGBM, XGBoost, RankLib, CatBoost, ONNX.
+
+LightGBM's text, XGBoost's JSON and UBJSON and RankLib's text are parsed here, every index checked,
+and scored by ``rankwright.scoring``: a damaged file is refused and cannot crash the process.
+CatBoost's files are converted, and ONNX files tried, in a child process first (``isolation``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
+from rankwright.persist import foreign_trees as trees
+from rankwright.persist.format import MAX_BYTES, Refused
+from rankwright.persist.isolation import convert_catboost, onnx_inputs, try_onnx
+from rankwright.persist.scorer import SavedScorer
+from rankwright.persist.ubjson import decode_ubjson
+from rankwright.scoring.base import Matrix, RowMap, Scorer
+from rankwright.scoring.linear import Linear
+from rankwright.scoring.trees import Additive
+
+MAX_FOREIGN = 2**29  # a parsed text takes several times its size
+
+# Kind by first bytes; CatBoost and ONNX have extensions as well.
+_RANKLIB = rb"## (LambdaMART|MART|Random Forests|RankBoost|Linear Regression|Coordinate Ascent|\w+)"
+_STARTS = {
+    "lightgbm": rb"tree\r?\n(version|num_class)",
+    "ranklib": _RANKLIB,
+    "xgboost": rb"\s*\{\s*\"(learner|version)\"|\{[LliIU].{0,8}learner",
+    "catboost": rb"CBM1",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded(RowMap):
+    """Values as float32, as XGBoost, CatBoost and RankLib keep them; NaN as 0 if ``fill``."""
+
+    kind: ClassVar[str] = "float32"
+    n_columns: int
+    fill: bool = False
+    _width: ClassVar[str] = "n_columns"
+
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        with np.errstate(over="ignore"):
+            rounded = rows.astype(np.float32).astype(np.float64)
+        return np.nan_to_num(rounded, nan=0.0) if self.fill else np.asarray(rounded)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ForeignScorer(SavedScorer):
+    """A model of another library; ``takes_more``: rows may have more features than it names."""
+
+    takes_more: bool = False
+
+    def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        if self.takes_more and len(shape) == 2 and shape[1] > self.n_features:
+            X = X[:, : self.n_features]
+        return super()._apply(function, X, qid)
+
+    def __repr__(self) -> str:
+        return f"ForeignScorer({self.kind!r}, n_features={self.n_features})"
+
+
+def foreign_kind(path: Any) -> str | None:
+    """Which library wrote a file, by its first bytes and its extension; None if none of these."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return None
+    with Path(path).open("rb") as file:
+        start = file.read(4096)
+    found = (kind for kind, pattern in _STARTS.items() if re.match(pattern, start, re.DOTALL))
+    kind = next(found, None)
+    extension = os.path.splitext(os.fspath(path))[1].lower()
+    by_name = {".onnx": "onnx", ".cbm": "catboost", ".ubj": "xgboost"}
+    return kind or (by_name.get(extension) if start else None)
+
+
+def load_foreign(path: Any, kind: str, max_bytes: int = MAX_BYTES) -> ForeignScorer:
+    """Read a model of another library; raises :class:`Refused` or a DataError if it is damaged."""
+    size, limit = os.stat(path).st_size, min(max_bytes, MAX_FOREIGN)
+    if size > limit:
+        raise Refused(f"it has {size:,} bytes, the limit is {limit:,}", "Use a smaller model.")
+    try:
+        return _READERS[kind](path)
+    except Refused as error:
+        fault = f"it looks like {_LIBRARIES[kind]}, but {error.reason}"
+        raise Refused(fault, error.remedy) from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise Refused(f"it looks like {_LIBRARIES[kind]}, but it is damaged") from error
+
+
+def read_lightgbm(raw: bytes) -> ForeignScorer:
+    """A model in LightGBM's text format."""
+    model = trees.lightgbm_model(raw)
+    scorer = model.trees.scorer(model.n_features)
+    return ForeignScorer("LightGBM", scorer, (), model.names, True)
+
+
+def read_xgboost(raw: bytes) -> ForeignScorer:
+    """A model in XGBoost's JSON or UBJSON format; the score is the margin."""
+    if raw[:1] == b"{" and raw[1:2] in b"LliIU#$" and raw[1:2]:
+        content = decode_ubjson(raw)
+    else:
+        content = trees.parse_json(raw)
+    model = trees.xgboost_model(content)
+    scorer: Scorer
+    if model.weights is not None:
+        *weights, bias = model.weights
+        scorer = Linear(np.array(weights, dtype=np.float64), bias + model.base)
+        return ForeignScorer("XGBoost", scorer, (), model.names)
+    forest = model.trees
+    forest.add_constant(model.base)
+    scorer = forest.scorer(model.n_features)
+    return ForeignScorer("XGBoost", scorer, (Rounded(model.n_features),), model.names, True)
+
+
+def read_catboost(raw: bytes) -> ForeignScorer:
+    """A CatBoost model of numeric features, as CatBoost's JSON has it."""
+    model = trees.catboost_model(trees.parse_json(raw))
+    scorer = model.trees.scorer(model.n_features)
+    return ForeignScorer("CatBoost", scorer, (Rounded(model.n_features),), model.names, True)
+
+
+def read_ranklib(raw: bytes, n_features: int | None = None) -> ForeignScorer:
+    """A model in one of RankLib's text formats; features count from 1, a missing one is 0."""
+    name, body = trees.ranklib_parts(raw)
+    if name in ("LambdaMART", "MART", "Random Forests"):
+        forest = trees.ranklib_ensemble(body)
+        width = n_features or forest.width
+        scorer: Scorer = forest.scorer(width)
+    else:
+        fields = trees.ranklib_fields(body, 3 if name == "RankBoost" else 2)
+        width = n_features or max(int(field[0]) for field in fields)
+        scorer = _ranklib_sum(name, fields, width)
+    return ForeignScorer(
+        f"RankLib {name}", scorer, (Rounded(width, fill=True),), None, True, takes_more=True
+    )
+
+
+def _ranklib_sum(name: str, fields: list[tuple[float, ...]], width: int) -> Scorer:
+    number = np.array([int(field[0]) for field in fields])
+    lowest = 0 if name == "Linear Regression" else 1
+    if number.min() < lowest or number.max() > width:
+        raise Refused(f"it has feature {number.max()}; features {lowest} to {width} are expected")
+    weight = np.array([field[-1] for field in fields])
+    if name == "RankBoost":
+        threshold, zeros = np.array([field[1] for field in fields]), np.zeros(len(fields), np.int64)
+        return Additive.from_rounds(width, number - 1, threshold, zeros, weight)
+    coef = np.bincount(number, weight, width + 1).astype(np.float64)
+    return Linear(coef[1:], float(coef[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxScorer(Scorer):
+    """An ONNX graph with one input of rows; its first output is the score."""
+
+    kind: ClassVar[str] = "onnx"
+    session: Any
+    n_inputs: int
+    dtype: Any
+    _width: ClassVar[str] = "n_inputs"
+
+    def decision_function(self, X: Matrix) -> FloatArray:
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        name = self.session.get_inputs()[0].name
+        scores = np.asarray(self.session.run(None, {name: rows.astype(self.dtype)})[0])
+        if scores.size != len(rows):
+            raise Refused(f"its first output has shape {scores.shape} for {len(rows)} rows")
+        return scores.reshape(len(rows)).astype(np.float64)
+
+
+def _read_onnx(path: Any) -> ForeignScorer:
+    inputs = onnx_inputs(path)
+    session = try_onnx(path, inputs.n_features, inputs.dtype)
+    names = inputs.names if inputs.names and len(inputs.names) == inputs.n_features else None
+    scorer = OnnxScorer(session, inputs.n_features, np.dtype(inputs.dtype))
+    return ForeignScorer("ONNX", scorer, (), names, True)
+
+
+_READERS: dict[str, Callable[[Any], ForeignScorer]] = {
+    "lightgbm": lambda path: read_lightgbm(Path(path).read_bytes()),
+    "xgboost": lambda path: read_xgboost(Path(path).read_bytes()),
+    "ranklib": lambda path: read_ranklib(Path(path).read_bytes()),
+    "catboost": lambda path: read_catboost(convert_catboost(path)),
+    "onnx": _read_onnx,
+}
+_LIBRARIES = {
+    "lightgbm": "a LightGBM model", "xgboost": "an XGBoost model", "ranklib": "a RankLib model",
+    "catboost": "a CatBoost model", "onnx": "an ONNX model",
+}  # fmt: skip

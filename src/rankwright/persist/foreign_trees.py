@@ -1,0 +1,427 @@
+"""The models of LightGBM, XGBoost, CatBoost and RankLib as trees, every index checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright.persist.format import Refused
+from rankwright.scoring.trees import Trees
+
+MAX_NODES, MAX_FEATURES = 2**26, 2**24
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_NONE, _ZERO, _NAN = 0, 1, 2  # LightGBM's kinds of missing values
+_RANKLIB_TAG = re.compile(r"<(/?)(ensemble|tree|split|feature|threshold|output)\b([^<>]*)>([^<>]*)")
+_DEFAULT_NAME = re.compile(r"Column_\d+")
+
+
+@dataclass
+class Grove:
+    """Trees in the making: nodes in flat lists, as :class:`Trees` takes them."""
+
+    root: list[int] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    default: list[int] = field(default_factory=list)
+    low: list[int] = field(default_factory=list)
+    high: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    chosen: list[tuple[float, ...]] = field(default_factory=list)
+
+    def leaf(self, value: float) -> int:
+        return self._add(-1, 0.0, 0, float(value), ())
+
+    def split(
+        self, feature: int, threshold: float, default: bool, chosen: tuple[float, ...] = ()
+    ) -> int:
+        """A split whose children are set later, and come after it."""
+        if feature < 0:
+            raise Refused(f"a split tests feature {feature}")
+        return self._add(feature, float(threshold), int(default), 0.0, chosen)
+
+    def _add(
+        self, feature: int, threshold: float, default: int, value: float, chosen: tuple[float, ...]
+    ) -> int:
+        if len(self.feature) >= MAX_NODES:
+            raise Refused(f"it has more than {MAX_NODES:,} nodes")
+        parts = (self.feature, self.threshold, self.default, self.value, self.low, self.high)
+        for part, entry in zip(parts, (feature, threshold, default, value, 0, 0), strict=True):
+            part.append(entry)  # type: ignore[attr-defined]
+        self.chosen.append(chosen)
+        return len(self.feature) - 1
+
+    def add_constant(self, value: float) -> None:
+        if value:
+            self.root.append(self.leaf(value))
+            self.weight.append(1.0)
+
+    @property
+    def width(self) -> int:
+        return max(self.feature, default=-1) + 1 or 1
+
+    def scorer(self, n_features: int) -> Trees:
+        if self.width > n_features and max(self.feature, default=-1) >= 0:
+            raise Refused(f"a split tests feature {self.width - 1}; it has {n_features} features")
+        whole, real = np.int64, np.float64
+        more: dict[str, Any] = {}
+        if any(self.chosen):
+            sizes = np.cumsum([0, *map(len, self.chosen)])
+            more = {
+                "cat_ptr": sizes.astype(whole),
+                "categories": np.array([v for chosen in self.chosen for v in chosen], real),
+            }
+            if not hasattr(Trees, "cat_ptr"):
+                raise Refused("it has categorical splits", "Use a model of numeric features.")
+        return Trees(
+            n_features,
+            np.array(self.root, whole),
+            np.array(self.weight, real),
+            np.array(self.feature, whole),
+            np.array(self.threshold, real),
+            np.array(self.default, whole),
+            np.array(self.low, whole),
+            np.array(self.high, whole),
+            np.array(self.value, real),
+            **more,
+        )
+
+
+class Foreign(NamedTuple):
+    """What a file of another library holds."""
+
+    n_features: int
+    names: tuple[str, ...] | None
+    trees: Grove
+    base: float = 0.0
+    weights: list[float] | None = None
+
+
+class Node(NamedTuple):
+    """A node of a foreign tree: ``low`` and ``high`` are numbers of nodes; a leaf has none."""
+
+    value: float
+    feature: int = -1
+    threshold: float = 0.0
+    default: bool = False
+    low: int = -1
+    high: int = -1
+    chosen: tuple[float, ...] = ()
+
+
+def _plant(grove: Grove, nodes: list[Node], weight: float = 1.0) -> None:
+    """Add a tree whose node 0 is the root; refuses cycles, shared nodes and wrong numbers."""
+    waiting, seen = [(0, -1, False)], set()
+    while waiting:
+        number, parent, is_high = waiting.pop()
+        if not 0 <= number < len(nodes) or number in seen:
+            raise Refused(f"node {number} is missing, or is the child of two nodes")
+        seen.add(number)
+        node = nodes[number]
+        if node.feature < 0:
+            place = grove.leaf(node.value)
+        else:
+            place = grove.split(node.feature, node.threshold, node.default, node.chosen)
+            waiting += [(node.low, place, False), (node.high, place, True)]
+        if parent < 0:
+            grove.root.append(place)
+            grove.weight.append(weight)
+        else:
+            (grove.high if is_high else grove.low)[parent] = place
+
+
+def parse_json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise Refused("its JSON is damaged or cut off") from error
+
+
+def _whole(value: Any, what: str, high: int = MAX_FEATURES) -> int:
+    number = int(value)
+    if not 0 <= number <= high:
+        raise Refused(f"its {what} is {number}")
+    return number
+
+
+def lightgbm_model(raw: bytes) -> Foreign:
+    """The trees of LightGBM's text format."""
+    text = raw.decode("utf-8", "strict").replace("\r\n", "\n")
+    head, *blocks = re.split(r"\n(?=Tree=\d+\n)", text.partition("\nend of trees")[0])
+    if "\nend of trees" not in text:
+        raise Refused("it is cut off: the line 'end of trees' is missing")
+    header = _lines(head)
+    if int(header.get("num_class", 1)) != 1 or int(header.get("num_tree_per_iteration", 1)) != 1:
+        raise Refused("it has several classes", "A ranker has one score per row.")
+    sizes = header.get("tree_sizes", "").split()
+    if len(sizes) != len(blocks):
+        raise Refused(f"it names {len(sizes)} trees and holds {len(blocks)}")
+    n_features = _whole(header["max_feature_idx"], "max_feature_idx") + 1
+    grove = Grove()
+    weight = 1.0 / max(len(blocks), 1) if "average_output" in header else 1.0
+    for block in blocks:
+        _plant(grove, _lightgbm_tree(_lines(block)), weight)
+    names = header.get("feature_names", "").split(" ")
+    named = None if len(names) != n_features or all(map(_DEFAULT_NAME.fullmatch, names)) else names
+    return Foreign(n_features, None if named is None else tuple(named), grove)
+
+
+def _lines(block: str) -> dict[str, str]:
+    lines: dict[str, str] = {}
+    for line in block.splitlines():
+        key, _, value = line.partition("=")
+        if key and key in lines:
+            raise Refused(f"the line {key[:40]!r} occurs twice")
+        lines[key] = value
+    return lines
+
+
+def _lightgbm_tree(lines: dict[str, str]) -> list[Node]:
+    if lines.get("is_linear", "0").strip() != "0":
+        raise Refused("it has linear trees", "Train without linear_tree.")
+    n_leaves = _whole(lines["num_leaves"], "num_leaves", MAX_NODES)
+    names = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+    columns = [lines.get(name, "").split() for name in names]
+    values = list(map(float, lines["leaf_value"].split()))
+    if n_leaves < 1 or len(values) != n_leaves or {len(c) for c in columns} != {n_leaves - 1}:
+        raise Refused(f"a tree of {n_leaves} leaves has lines of another length")
+    sets = _category_sets(lines)
+
+    def place(child: str) -> int:
+        number = int(child)
+        return number if number >= 0 else n_leaves - 2 - number  # leaf -1 comes first
+
+    nodes = []
+    for feature, threshold, kind, left, right in zip(*columns, strict=True):
+        ends = place(left), place(right)
+        nodes.append(_lightgbm_split(int(feature), float(threshold), int(kind), ends, sets))
+    return nodes + [Node(value) for value in values]
+
+
+def _lightgbm_split(
+    feature: int, threshold: float, kind: int, ends: tuple[int, int], sets: list[tuple[float, ...]]
+) -> Node:
+    if feature < 0:
+        raise Refused(f"a split tests feature {feature}")
+    missing, left_first = (kind >> 2) & 3, bool(kind & _DEFAULT_LEFT)
+    if kind & _CATEGORICAL:
+        chosen = sets[_whole(threshold, "set of categories")]
+        default = missing != _NAN and 0.0 in chosen
+        return Node(0.0, feature, 0.0, default, ends[1], ends[0], chosen)
+    zero_is_high = threshold < 0.0
+    if missing == _ZERO and zero_is_high == left_first:
+        raise Refused("it was trained with zero_as_missing", "Train without that option.")
+    default = not left_first if missing == _NAN else zero_is_high
+    return Node(0.0, feature, threshold, default, *ends)
+
+
+def _category_sets(lines: dict[str, str]) -> list[tuple[float, ...]]:
+    bounds = list(map(int, lines.get("cat_boundaries", "0").split()))
+    words = list(map(int, lines.get("cat_threshold", "").split()))
+    sets = []
+    for start, stop in pairwise(bounds):
+        if not 0 <= start <= stop <= len(words) or stop - start > MAX_FEATURES // 32:
+            raise Refused("its sets of categories are damaged")
+        bits = [
+            32 * i + bit
+            for i, word in enumerate(words[start:stop])
+            for bit in range(32)
+            if word >> bit & 1
+        ]
+        sets.append(tuple(map(float, bits)))
+    return sets
+
+
+def xgboost_model(content: Any) -> Foreign:
+    """The trees or the weights of XGBoost's model, from its JSON."""
+    learner = content["learner"]
+    param, booster = learner["learner_model_param"], learner["gradient_booster"]
+    if int(param.get("num_class", 0)) > 1 or int(param.get("num_target", 1)) > 1:
+        raise Refused("it has several classes or targets", "A ranker has one score per row.")
+    n_features = _whole(param["num_feature"], "num_feature")
+    listed = learner.get("feature_names") or None
+    names = None if listed is None else tuple(map(str, listed))
+    base = float(str(param.get("base_score", "0")).strip("[]"))
+    if learner["objective"]["name"] in ("binary:logistic", "reg:logistic", "binary:logitraw"):
+        base = log(base / (1.0 - base))  # it is kept as a probability
+    grove = Grove()
+    if booster["name"] == "gblinear":
+        weights = list(map(float, booster["model"]["weights"]))
+        if len(weights) != n_features + 1:
+            raise Refused(f"it has {len(weights)} weights for {n_features} features")
+        return Foreign(n_features, names, grove, base, weights)
+    drops = booster.get("weight_drop")
+    trees = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]["trees"]
+    weights = [1.0] * len(trees) if drops is None else list(map(float, drops))
+    for tree, weight in zip(trees, weights, strict=True):
+        _plant(grove, _xgboost_tree(tree), weight)
+    return Foreign(n_features, names, grove, base)
+
+
+def _xgboost_tree(tree: Any) -> list[Node]:
+    keys = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+    columns = [tree[key] for key in keys]
+    n = len(columns[0])
+    kinds = tree.get("split_type") or [0] * n
+    sets = _xgboost_sets(tree)
+    nodes = []
+    for i, (*row, kind) in enumerate(zip(*columns, kinds, strict=True)):
+        left, right, feature, condition, default_left = row
+        if left == -1:
+            nodes.append(Node(float(np.float32(condition))))
+            continue
+        ends = int(left), int(right)
+        if kind:
+            nodes.append(Node(0.0, int(feature), 0.0, not default_left, *ends, chosen=sets[i]))
+            continue
+        below = float(np.nextafter(np.float32(condition), np.float32(-np.inf)))
+        if int(feature) < 0:
+            raise Refused(f"a split tests feature {int(feature)}")
+        nodes.append(Node(0.0, int(feature), below, not default_left, *ends))
+    return nodes
+
+
+def _xgboost_sets(tree: Any) -> dict[int, tuple[float, ...]]:
+    parts = (tree.get(f"categories_{name}", []) for name in ("nodes", "segments", "sizes"))
+    values = tree.get("categories", [])
+    return {
+        int(node): tuple(sorted(map(float, values[int(start) : int(start) + int(size)])))
+        for node, start, size in zip(*parts, strict=True)
+    }
+
+
+def catboost_model(content: Any) -> Foreign:
+    """CatBoost's trees of numeric features, symmetric or not, from its JSON."""
+    info = content["features_info"]
+    if info.get("categorical_features") or info.get("text_features"):
+        raise Refused("it has categorical or text features", "Use a model of numeric features.")
+    floats = info["float_features"]
+    flat = {int(f["feature_index"]): int(f["flat_feature_index"]) for f in floats}
+    as_true = {i for i, f in enumerate(floats) if f.get("nan_value_treatment") == "AsTrue"}
+    scale, bias = content.get("scale_and_bias", [1.0, [0.0]])
+    offsets = bias if isinstance(bias, list) else [bias]
+    if len(offsets) > 1:
+        raise Refused("it has several outputs", "A ranker has one score per row.")
+    grove = Grove()
+    for tree in content.get("oblivious_trees", ()):
+        _plant(grove, _symmetric_tree(tree, flat, as_true), float(scale))
+    for tree in content.get("trees", ()):
+        _plant(grove, _free_tree(tree, flat, as_true), float(scale))
+    grove.add_constant(float(offsets[0]) if offsets else 0.0)
+    n_features = _whole(max(flat.values(), default=0) + 1, "number of features")
+    ids = [str(f.get("feature_id") or "") for f in floats]
+    numbered = all(name in ("", str(i)) for i, name in enumerate(ids))
+    return Foreign(n_features, None if numbered or len(ids) != n_features else tuple(ids), grove)
+
+
+def _numeric(split: Any, flat: dict[int, int], as_true: set[int]) -> tuple[int, float, bool]:
+    if split.get("split_type", "FloatFeature") != "FloatFeature":
+        raise Refused("it has categorical splits", "Use a model of numeric features.")
+    number = int(split["float_feature_index"])
+    return flat[number], float(split["border"]), number in as_true
+
+
+def _symmetric_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]:
+    """All splits of a level are the same; bit i of a leaf's number says whether split i holds."""
+    splits = [_numeric(split, flat, as_true) for split in tree["splits"] or ()]
+    values = list(map(float, tree["leaf_values"]))
+    depth = len(splits)
+    if depth > 20 or len(values) != 1 << depth:
+        raise Refused(f"a tree of {depth} splits has {len(values)} leaves")
+    nodes = []
+    for level in range(depth):
+        feature, border, default = splits[depth - 1 - level]
+        for i in range(1 << level):
+            first = (2 << level) - 1 + 2 * i
+            nodes.append(Node(0.0, feature, border, default, first, first + 1))
+    return nodes + [Node(value) for value in values]
+
+
+def _free_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]:
+    nodes: list[Node] = []
+    waiting = [(tree, -1, False)]
+    while waiting:
+        part, parent, is_high = waiting.pop()
+        place = len(nodes)
+        if parent >= 0:
+            _join(nodes, parent, place, is_high)
+        if "split" not in part:
+            nodes.append(Node(float(part["value"])))
+            continue
+        feature, border, default = _numeric(part["split"], flat, as_true)
+        nodes.append(Node(0.0, feature, border, default))
+        waiting += [(part["left"], place, False), (part["right"], place, True)]
+    return nodes
+
+
+def _join(nodes: list[Node], parent: int, child: int, is_high: bool) -> None:
+    node = nodes[parent]
+    nodes[parent] = node._replace(high=child) if is_high else node._replace(low=child)
+
+
+def ranklib_parts(raw: bytes) -> tuple[str, str]:
+    """The name in the first line of RankLib's text, and what follows its comments."""
+    lines = raw.decode("utf-8", "strict").splitlines()
+    name = lines[0].removeprefix("## ").strip()
+    body = "\n".join(line for line in lines if line.strip() and not line.startswith("##"))
+    known = ("LambdaMART", "MART", "Random Forests", "RankBoost", "Linear Regression")
+    if name not in (*known, "Coordinate Ascent", "AdaRank"):
+        raise Refused(
+            f"it is a RankLib model of {name[:40]!r}",
+            f"Models that are read: {', '.join(known)}, Coordinate Ascent, AdaRank.",
+        )
+    if not body:
+        raise Refused("it holds a heading and no model")
+    return name, body
+
+
+def ranklib_fields(body: str, size: int) -> list[tuple[float, ...]]:
+    """The rules ``feature:weight`` or ``feature:threshold:weight`` of a line."""
+    fields = [tuple(map(float, rule.split(":"))) for rule in body.split()]
+    if any(len(rule) != size or rule[0] != int(rule[0]) for rule in fields):
+        raise Refused(f"a rule does not have {size} numbers with a feature first")
+    return fields
+
+
+def ranklib_ensemble(body: str) -> Grove:
+    """The trees of RankLib's ensembles; a forest is the mean of its ensembles."""
+    grove, n_ensembles = Grove(), max(body.count("<ensemble"), 1)
+    if body.count("<ensemble") != body.count("</ensemble>"):
+        raise Refused("it is cut off: an <ensemble> has no end")
+    for block in re.findall(r"<tree\b([^<>]*)>(.*?)</tree>", body, re.DOTALL):
+        weight = re.search(r'weight\s*=\s*"([^"]*)"', block[0])
+        share = float(weight[1]) if weight else 1.0
+        _plant(grove, _ranklib_tree(block[1]), share / n_ensembles)
+    if body.count("<tree") != len(grove.root) or not grove.root:
+        raise Refused("it is cut off: a <tree> has no end")
+    return grove
+
+
+def _ranklib_tree(text: str) -> list[Node]:
+    """Nodes in the order of their tags: a split opens one, its place is told by ``pos``."""
+    nodes: list[Node] = []
+    open_nodes: list[int] = []
+    for closing, tag, attributes, content in _RANKLIB_TAG.findall(text):
+        if tag == "split" and closing:
+            open_nodes.pop()
+        elif tag == "split":
+            place = len(nodes)
+            nodes.append(Node(float("nan")))
+            if open_nodes:
+                _join(nodes, open_nodes[-1], place, "left" not in attributes)
+            open_nodes.append(place)
+        elif not closing:
+            number, place = float(content), open_nodes[-1]
+            if tag == "feature":
+                nodes[place] = nodes[place]._replace(feature=int(number) - 1)
+            elif tag == "threshold":  # RankLib keeps it as float32
+                nodes[place] = nodes[place]._replace(threshold=float(np.float32(number)))
+            else:
+                nodes[place] = nodes[place]._replace(value=number)
+    return nodes

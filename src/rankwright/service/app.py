@@ -1,0 +1,268 @@
+"""The service as an ASGI application: what its handlers share, its routes, its start and end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from rankwright.exceptions import ParameterError
+from rankwright.service.experiments import Experiments
+from rankwright.service.learning.follower import Follower
+from rankwright.service.learning.live import Plan
+from rankwright.service.models import Models, Served
+from rankwright.service.operations import OPERATIONS
+from rankwright.service.protocol.candidates import shape_of
+from rankwright.service.protocol.metrics import Metrics
+from rankwright.service.protocol.problems import PROBLEM, Problem, encode_problem
+from rankwright.service.protocol.routing import Api
+from rankwright.service.protocol.security import Security, form_fields, is_loopback
+from rankwright.service.protocol.tokens import ANYONE, NO_TOKENS, Sessions, Tokens, session_cookie
+from rankwright.service.protocol.types import RankRequest
+from rankwright.service.store import Store, put_state
+
+PAGES = Path(__file__).parent / "pages"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a service runs with.
+
+    Parameters
+    ----------
+    models : paths of model files; the first one that ranks is active. None: the demo model
+    store : path of the SQLite file that keeps the log
+    learn : name of an online ranker that learns from the log, such as "BayesianPRank"
+    learn_settings : its parameters, as texts or values
+    learn_from : what it learns; a click is grade 1, an item that was passed over is grade 0
+    grades : the grades that feedback may give to a ranker that learns
+    snapshot_every : feedback entries between two snapshots of the ranker that learns
+    tokens : who may do what; none lets everybody on this machine do everything
+    host : the address that is served; one that other machines reach needs a token
+    allow_hosts : other names of this service, such as that of a proxy; "*" for any
+    retention_days : how long the log keeps entries; None forever
+    max_body, max_items : limits of a request
+    rate_limit : requests a second of one client; None for no limit
+    images : let pages show pictures of other sites
+    queue : what to judge at /judge, a CSV, TSV or JSONL file or a TREC run; None: generated texts
+    documents, queries, guidelines : files for the queue, see
+        :func:`rankwright.service.judging.queue.read_queue`
+    judging_grades : number of grades that judges give, 2 to 5
+    overlap : share of the queue that every judge gets; the rest goes to one judge each
+    """
+
+    models: tuple[str, ...] = ()
+    store: str = "feedback.db"
+    learn: str | None = None
+    learn_settings: tuple[tuple[str, Any], ...] = ()
+    learn_from: Literal["grades", "clicks"] = "grades"
+    grades: tuple[float, ...] = (0, 1, 2, 3, 4, 5)
+    snapshot_every: int = 1000
+    tokens: Tokens = NO_TOKENS
+    host: str = "127.0.0.1"
+    allow_hosts: tuple[str, ...] = ()
+    retention_days: float | None = None
+    max_body: int = 4 * 2**20
+    max_items: int = 10_000
+    rate_limit: float | None = None
+    images: bool = False
+    queue: str | None = None
+    documents: str | None = None
+    queries: str | None = None
+    guidelines: str | None = None
+    judging_grades: int = 5
+    overlap: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not is_loopback(self.host) and not self.tokens.principals:
+            raise ParameterError(
+                f"--host {self.host}: other machines can reach it, so it needs a token. Write one "
+                "to a file and give it with --token-file FILE."
+            )
+
+    def plan(self) -> Plan | None:
+        """What learns, if something does."""
+        if self.learn is None:
+            return None
+        clicks = self.learn_from == "clicks"
+        grades = (0.0, 1.0) if clicks else tuple(float(grade) for grade in self.grades)
+        return Plan(self.learn, dict(self.learn_settings), grades, self.learn_from)
+
+
+class Service:
+    """What the handlers of the API and of the pages share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store = Store(settings.store)
+        try:
+            self._open(settings)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _open(self, settings: Settings) -> None:
+        self.sessions = Sessions(_secret(self.store), settings.tokens)
+        loader = jinja2.FileSystemLoader(PAGES / "templates")
+        self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
+        self.metrics = Metrics()
+        self.training = asyncio.Lock()
+        self.experiments = Experiments(self.store)
+        self.models = Models(self.store, settings.models)
+        self.follower = Follower(
+            self.store,
+            self.models,
+            self.experiments,
+            settings.plan(),
+            snapshot_every=settings.snapshot_every,
+            retention_days=settings.retention_days,
+        )
+        self.models.choose(prefer_live=settings.learn is not None and not settings.models)
+        self.follower.start()
+
+    def close(self) -> None:
+        """Stop the threads and close the store; everything acknowledged is on the disk."""
+        self.store.flush()
+        self.follower.close()
+        self.store.close()
+
+    def model_for(self, request: RankRequest) -> Served:
+        """The model that ranks a request; the first one tells the live ranker its features."""
+        served = self.models.find(request.model, "rank")
+        if served.n_features is not None:
+            return served
+        return self.follower.begin(*shape_of(request))
+
+    def faults(self) -> list[str]:
+        """Why the service is not ready."""
+        faults = []
+        if self.store.error is not None:
+            faults.append(f"the log cannot be written ({self.store.error})")
+        if self.follower.error is not None:
+            faults.append(f"the learner failed ({self.follower.error})")
+        if not self.follower.ready:
+            faults.append("the log is still being learned")
+        return faults
+
+    def render(self, request: Request, template: str, **values: Any) -> Response:
+        """A page; the template also has ``csrf_token`` and ``principal``."""
+        session, issued = request.scope["session"], ""
+        if self.sessions.open(session) is None:
+            session = issued = self.sessions.issue(request.scope["principal"])
+        values |= {
+            "csrf_token": self.sessions.csrf(session),
+            "principal": request.scope["principal"],
+            "signed_in": bool(self.settings.tokens.principals),
+        }
+        response = HTMLResponse(self.templates.get_template(template).render(values))
+        if issued:
+            response.headers["set-cookie"] = session_cookie(issued)
+        return response
+
+
+def create_app(settings: Settings | None = None) -> Security:
+    """The ASGI application of a service; its attribute ``service`` is the :class:`Service`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> app = create_app(Settings(store=str(pathlib.Path(tempfile.mkdtemp()) / "feedback.db")))
+    >>> app.service.store.select("SELECT count(*) FROM log")
+    [(0,)]
+    >>> app.service.close()
+    """
+    settings = settings or Settings()
+    service = Service(settings)
+    pages = Starlette(
+        routes=_routes(service),
+        lifespan=_lifespan,
+        exception_handlers={404: _missing, 405: _missing},
+    )
+    pages.state.service = service
+    return Security(
+        Api(service, OPERATIONS, pages, service.metrics.observe),
+        service=service,
+        tokens=settings.tokens,
+        sessions=service.sessions,
+        hosts=(settings.host, *settings.allow_hosts),
+        max_body=settings.max_body,
+        rate=settings.rate_limit,
+        images=settings.images,
+    )
+
+
+def require(request: Request, scope: str) -> None:
+    """Refuse a request whose token may not do this."""
+    principal = request.scope["principal"]
+    if scope not in principal.scopes:
+        raise Problem(403, f"The token {principal.name!r} has no scope {scope!r}.")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a posted form."""
+    return form_fields(await request.body())
+
+
+def _routes(service: Service) -> list[BaseRoute]:
+    routes: list[BaseRoute] = [
+        Route("/login", _login, methods=["GET", "POST"]),
+        Mount("/static", StaticFiles(directory=PAGES / "static")),
+    ]
+    if find_spec("rankwright.service.pages.routes") is None:
+        return routes
+    pages: list[BaseRoute] = import_module("rankwright.service.pages.routes").page_routes(service)
+    return [*routes, *pages]
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    yield
+    app.state.service.close()
+
+
+async def _missing(request: Request, error: Any) -> Response:
+    known = error.status_code == 404
+    text = f"There is nothing at {request.url.path[:200]!r}. See /openapi.json."
+    detail = text if known else f"{request.method} is not allowed here."
+    body = encode_problem(Problem(error.status_code, detail))
+    return Response(body, error.status_code, error.headers, media_type=PROBLEM)
+
+
+async def _login(request: Request) -> Response:
+    """Sign in with a token; pages are then open to this browser."""
+    service: Service = request.app.state.service
+    tokens = service.settings.tokens
+    if request.method == "GET":
+        return service.render(request, "login.html", failed=False)
+    principal = tokens.find((await read_form(request)).get("token", "").strip())
+    if not tokens.principals:
+        principal = ANYONE
+    if principal is None:
+        response = service.render(request, "login.html", failed=True)
+        response.status_code = 401
+        return response
+    secure = request.url.scheme == "https"
+    cookie = session_cookie(service.sessions.issue(principal), secure=secure)
+    return RedirectResponse("/", 303, {"set-cookie": cookie})
+
+
+def _secret(store: Store) -> bytes:
+    """The key that signs sessions, made at the first start."""
+    secret = store.state("secret")
+    if secret is None:
+        secret = secrets.token_bytes(32)
+        store.write(lambda db: put_state(db, "secret", secret)).result()
+    return secret

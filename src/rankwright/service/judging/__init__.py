@@ -1,0 +1,1 @@
+"""People judge items in a browser: the queue, its state, agreement, what to judge next."""

@@ -1,0 +1,316 @@
+"""Who judged what: rebuilt from the log, entry by entry; undo is an entry as well."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from rankwright.exceptions import DataError
+from rankwright.service.agreement import Agreement, ItemSpread, JudgePair, agreement, most_disputed
+from rankwright.service.agreement import judge_pairs as pairs_of_judges
+from rankwright.service.judging.assignment import Assignment, Item
+from rankwright.service.judging.live_model import MODES, Example, LiveModel, Mode
+from rankwright.service.judging.queue import Document, Queue
+
+KIND = "judgment"  # of an entry in the log
+RESERVED_SECONDS = 300.0  # how long an item that was shown to one judge is kept from the others
+MOST_NOTE = 2000  # characters
+
+Action = Literal["judge", "skip", "later", "cannot", "undo"]
+
+
+class Judgment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of an entry of the log.
+
+    ``value`` is a grade, a magnitude (0 to 100), or for two documents 1 if the first is better, -1
+    if the second is, and 0 for a tie. ``features`` are those of the documents, so that the log is
+    enough to learn from.
+    """
+
+    action: Action
+    mode: Mode
+    query: str = ""
+    documents: tuple[str, ...] = ()
+    value: float | None = None
+    note: str = ""
+    of: str = ""  # the key of the entry that is taken back
+    features: list[list[float]] = []
+
+
+class Record(NamedTuple):
+    """A judgment that counts: its key in the log, whose it is, and when it was made."""
+
+    key: str
+    judge: str
+    time: float
+    judgment: Judgment
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a judge is shown next: one document, or two side by side."""
+
+    mode: Mode
+    query: str
+    query_text: str
+    documents: tuple[Document, ...]
+    by_committee: bool
+
+
+class Progress(NamedTuple):
+    """How many items a judge has answered, and of how many."""
+
+    done: int
+    total: int
+
+
+class Judging:
+    """The state of a queue: answers of each judge, what to show next, agreement, live models.
+
+    Parameters
+    ----------
+    queue : Queue
+    overlap : the share of items that every judge gets; the others go to one judge each
+    seed : of the random orders
+
+    Examples
+    --------
+    >>> rows = [{"query": "q", "id": f"d{i}", "x": i} for i in range(4)]
+    >>> judging = Judging(Queue.from_rows(rows), overlap=1.0)
+    >>> task = judging.next("ann", "grades")
+    >>> judgment = judging.answer(task.mode, task.query, [task.documents[0].id], 3)
+    >>> judging.apply("k1", "ann", judgment)
+    True
+    >>> judging.progress("ann", "grades")
+    Progress(done=1, total=4)
+    >>> judging.apply("k2", "ann", judging.undo("ann"))
+    True
+    >>> judging.progress("ann", "grades").done
+    0
+    """
+
+    def __init__(self, queue: Queue, *, overlap: float = 0.3, seed: int = 0) -> None:
+        self.queue = queue
+        self.assignment = Assignment(queue, overlap, seed)
+        self.lock = threading.RLock()
+        self._seen: set[str] = set()
+        self._records: dict[str, Record] = {}
+        self._answers: dict[Mode, dict[str, dict[Item, Record]]] = {
+            mode: defaultdict(dict) for mode in MODES
+        }
+        self._models: dict[Mode, LiveModel] = {}
+        self._shown: dict[tuple[Mode, Item], tuple[str, float]] = {}
+
+    # What judges do.
+
+    def answer(
+        self,
+        mode: Mode,
+        query: str,
+        documents: Iterable[str],
+        value: float | None,
+        *,
+        action: Action = "judge",
+        note: str = "",
+    ) -> Judgment:
+        """A checked judgment; it counts once it is in the log and was applied."""
+        documents = tuple(documents)
+        rows = self._rows(query, documents)
+        if rows is None or len(rows) != (2 if mode == "pairs" else 1):
+            raise DataError(
+                f"query {query!r}, documents {documents!r}: not in the queue. Reload the page."
+            )
+        if action == "judge" and value not in self._allowed(mode):
+            raise DataError(f"{value!r} is not a value of {mode}. Use the buttons of the page.")
+        features = [self.queue.X[row].tolist() for row in rows]
+        value = float(value) if action == "judge" and value is not None else None
+        return Judgment(
+            action, mode, query, documents, value, note.strip()[:MOST_NOTE],
+            features=features if action == "judge" else [],
+        )  # fmt: skip
+
+    def undo(self, judge: str) -> Judgment:
+        """The entry that takes back the last answer of a judge."""
+        last = next((r for r in reversed(self.records) if r.judge == judge), None)
+        if last is None:
+            raise DataError(f"{judge} has no judgment to take back.")
+        return Judgment("undo", last.judgment.mode, of=last.key)
+
+    def apply(self, key: str, judge: str, judgment: Judgment, when: float = 0.0) -> bool:
+        """Apply an entry of the log; False if it was applied before."""
+        with self.lock:
+            if key in self._seen:
+                return False
+            self._seen.add(key)
+            if judgment.action == "undo":
+                self._take_back(judgment.of, judge)
+            else:
+                self._add(Record(key, judge, when, judgment))
+            return True
+
+    def replay(self, entries: Iterable[Any]) -> None:
+        """Apply the entries of a log, in its order."""
+        for entry in entries:
+            judgment = msgspec.msgpack.decode(entry.body, type=Judgment)
+            self.apply(entry.key, entry.user or "", judgment, entry.time)
+
+    def _add(self, record: Record) -> None:
+        item = self._item(record.judgment)
+        self._records[record.key] = record
+        if item is None:  # of another queue in the same log
+            return
+        mode = record.judgment.mode
+        self._answers[mode][record.judge][item] = record
+        self._shown.pop((mode, item), None)
+        if mode in self._models and record.judgment.value is not None:
+            self._models[mode].learn([self._example(record)])
+
+    def _take_back(self, key: str, judge: str) -> None:
+        record = self._records.get(key)
+        if record is None or record.judge != judge:
+            return
+        del self._records[key]
+        mode, item = record.judgment.mode, self._item(record.judgment)
+        if item is not None:
+            before = [r for r in self._records.values() if r.judge == judge
+                      and r.judgment.mode == mode and self._item(r.judgment) == item]  # fmt: skip
+            del self._answers[mode][judge][item]
+            if before:
+                self._answers[mode][judge][item] = before[-1]
+            self._models.pop(mode, None)  # learned again without it when it is needed
+
+    # What judges see.
+
+    def next(self, judge: str, mode: Mode) -> Task | None:
+        """What this judge should judge next; None when everything is done."""
+        with self.lock:
+            item, by_committee = self._choose(judge, mode)
+            if item is None:
+                return None
+            self._shown[mode, item] = (judge, time.monotonic())
+            shown = self.assignment.sides(judge, item)
+            documents = tuple(self.queue.documents[row] for row in shown)
+            query = documents[0].query
+            return Task(mode, query, self.queue.query_texts[query], documents, by_committee)
+
+    def _choose(self, judge: str, mode: Mode) -> tuple[Item | None, bool]:
+        todo = self._todo(judge, mode, self._on_screens(judge, mode))
+        fresh = [item for item in todo if item not in self._answers[mode][judge]]
+        if not fresh:  # what was put off comes last, in the order in which it was
+            answers = self._answers[mode][judge]
+            return min(todo, key=lambda item: answers[item].time, default=None), False
+        model = self.model(mode)
+        if mode == "pairs":
+            priority = model.pair_priority(fresh)
+        else:
+            priority = model.priority()
+            priority = None if priority is None else priority[[item[0] for item in fresh]]
+        if priority is None or priority.max() == 0.0:
+            return fresh[0], False
+        return fresh[int(priority.argmax())], True
+
+    def _todo(self, judge: str, mode: Mode, kept_back: Container[Item] = ()) -> list[Item]:
+        """What is left for a judge, in the judge's own random order."""
+        answers, shared = self._answers[mode][judge], self.assignment.is_shared
+        taken = {
+            item
+            for name, given in self._answers[mode].items()
+            if name != judge
+            for item, record in given.items()
+            if record.judgment.value is not None
+        }
+        return [
+            item
+            for item in self.assignment.order(judge, mode)
+            if (item not in answers or answers[item].judgment.action == "later")
+            and ((item not in taken and item not in kept_back) or shared(item))
+        ]
+
+    def _on_screens(self, judge: str, mode: Mode) -> set[Item]:
+        """Items that other judges were shown a moment ago."""
+        moment = time.monotonic() - RESERVED_SECONDS
+        return {
+            item
+            for (shown_in, item), (name, when) in self._shown.items()
+            if name != judge and shown_in == mode and when > moment
+        }
+
+    def progress(self, judge: str, mode: Mode) -> Progress:
+        """Answers of a judge, skipped items included, and the items that the judge gets in all."""
+        with self.lock:
+            answers = self._answers[mode][judge].values()
+            done = sum(record.judgment.action != "later" for record in answers)
+            return Progress(done, done + len(self._todo(judge, mode)))
+
+    # What was judged.
+
+    @property
+    def records(self) -> list[Record]:
+        """Every answer about this queue that was not taken back, in log order."""
+        records = list(self._records.values())
+        return [record for record in records if self._item(record.judgment) is not None]
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges, in the order of their first answers."""
+        return list(dict.fromkeys(record.judge for record in self.records))
+
+    def values(self, mode: Mode) -> dict[str, dict[Item, float]]:
+        """The values that each judge gave to rows of the queue (of pairs, for the lower row)."""
+        with self.lock:
+            return {
+                judge: {
+                    item: self._example(record).value
+                    for item, record in answers.items()
+                    if record.judgment.value is not None
+                }
+                for judge, answers in self._answers[mode].items()
+            }
+
+    def agreement(self, mode: Mode) -> Agreement:
+        return agreement(self.values(mode))
+
+    def judge_pairs(self, mode: Mode) -> list[JudgePair]:
+        return pairs_of_judges(self.values(mode))
+
+    def disputed(self, mode: Mode, n: int = 5) -> list[ItemSpread]:
+        return most_disputed(self.values(mode), n)
+
+    def model(self, mode: Mode) -> LiveModel:
+        """The model that has learned all judgments of a mode, in log order."""
+        with self.lock:
+            if mode not in self._models:
+                model = LiveModel(self.queue, mode)
+                given = (r for r in self.records if r.judgment.mode == mode)
+                model.learn([self._example(r) for r in given if r.judgment.value is not None])
+                self._models[mode] = model
+            return self._models[mode]
+
+    def _allowed(self, mode: Mode) -> Container[float | None]:
+        if mode == "pairs":
+            return (-1, 0, 1)
+        return range(101 if mode == "magnitudes" else self.queue.n_grades)
+
+    def _rows(self, query: str, documents: tuple[str, ...]) -> Item | None:
+        rows = [self.queue.rows.get((query, id)) for id in documents]
+        return None if None in rows or len(set(rows)) < len(rows) else tuple(rows)  # type: ignore
+
+    def _item(self, judgment: Judgment) -> Item | None:
+        """The rows of a judgment in ascending order; None if the queue has no such documents."""
+        rows = self._rows(judgment.query, judgment.documents)
+        return None if rows is None else tuple(sorted(rows))
+
+    def _example(self, record: Record) -> Example:
+        """A judgment for its rows in ascending order: that of a pair may change its sign."""
+        judgment = record.judgment
+        rows = self._rows(judgment.query, judgment.documents)
+        assert rows is not None
+        assert judgment.value is not None
+        item = tuple(sorted(rows))
+        return Example(item, judgment.value if rows == item else -judgment.value)

@@ -1,0 +1,229 @@
+"""A ranker that learns from the log: its state is a function of the log and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import rankwright
+from rankwright._typing import FloatArray
+from rankwright.exceptions import ParameterError, RankwrightError
+from rankwright.persist.classes import serve
+from rankwright.persist.scorer import SavedScorer
+from rankwright.rankers.base import find_ranker, rankers
+from rankwright.scoring.linear import Linear
+from rankwright.service.entries import Event, Feedback
+from rankwright.service.learning.labels import grades_of
+from rankwright.service.models import LIVE, Served, served_scorer
+
+LEARNERS = (
+    "PRank",
+    "OAPBPM",
+    "OAPBagging",
+    "OAPVoting",
+    "BayesianPRank",
+    "OnlineKeepRank",
+    "WidrowHoff",
+)
+CURVE_POINTS = 512
+
+
+def make_ranker(name: str, parameters: dict[str, Any]) -> Any:
+    """A ranker by its name, with parameters that it has."""
+    cls = find_ranker(name)
+    if cls is None:
+        raise ParameterError(f"ranker {name!r} is unknown. Known: {', '.join(rankers())}.")
+    known = list(inspect.signature(cls).parameters)
+    unknown = [key for key in parameters if key not in known]
+    if unknown:
+        raise ParameterError(f"{name} has no parameter {unknown[0]!r}. It has {', '.join(known)}.")
+    ranker = cls(**parameters)
+    ranker._check_parameters()
+    return ranker
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What learns, and from what. A snapshot is used again only with the same plan."""
+
+    ranker: str
+    parameters: dict[str, Any] = {}
+    grades: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+    labels: str = "grades"
+
+    def make(self) -> Any:
+        """A ranker that has not learned anything."""
+        if self.ranker not in LEARNERS:
+            raise ParameterError(
+                f"--learn {self.ranker}: it cannot learn while serving. Use one of "
+                f"{', '.join(LEARNERS)}."
+            )
+        seeded = "random_state" in inspect.signature(getattr(rankwright, self.ranker)).parameters
+        first = {"random_state": 0} if seeded else {}
+        return make_ranker(self.ranker, {**first, **self.parameters})
+
+
+class Progress(msgspec.Struct):
+    """What a snapshot holds beside the ranker."""
+
+    plan: Plan
+    last_seq: int = 0
+    n_learned: int = 0  # entries that taught something
+    n_skipped: int = 0  # entries without grades, or that the ranker cannot learn from
+    n_examples: int = 0
+    loss: float = 0.0  # sum of |grade - prediction|, each predicted before it was learned
+    names: list[str] | None = None
+    curve: list[tuple[int, float]] = []  # examples so far, mean loss so far
+    step: int = 1  # examples between two points of the curve
+
+
+@dataclass
+class LiveRanker:
+    """An online ranker and how well it predicted each grade just before learning it.
+
+    Parameters
+    ----------
+    plan : what learns
+
+    Examples
+    --------
+    >>> live = LiveRanker(Plan("PRank", grades=(0, 1)))
+    >>> event = Event("q", "m", ["a", "b"], b"", np.array([[1.0], [-1.0]]).tobytes())
+    >>> for seq in range(1, 4):
+    ...     live.apply(seq, Feedback(str(seq), grades={"a": 1, "b": 0}), event)
+    >>> live.progress.n_examples, live.rank_loss < 1
+    (6, True)
+    >>> again = LiveRanker.restore(live.snapshot())
+    >>> bool((again.ranker.coef_ == live.ranker.coef_).all())
+    True
+    """
+
+    plan: Plan
+    ranker: Any = None
+    progress: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.progress = Progress(self.plan)
+        if self.ranker is None:
+            self.ranker = self.plan.make()
+
+    @property
+    def started(self) -> bool:
+        """Whether the ranker has learned from at least one example."""
+        return self.progress.n_examples > 0
+
+    @property
+    def rank_loss(self) -> float:
+        """The mean distance between grades and predictions, test-then-train."""
+        return self.progress.loss / max(self.progress.n_examples, 1)
+
+    def apply(self, seq: int, feedback: Feedback, event: Event | None) -> None:
+        """Learn from one entry of the log; what cannot be learned from is counted."""
+        state = self.progress
+        state.last_seq = seq
+        rows, grades = self._examples(feedback, event)
+        if len(grades) == 0:
+            state.n_skipped += 1
+            return
+        try:
+            predicted = self._learn(rows, grades)
+        except RankwrightError:
+            state.n_skipped += 1
+            return
+        state.n_learned += 1
+        for grade, guess in zip(grades.tolist(), predicted.tolist(), strict=True):
+            state.n_examples += 1
+            state.loss += abs(grade - guess)
+            if state.n_examples % state.step == 0:
+                self._add_point()
+
+    def snapshot(self) -> bytes:
+        """The whole state; :meth:`restore` gives a ranker that continues with the same bits."""
+        file = b""
+        if self.started:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "live.rw"
+                rankwright.save(self.ranker, path)
+                file = path.read_bytes()
+        return msgspec.msgpack.encode((self.progress, file))
+
+    @classmethod
+    def restore(cls, content: bytes) -> LiveRanker:
+        """The state that :meth:`snapshot` returned."""
+        progress, file = msgspec.msgpack.decode(content, type=tuple[Progress, bytes])
+        ranker = None
+        if file:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "live.rw"
+                path.write_bytes(file)
+                ranker = rankwright.load(path)
+        live = cls(progress.plan, ranker)
+        live.progress = progress
+        return live
+
+    def served(self, n_features: int | None = None, names: Any = None) -> Served:
+        """The ranker as it is now, for requests; before the first example all scores are 0."""
+        names = self.progress.names if self.started else names
+        named = None if names is None else tuple(names)
+        version, about = f"{LIVE}-{self.progress.last_seq}", {}
+        if self.started:
+            parts = serve(self.ranker)
+            assert parts is not None
+            transforms, scorer, allow_nan = copy.deepcopy(parts)
+            saved = SavedScorer(self.plan.ranker, scorer, tuple(transforms), named, allow_nan)
+            about = {"RankLoss": self.rank_loss, "examples": float(self.progress.n_examples)}
+        elif n_features is None:
+            return Served(version, LIVE, self.plan.ranker, "rank", "live", None)
+        else:
+            saved = SavedScorer(self.plan.ranker, Linear(np.zeros(n_features)), (), named)
+        return served_scorer(saved, version, LIVE, "live", measures=about)
+
+    def _examples(self, feedback: Feedback, event: Event | None) -> tuple[FloatArray, FloatArray]:
+        none = np.empty((0, 0)), np.empty(0)
+        if event is None or not event.features:
+            return none
+        graded = grades_of(feedback, event.ids, self.plan.labels)
+        graded = {item: grade for item, grade in graded.items() if grade in self.plan.grades}
+        place = {item: i for i, item in enumerate(event.ids)}
+        shown = event.rows()[[place[item] for item in graded]]
+        rows = self._in_order(shown, event.names)
+        if rows is None or not np.isfinite(rows).all():
+            return none
+        return np.ascontiguousarray(rows), np.array(list(graded.values()), dtype=np.float64)
+
+    def _in_order(self, rows: FloatArray, names: list[str] | None) -> FloatArray | None:
+        """The features in the order of the first example; None if they are others."""
+        if not self.started:
+            self.progress.names = names
+            return rows
+        known = self.progress.names
+        if names == known:
+            return rows if rows.shape[1] == self.ranker.n_features_in_ else None
+        if names is None or known is None or not set(known) <= set(names):
+            return None
+        return rows[:, [names.index(name) for name in known]]
+
+    def _learn(self, rows: FloatArray, grades: FloatArray) -> FloatArray:
+        """Predict the grade of each row, then learn it."""
+        classes = None if self.started else self.plan.grades
+        if hasattr(self.ranker, "partial_fit_predict"):
+            answer: FloatArray = self.ranker.partial_fit_predict(rows, grades, classes)
+            return answer
+        if self.started:
+            predicted = np.asarray(self.ranker.predict(rows), dtype=np.float64)
+        else:
+            predicted = np.full(len(grades), min(self.plan.grades))
+        self.ranker.partial_fit(rows, grades, classes)
+        return predicted
+
+    def _add_point(self) -> None:
+        state = self.progress
+        state.curve.append((state.n_examples, self.rank_loss))
+        if len(state.curve) >= CURVE_POINTS:  # every second one, so that the curve stays short
+            state.curve, state.step = state.curve[1::2], 2 * state.step

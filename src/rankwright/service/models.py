@@ -1,0 +1,356 @@
+"""The models of a service: loaded, listed, active, in the shadow, and switched atomically."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+import rankwright
+from rankwright.data.synthetic import make_queries
+from rankwright.exceptions import ModelFileError, ParameterError
+from rankwright.persist.format import read_file, refusing
+from rankwright.persist.scorer import SavedScorer, scorer_of
+from rankwright.scoring.linear import Linear
+from rankwright.service.protocol.problems import Problem
+from rankwright.service.protocol.types import ModelInfo
+from rankwright.service.store import Store, put_state
+
+Task = Literal["rank", "recommend", "fuse"]
+Source = Literal["demo", "file", "upload", "live", "trained"]
+LIVE = "live"
+MOST_HISTORY = 20
+MAX_UPLOAD = 64 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A model that answers requests; it never changes, a new version replaces it."""
+
+    version: str
+    name: str
+    kind: str
+    task: Task
+    source: Source
+    model: Any  # a SavedScorer, a Recommender or a LearnedFusion
+    time: float = field(default_factory=time.time)
+    measures: Mapping[str, float] = field(default_factory=dict)
+    features: tuple[str, ...] | None = None
+    n_features: int | None = None
+    takes_missing: bool = False
+
+    @cached_property
+    def row_of(self) -> Callable[[Mapping[str, Any]], Any]:
+        """The values of {name: value}, in the order of the model."""
+        names = self.names
+        if len(names) == 1:
+            return lambda features: (features[names[0]],)
+        return itemgetter(*names)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features; unnamed ones are numbered from 1, as in LETOR files."""
+        if self.features is not None:
+            return self.features
+        return tuple(str(number) for number in range(1, (self.n_features or 0) + 1))
+
+    @cached_property
+    def logged_names(self) -> list[str] | None:
+        """The names as the log keeps them."""
+        return None if self.features is None else list(self.features)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What is active and in the shadow: one object, so that a switch is one assignment."""
+
+    models: Mapping[str, Served] = field(default_factory=dict)
+    active: Mapping[str, str] = field(default_factory=dict)  # task -> key
+    history: tuple[tuple[str, str], ...] = ()  # (task, key) that were active before
+    shadow: tuple[str, ...] = ()
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        named = [served.features for served in self.models.values() if served.features]
+        return frozenset(name for names in named for name in names)
+
+
+class Models:
+    """The models of a service by key: their version, or "live" for the one that learns."""
+
+    def __init__(self, store: Store, paths: tuple[str, ...], note: str = "") -> None:
+        self._store, self._lock, self.note = store, threading.Lock(), note
+        self._state = _State()
+        given = [served_from_file(path) for path in paths]
+        for served in (*self._uploaded(), *given):
+            self._put(served.version, served)
+        if not paths:
+            self.note = "No model was given: this is the demo model, trained on generated data."
+            self._put("demo", demo_model())
+        self._given = [served.version for served in given]
+
+    # Reading: one reference to the state, no lock.
+
+    def active(self, task: Task) -> Served:
+        """The model that answers a task."""
+        state = self._state
+        key = state.active.get(task)
+        if key is None:
+            kind = {"rank": "ranker", "recommend": "Recommender", "fuse": "LearnedFusion"}[task]
+            raise Problem(
+                404,
+                f"No model can {task}. Upload a model file of a {kind} with POST /v1/models, or "
+                "give one to rankwright serve.",
+            )
+        return state.models[key]
+
+    def find(self, name: str | None, task: Task) -> Served:
+        """A model by its version or name; the active one if there is no name."""
+        if name is None:
+            return self.active(task)
+        served = self._state.models[self.key(name)]
+        if served.task != task:
+            raise Problem(422, f"Model {name!r} is a {served.kind}: it can {served.task} only.")
+        return served
+
+    def peek(self, key: str) -> Served | None:
+        """The model with this key, if there is one."""
+        return self._state.models.get(key)
+
+    def shadows(self) -> list[Served]:
+        state = self._state
+        return [state.models[key] for key in state.shadow] if state.shadow else []
+
+    def features(self) -> frozenset[str]:
+        """Names of features that some model uses."""
+        return self._state.features
+
+    def key(self, name: str) -> str:
+        """The key of a model by its version or its name (the newest of that name)."""
+        models = self._state.models
+        if name in models:
+            return name
+        keys = [key for key, served in models.items() if name in (served.name, served.version)]
+        if not keys:
+            known = ", ".join(list(models)[:10])
+            raise Problem(404, f"There is no model {name[:80]!r}. Known are {known}.")
+        return keys[-1]
+
+    def infos(self) -> list[ModelInfo]:
+        """All models, as the API shows them."""
+        state = self._state
+        return [self._info(state, key) for key in state.models]
+
+    def info(self, name: str) -> ModelInfo:
+        return self._info(self._state, self.key(name))
+
+    def active_versions(self) -> dict[str, str]:
+        state = self._state
+        return {task: state.models[key].version for task, key in state.active.items()}
+
+    def _info(self, state: _State, key: str) -> ModelInfo:
+        served = state.models[key]
+        return ModelInfo(
+            served.version,
+            served.name,
+            served.kind,
+            served.task,
+            served.source,
+            served.time,
+            served.n_features,
+            None if served.features is None else list(served.features),
+            served.takes_missing,
+            dict(served.measures),
+            key in state.active.values(),
+            key in state.shadow,
+        )
+
+    # Writing: under the lock, and kept in the store.
+
+    def publish(self, served: Served) -> None:
+        """Replace the live model; it becomes active if nothing else ranks."""
+        with self._lock:
+            self._put(LIVE, served)
+
+    def upload(self, content: bytes, name: str, source: Source, **measures: float) -> ModelInfo:
+        """Keep a model file in the store and serve it, once it is checked."""
+        served = replace(served_from_bytes(content, name, source), measures=measures)
+        about = {"name": name, "source": source, "measures": measures}
+        row = (served.version, served.time, msgspec.msgpack.encode(about), content)
+        insert = "INSERT OR REPLACE INTO models VALUES(?, ?, ?, ?)"
+        self._store.write(lambda db: db.execute(insert, row)).result()
+        with self._lock:
+            self._put(served.version, served)
+            if served.task not in self._state.active:
+                self._activate(served.version)
+        return self.info(served.version)
+
+    def activate(self, name: str) -> ModelInfo:
+        """Let a model answer from the next request on."""
+        with self._lock:
+            key = self.key(name)
+            self._activate(key)
+        return self.info(key)
+
+    def roll_back(self) -> ModelInfo:
+        """Undo the last activation."""
+        with self._lock:
+            state = self._state
+            previous = [(task, key) for task, key in state.history if key in state.models]
+            if not previous:
+                raise Problem(409, "No other model was active before. Activate one by its version.")
+            task, key = previous[-1]
+            active = {**state.active, task: key}
+            self._save(replace(state, active=active, history=tuple(previous[:-1])))
+        return self.info(key)
+
+    def set_shadow(self, name: str, on: bool) -> ModelInfo:
+        """Score every list with this model too, for the log only; or stop that."""
+        with self._lock:
+            key, state = self.key(name), self._state
+            if state.models[key].task != "rank":
+                raise Problem(422, f"Model {name!r} does not rank: it cannot be a shadow.")
+            others = tuple(other for other in state.shadow if other != key)
+            self._save(replace(state, shadow=(*others, key) if on else others))
+        return self.info(key)
+
+    def delete(self, name: str) -> ModelInfo:
+        """Forget a model that is not active."""
+        with self._lock:
+            key, state = self.key(name), self._state
+            info = self._info(state, key)
+            if info.active or key == LIVE:
+                raise Problem(409, f"Model {name!r} is in use. Activate another one first.")
+            models = {k: served for k, served in state.models.items() if k != key}
+            shadow = tuple(other for other in state.shadow if other != key)
+            self._save(replace(state, models=models, shadow=shadow))
+        sql = "DELETE FROM models WHERE version = ?"
+        self._store.write(lambda db: db.execute(sql, (key,))).result()
+        return info
+
+    def _put(self, key: str, served: Served) -> None:
+        self._state = replace(self._state, models={**self._state.models, key: served})
+
+    def _activate(self, key: str) -> None:
+        state = self._state
+        task = state.models[key].task
+        history, before = state.history, state.active.get(task)
+        if before not in (None, key):
+            history = (*history, (task, str(before)))[-MOST_HISTORY:]
+        self._save(replace(state, active={**state.active, task: key}, history=history))
+
+    def _save(self, state: _State) -> None:
+        """Switch, and remember the choice for the next start."""
+        kept = {"active": dict(state.active), "history": state.history, "shadow": state.shadow}
+        value = msgspec.msgpack.encode({**kept, "given": self._given})
+        self._store.write(lambda db: put_state(db, "models", value)).result()
+        self._state = state
+
+    def _uploaded(self) -> list[Served]:
+        rows = self._store.select("SELECT version, time, about, file FROM models ORDER BY time")
+        return [_restored(*row) for row in rows]
+
+    def choose(self, prefer_live: bool = False) -> None:
+        """At the start: the models of the command line, or what was active with the same ones."""
+        models, active = self._state.models, dict[str, str]()
+        first = [LIVE] if prefer_live else []
+        for key in (*first, *self._given, *models):
+            active.setdefault(models[key].task, key)
+        self._state = replace(self._state, active=active)
+        saved = self._store.state("models")
+        kept = None if saved is None else msgspec.msgpack.decode(saved)
+        if kept is not None and kept["given"] == self._given:
+            active |= {task: key for task, key in kept["active"].items() if self._known(key)}
+            history = tuple((task, key) for task, key in kept["history"])
+            shadow = tuple(key for key in kept["shadow"] if self._known(key))
+            self._state = replace(self._state, active=active, history=history, shadow=shadow)
+
+    def _known(self, key: str) -> bool:
+        return key in self._state.models
+
+
+def served_from_file(path: str) -> Served:
+    """A model of the command line."""
+    content = Path(path).read_bytes()
+    return replace(_served(path, _name_of(path), "file", content), source="file")
+
+
+def served_from_bytes(content: bytes, name: str, source: Source) -> Served:
+    """A model that was sent; refused like any damaged file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.rw"
+        path.write_bytes(content)
+        try:
+            return _served(str(path), name, source, content)
+        except ModelFileError as error:
+            raise Problem(422, str(error).replace(str(path), "the uploaded file")) from None
+
+
+def served_scorer(
+    scorer: SavedScorer, version: str, name: str, source: Source, **more: Any
+) -> Served:
+    """A model that ranks rows."""
+    return Served(
+        version,
+        name,
+        scorer.kind,
+        "rank",
+        source,
+        scorer,
+        features=scorer.feature_names,
+        n_features=scorer.n_features,
+        takes_missing=scorer.allow_nan,
+        **more,
+    )
+
+
+def demo_model() -> Served:
+    """Least squares on generated queries, so that the service can be tried."""
+    sample = make_queries(200, n_features=10, random_state=0)
+    rows = np.column_stack([sample.X, np.ones(len(sample.X))])
+    *coef, intercept = np.linalg.lstsq(rows, sample.y.astype(np.float64))[0]
+    names = tuple(f"f{number}" for number in range(1, 11))
+    scorer = SavedScorer("Regression", Linear(np.array(coef), float(intercept)), (), names)
+    return served_scorer(scorer, "demo", "demo", "demo")
+
+
+def _served(path: str, name: str, source: Source, content: bytes) -> Served:
+    version = f"{name}-{hashlib.sha256(content).hexdigest()[:8]}"
+    with refusing(path):
+        manifest, arrays = read_file(path, MAX_UPLOAD if source == "upload" else 2**31)
+        if manifest.served is not None:
+            return served_scorer(scorer_of(manifest, arrays), version, name, source)
+    model = rankwright.load(path)
+    for task in ("recommend", "fuse"):
+        if hasattr(model, task):
+            return Served(version, name, type(model).__name__, task, source, model)
+    raise ParameterError(
+        f"{path}: a {type(model).__name__} cannot be served. Serve a ranker, a Recommender or a "
+        "LearnedFusion."
+    )
+
+
+def _restored(version: str, moment: float, about: bytes, content: bytes) -> Served:
+    kept = msgspec.msgpack.decode(about)
+    served = served_from_bytes(content, kept["name"], kept["source"])
+    return replace(served, version=version, time=moment, measures=kept["measures"])
+
+
+def _name_of(path: str) -> str:
+    """The name of a file as a name of a model.
+
+    >>> _name_of("models/shop 2.rw")
+    'shop-2'
+    """
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(path).stem).strip("-.")[:64] or "model"

@@ -1,0 +1,363 @@
+"""Every operation of the API: one table, from which requests are routed and documented."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
+
+from rankwright.service import feedback, ranking
+from rankwright.service.learning.labels import items_from_log
+from rankwright.service.learning.live import make_ranker
+from rankwright.service.learning.retraining import Retrained, file_of, retrain
+from rankwright.service.protocol import types
+from rankwright.service.protocol.metrics import metrics
+from rankwright.service.protocol.openapi import document, page
+from rankwright.service.protocol.problems import Problem
+from rankwright.service.protocol.routing import Call, Operation, Parameter, Reply
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
+
+User = Annotated[str, Meta(min_length=1, max_length=512)]
+VERSION = Parameter("version", str, "A version or a name, as /v1/models lists them.", "path")
+EXPERIMENT = Parameter("name", str, "The name of an experiment.", "path")
+LOG = (
+    Parameter("format", Literal["jsonl", "qrels", "letor"], "What to write.", default="jsonl"),
+    Parameter("after", Annotated[int, Meta(ge=0, lt=2**62)], "Only later entries.", default=0),
+    Parameter("limit", Annotated[int, Meta(ge=0, lt=2**62)] | None, "At most so many lines."),
+    Parameter("user", User | None, "Only entries of this user."),
+    Parameter(
+        "labels",
+        Literal["auto", "grades", "clicks"],
+        "What qrels and LETOR lines are made from.",
+        default="auto",
+    ),
+)
+
+
+def list_models(service: Service, call: Call) -> types.ModelList:
+    models = service.models
+    return types.ModelList(models.infos(), models.active_versions(), models.note)
+
+
+async def upload_model(service: Service, call: Call) -> types.ModelInfo:
+    options = call.query()
+    name, body = options["name"], call.body
+    info = await asyncio.to_thread(service.models.upload, body, name, "upload")
+    if options["activate"]:
+        info = await asyncio.to_thread(service.models.activate, info.version)
+    return info
+
+
+async def activate_model(service: Service, call: Call) -> types.ModelInfo:
+    return await asyncio.to_thread(service.models.activate, call.path["version"])
+
+
+async def roll_back(service: Service, call: Call) -> types.ModelInfo:
+    return await asyncio.to_thread(service.models.roll_back)
+
+
+async def shadow_model(service: Service, call: Call) -> types.ModelInfo:
+    on = call.operation.method == "POST"
+    return await asyncio.to_thread(service.models.set_shadow, call.path["version"], on)
+
+
+async def delete_model(service: Service, call: Call) -> types.ModelInfo:
+    name = call.path["version"]
+    if service.experiments.uses(service.models.info(name).version):
+        raise Problem(409, f"An experiment uses model {name[:80]!r}. Stop it first.")
+    return await asyncio.to_thread(service.models.delete, name)
+
+
+async def train(service: Service, call: Call) -> types.TrainAnswer:
+    """Train on the log in another thread; one at a time."""
+    request: types.TrainRequest = call.decode()
+    if service.training.locked():
+        raise Problem(409, "Another ranker is being trained. Wait for it.")
+    async with service.training:
+        return await asyncio.to_thread(_train, service, request)
+
+
+def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
+    ranker = make_ranker(request.ranker, request.parameters)
+    items = items_from_log(service.store, request.labels)
+    served = service.models.active("rank")
+    result = retrain(
+        items,
+        ranker,
+        served,
+        measure=request.measure,
+        test_size=request.test_size,
+        random_state=request.random_state,
+    )
+    measures = {} if result.new is None else {request.measure: result.new}
+    name = request.name or request.ranker
+    info = service.models.upload(file_of(result.model), name, "trained", **measures)
+    activated = request.activate in (True, "always") or (
+        request.activate == "better" and _is_better(result)
+    )
+    if activated:
+        info = service.models.activate(info.version)
+    return types.TrainAnswer(
+        info,
+        request.measure,
+        result.new,
+        result.active,
+        served.version,
+        result.p_value,
+        result.n_train,
+        result.n_test,
+        activated,
+    )
+
+
+def _is_better(result: Retrained) -> bool:
+    return result.new is not None and (result.active is None or result.new > result.active)
+
+
+def list_experiments(service: Service, call: Call) -> types.ExperimentList:
+    return types.ExperimentList(service.experiments.infos())
+
+
+async def create_experiment(service: Service, call: Call) -> types.ExperimentInfo:
+    request: types.ExperimentRequest = call.decode()
+    models = service.models
+    keys = [models.key(name) for name in request.models]
+    for name in request.models:
+        models.find(name, "rank")
+    return await asyncio.to_thread(service.experiments.create, request, keys)
+
+
+def show_experiment(service: Service, call: Call) -> types.ExperimentInfo:
+    return service.experiments.find(call.path["name"]).info()
+
+
+async def stop_experiment(service: Service, call: Call) -> types.ExperimentInfo:
+    return await asyncio.to_thread(service.experiments.stop, call.path["name"])
+
+
+def healthy(service: Service, call: Call) -> types.Health:
+    return types.Health("ok")
+
+
+def ready(service: Service, call: Call) -> Any:
+    """Whether the log can be written, a model is there, and the log has been learned."""
+    faults = service.faults()
+    if faults:
+        raise Problem(503, "Not ready: " + "; ".join(faults) + ".", retry_after="1")
+    return types.Health("ok", {"models": service.models.active_versions()})
+
+
+def describe_api(service: Service, call: Call) -> Reply:
+    return Reply(document(OPERATIONS), "application/json")
+
+
+def show_api(service: Service, call: Call) -> Reply:
+    template = service.templates.get_template("api.html")
+    return Reply(page(OPERATIONS, template), "text/html; charset=utf-8")
+
+
+def _op(
+    method: str, path: str, scope: str | None, handler: Any, about: str, **more: Any
+) -> Operation:
+    return Operation(method, path, handler, about, scope, **more)
+
+
+RANK = types.RankRequest | types.RankBatch
+NAME = Parameter("name", types.Name, "A name for the model.", default="model")
+ACTIVATE = Parameter("activate", bool, "Let it answer at once.", default=False)
+MODEL, EXPERIMENTS = types.ModelInfo, types.ExperimentInfo
+MODELS, TRIALS = "/v1/models", "/v1/experiments"
+
+OPERATIONS = [
+    _op(
+        "POST",
+        "/v1/rank",
+        "rank",
+        ranking.rank,
+        "Rank the candidates of a query; an array of requests gives an array of answers.",
+        request=RANK,
+        answer=types.RankAnswer | list[types.RankAnswer],
+        problems=(404, 413),
+    ),
+    _op(
+        "POST",
+        "/v1/recommend",
+        "rank",
+        ranking.recommend,
+        "Recommend items to a known user, or to a new one with some ratings.",
+        request=types.RecommendRequest,
+        answer=types.RankAnswer,
+        problems=(404,),
+    ),
+    _op(
+        "POST",
+        "/v1/fuse",
+        "rank",
+        ranking.fuse,
+        "Fuse the lists of several engines, by a learned fusion or a fixed method.",
+        request=types.FuseRequest,
+        answer=types.RankAnswer,
+        problems=(404, 413),
+    ),
+    _op(
+        "POST",
+        "/v1/feedback",
+        "feedback",
+        feedback.feedback,
+        "Send grades, clicks or preferences; answered when they are on the disk.",
+        request=types.FeedbackRequest,
+        answer=types.FeedbackAnswer,
+        problems=(404, 409),
+    ),
+    _op("GET", MODELS, "rank", list_models, "List the models.", answer=types.ModelList),
+    _op(
+        "POST",
+        MODELS,
+        "admin",
+        upload_model,
+        "Upload a model file.",
+        request=bytes,
+        answer=MODEL,
+        status=201,
+        parameters=(NAME, ACTIVATE),
+    ),
+    _op(
+        "POST",
+        f"{MODELS}/rollback",
+        "admin",
+        roll_back,
+        "Undo the last activation.",
+        answer=MODEL,
+        problems=(409,),
+    ),
+    _op(
+        "POST",
+        MODELS + "/{version}/activate",
+        "admin",
+        activate_model,
+        "Let a model answer from the next request on.",
+        answer=MODEL,
+        parameters=(VERSION,),
+        problems=(404,),
+    ),
+    _op(
+        "POST",
+        MODELS + "/{version}/shadow",
+        "admin",
+        shadow_model,
+        "Log the scores of a model without showing them.",
+        answer=MODEL,
+        parameters=(VERSION,),
+        problems=(404,),
+    ),
+    _op(
+        "DELETE",
+        MODELS + "/{version}/shadow",
+        "admin",
+        shadow_model,
+        "Stop logging the scores of a model.",
+        answer=MODEL,
+        parameters=(VERSION,),
+        problems=(404,),
+    ),
+    _op(
+        "DELETE",
+        MODELS + "/{version}",
+        "admin",
+        delete_model,
+        "Delete a model that is not in use.",
+        answer=MODEL,
+        parameters=(VERSION,),
+        problems=(404, 409),
+    ),
+    _op(
+        "GET",
+        "/v1/log",
+        "admin",
+        feedback.read,
+        "The log as JSON lines, TREC qrels or LETOR lines.",
+        parameters=LOG,
+        media=("application/x-ndjson", "text/plain"),
+    ),
+    _op(
+        "DELETE",
+        "/v1/log",
+        "admin",
+        feedback.delete,
+        "Delete all entries of a user.",
+        answer=types.Deleted,
+        parameters=(Parameter("user", User, "Whose entries to delete."),),
+    ),
+    _op(
+        "POST",
+        "/v1/train",
+        "admin",
+        train,
+        "Train a ranker on the log and compare it with the active one.",
+        request=types.TrainRequest,
+        answer=types.TrainAnswer,
+        problems=(404, 409),
+    ),
+    _op(
+        "GET",
+        TRIALS,
+        "rank",
+        list_experiments,
+        "List the experiments with their results so far.",
+        answer=types.ExperimentList,
+    ),
+    _op(
+        "POST",
+        TRIALS,
+        "admin",
+        create_experiment,
+        "Interleave two models on live traffic.",
+        request=types.ExperimentRequest,
+        answer=EXPERIMENTS,
+        status=201,
+        problems=(404, 409),
+    ),
+    _op(
+        "GET",
+        TRIALS + "/{name}",
+        "rank",
+        show_experiment,
+        "The result of an experiment so far.",
+        answer=EXPERIMENTS,
+        parameters=(EXPERIMENT,),
+        problems=(404,),
+    ),
+    _op(
+        "DELETE",
+        TRIALS + "/{name}",
+        "admin",
+        stop_experiment,
+        "Stop an experiment; its result stays.",
+        answer=EXPERIMENTS,
+        parameters=(EXPERIMENT,),
+        problems=(404,),
+    ),
+    _op("GET", "/healthz", None, healthy, "The process is alive.", answer=types.Health),
+    _op(
+        "GET",
+        "/readyz",
+        None,
+        ready,
+        "The log can be written and has been learned.",
+        answer=types.Health,
+        problems=(503,),
+    ),
+    _op(
+        "GET",
+        "/metrics",
+        "rank",
+        metrics,
+        "Measures of the service for Prometheus.",
+        media=("text/plain",),
+    ),
+    _op("GET", "/openapi.json", "rank", describe_api, "This document.", answer=dict[str, Any]),
+    _op("GET", "/api", "rank", show_api, "A page of this document.", media=("text/html",)),
+]

@@ -1,0 +1,1 @@
+"""Pages of the service, rendered on the server: templates, static files and their routes."""

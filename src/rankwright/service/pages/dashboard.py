@@ -1,0 +1,226 @@
+"""The dashboard: models, traffic, rank loss, experiments, latest entries, two models compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute
+
+from rankwright.exceptions import RankwrightError
+from rankwright.service.app import require
+from rankwright.service.entries import Event, decode_event, describe
+from rankwright.service.judging.state import Judging
+from rankwright.service.pages.charts import interval_bar, line_chart
+from rankwright.service.pages.problems import page_list
+from rankwright.service.protocol.candidates import candidates, score
+from rankwright.service.protocol.types import RankRequest
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
+
+MINUTES = 60  # of traffic that is drawn
+MOST_ENTRIES = 20_000  # latest entries of the log that are looked at
+MOST_LATEST = 12
+MOST_COMPARED = 20  # items of a list
+MOST_QUERIES = 30  # latest lists that can be compared
+
+
+class Place(NamedTuple):
+    """An item of a list, and how many places it is above (+) or below (-) the other list's."""
+
+    rank: int
+    id: str
+    score: float
+    move: int
+
+
+class Dashboard:
+    """Handler of ``/``; it reads only."""
+
+    def __init__(self, service: Service, judging: Judging) -> None:
+        self.service, self.judging = service, judging
+
+    def routes(self) -> list[BaseRoute]:
+        return page_list(self.service, [("GET", "/", self.page)])
+
+    async def page(self, request: Request) -> Response:
+        scopes = request.scope["principal"].scopes
+        if "judge" in scopes and "admin" not in scopes:
+            return RedirectResponse("/judge", 303)
+        require(request, "admin")
+        chosen = {name: request.query_params.get(name, "") for name in ("event", "a", "b")}
+        values = await run_in_threadpool(self._facts, chosen)
+        return self.service.render(request, "dashboard.html", **values)
+
+    def _facts(self, chosen: dict[str, str]) -> dict[str, Any]:
+        service = self.service
+        last = service.store.select("SELECT max(seq) FROM log")[0][0] or 0
+        live = service.follower.live
+        events = list(self._latest_lists(last))
+        return {
+            "note": service.models.note,
+            "faults": service.faults(),
+            "models": service.models.infos(),
+            "active": service.models.active_versions(),
+            "n_entries": last,
+            "requests": self._requests(),
+            "behind": service.follower.behind,
+            "live": None if live is None else live.progress,
+            "rank_loss": None if live is None or not live.started else live.rank_loss,
+            "traffic": self._traffic(last),
+            "loss": None if live is None else _loss_chart(live.progress.curve, live.rank_loss),
+            "experiments": [(info, _interval(info)) for info in service.experiments.infos()],
+            "latest": self._latest(last),
+            "n_judgments": len(self.judging.records),
+            "agreement": self.judging.agreement("grades"),
+            "lists": events,
+            "comparison": self._comparison(events, chosen),
+            "ranking_models": [m for m in service.models.infos() if m.task == "rank"],
+        }
+
+    def _requests(self) -> dict[str, Any]:
+        """Requests since the start, and the times within which half and 99 % were answered."""
+        counts = 0.0
+        for metric in self.service.metrics.requests.collect():
+            counts += sum(s.value for s in metric.samples if s.name.endswith("_total"))
+        buckets: dict[float, float] = {}
+        for metric in self.service.metrics.seconds.collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_bucket") and sample.labels["path"] == "/v1/rank":
+                    buckets[float(sample.labels["le"])] = sample.value
+        return {"n": int(counts), "p50": _quantile(buckets, 0.5), "p99": _quantile(buckets, 0.99)}
+
+    def _traffic(self, last: int) -> Any:
+        """Lists and feedback a minute, in the last hour."""
+        now = time.time()
+        rows = self.service.store.select(
+            "SELECT CAST((? - time) / 60 AS INTEGER) AS minute, kind, count(*) FROM log "
+            "WHERE seq > ? AND time > ? GROUP BY minute, kind",
+            (now, last - MOST_ENTRIES, now - 60 * MINUTES),
+        )
+        if not rows:
+            return None
+        counts = {(minute, kind): n for minute, kind, n in rows}
+        lines = {
+            name: [(-m, float(counts.get((m, kind), 0))) for m in range(MINUTES - 1, -1, -1)]
+            for name, kind in (("lists", "event"), ("feedback", "feedback"))
+        }
+        if any(kind == "judgment" for _, kind in counts):
+            lines["judgments"] = [
+                (-m, float(counts.get((m, "judgment"), 0))) for m in range(MINUTES - 1, -1, -1)
+            ]
+        total = sum(counts.values())
+        return line_chart(
+            lines, x_title="minutes from now", y_title="a minute",
+            label=f"Traffic of the last hour: {total} entries in the log.",
+        )  # fmt: skip
+
+    def _latest(self, last: int) -> list[dict[str, Any]]:
+        """The latest entries of the log, the newest first."""
+        kinds = ("event", "feedback", "judgment")
+        entries = list(self.service.store.entries(kinds, after=last - 3 * MOST_LATEST))
+        return [_shown(describe(entry)) for entry in reversed(entries[-MOST_LATEST:])]
+
+    def _latest_lists(self, last: int) -> Iterator[tuple[str, Event]]:
+        """Lists with features, the newest first."""
+        entries = list(self.service.store.entries(("event",), after=last - 10 * MOST_QUERIES))
+        for entry in reversed(entries[-MOST_QUERIES:]):
+            event = decode_event(entry.body)
+            if event.features:
+                yield str(entry.event), event
+
+    def _comparison(
+        self, lists: list[tuple[str, Event]], chosen: dict[str, str]
+    ) -> dict[str, Any] | None:
+        """The same candidates as two models rank them."""
+        infos = [info for info in self.service.models.infos() if info.task == "rank"]
+        if not lists:
+            return None
+        versions = [info.version for info in infos]
+        active = self.service.models.active_versions().get("rank", versions[0])
+        others = [version for version in versions if version != active]
+        names = [chosen["a"] or active, chosen["b"] or (others[0] if others else active)]
+        found = next((pair for pair in lists if pair[0] == chosen["event"]), lists[0])
+        shown = {"event": found[0], "query": found[1].query, "models": names}
+        try:
+            ranks = [self._ranks(found[1], name) for name in names]
+        except RankwrightError as error:
+            return {**shown, "fault": str(error)}
+        return {**shown, "tables": [_places(*ranks), _places(*reversed(ranks))]}
+
+    def _ranks(self, event: Event, name: str) -> dict[str, float]:
+        """Items of a list with their scores by a model, best first."""
+        served = self.service.models.find(name, "rank")
+        rows = event.rows()
+        if event.names is None or served.features is None:
+            request = RankRequest(ids=list(event.ids), float64=rows.tobytes())
+        else:
+            columns = dict(zip(event.names, rows.T.tolist(), strict=True))
+            request = RankRequest(ids=list(event.ids), columns=columns)
+        known = event.names or ()
+        table = candidates(request, served, known, self.service.settings.max_items)
+        scores = score(table, served)
+        return {table.keys[i]: float(scores[i]) for i in np.argsort(-scores, kind="stable")}
+
+
+def _places(own: dict[str, float], other: dict[str, float]) -> list[Place]:
+    """A list with the moves from the other one."""
+    there = {id: rank for rank, id in enumerate(other, 1)}
+    return [
+        Place(rank, id, value, there[id] - rank)
+        for rank, (id, value) in enumerate(own.items(), 1)
+        if rank <= MOST_COMPARED
+    ]
+
+
+def _loss_chart(curve: list[tuple[int, float]], loss: float) -> Any:
+    if len(curve) < 2:
+        return None
+    return line_chart(
+        {"mean rank loss, test-then-train": [(float(n), value) for n, value in curve]},
+        x_title="examples",
+        y_title="grades between prediction and feedback",
+        label=f"Rank loss of the live ranker after {curve[-1][0]} examples: {loss:.3f}.",
+    )
+
+
+def _interval(info: Any) -> Any:
+    low, high = info.interval
+    label = f"{info.models[0]} wins {info.win_rate:.0%} of the sessions, {low:.0%} to {high:.0%}."
+    return interval_bar(low, info.win_rate, high, label)
+
+
+def _quantile(buckets: dict[float, float], share: float) -> str:
+    """The upper end of the bucket that a quantile is in, in milliseconds."""
+    total = max(buckets.values(), default=0.0)
+    if not total:
+        return "–"
+    limit = next(le for le, count in sorted(buckets.items()) if count >= share * total)
+    return f"< {1000 * limit:g} ms" if np.isfinite(limit) else "> 10 s"
+
+
+def _shown(line: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the log in a few words."""
+    when = datetime.fromtimestamp(line["time"], UTC).strftime("%H:%M:%S")
+    if line["kind"] == "event":
+        best = ", ".join(item["id"] for item in line["items"][:3])
+        more = ", …" if len(line["items"]) > 3 else ""
+        about = f"{line['query'] or 'a list'}: {best}{more} ({line['model']})"
+    elif line["kind"] == "feedback":
+        given = [f"{len(line[name])} {name}" for name in _FEEDBACK if line.get(name) is not None]
+        about = f"{', '.join(given) or 'nothing'} for {line['event']}"
+    else:
+        value = "" if line.get("value") is None else f" {line['value']:g}"
+        documents = " / ".join(line.get("documents", []))
+        about = f"{line['user']}: {line['action']}{value} {line.get('query', '')} {documents}"
+    return {"time": when, "kind": line["kind"], "about": about}
+
+
+_FEEDBACK = ("grades", "clicks", "preferences")

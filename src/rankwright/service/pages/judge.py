@@ -1,0 +1,280 @@
+"""The judging page: sign in as a judge, judge one item after another, take back, export."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute
+
+from rankwright.exceptions import DataError
+from rankwright.service.app import read_form, require
+from rankwright.service.entries import encode
+from rankwright.service.judging.exports import to_csv, to_letor, to_qrels
+from rankwright.service.judging.guidelines import render_markdown
+from rankwright.service.judging.live_model import MODES, Mode
+from rankwright.service.judging.state import KIND, Judging, Judgment
+from rankwright.service.learning.retraining import file_of
+from rankwright.service.pages.charts import line_chart
+from rankwright.service.pages.problems import page_list
+from rankwright.service.protocol.problems import Problem
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
+
+COOKIE = "rankwright_judge"
+MOST_NAME = 60
+KEYS = ("0 a", "1 s", "2 d", "3 f", "4 g")
+UNITS = {"grades": "grades", "pairs": "steps of left, tie, right", "magnitudes": "points"}
+EXPORTS = {
+    "qrels": (to_qrels, "judgments.qrels", "text/plain"),
+    "letor": (to_letor, "judgments.txt", "text/plain"),
+    "csv": (to_csv, "judgments.csv", "text/csv"),
+}
+
+
+class JudgePages:
+    """Handlers of ``/judge``; every answer goes to the log before it counts."""
+
+    def __init__(self, service: Service, judging: Judging) -> None:
+        self.service, self.judging = service, judging
+        self.guidelines = Markup(render_markdown(judging.queue.guidelines))
+        self._warmed = False
+
+    def routes(self) -> list[BaseRoute]:
+        handlers = [
+            ("POST", "/judge", self.start),
+            ("GET", "/judge", self.page),
+            ("POST", "/judge/answer", self.answer),
+            ("POST", "/judge/undo", self.undo),
+            ("POST", "/judge/model", self.serve_model),
+            ("GET", "/judge/export/{kind}", self.export),
+        ]
+        return page_list(self.service, handlers)
+
+    async def start(self, request: Request) -> Response:
+        """Take the judge's name and mode, then show the first item."""
+        require(request, "judge")
+        form = await read_form(request)
+        name = self._principal_name(request) or _clean_name(form.get("name", ""))
+        if not name:
+            return self._start_page(request, "Write a name: letters, digits, blanks, - . _ @", 422)
+        response = RedirectResponse(f"/judge?mode={_mode(form)}", 303)
+        flags = "Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
+        response.headers.append("set-cookie", f"{COOKIE}={quote(name)}; {flags}")
+        return response
+
+    async def page(self, request: Request) -> Response:
+        """The item to judge, or the form that asks for a name and a mode."""
+        require(request, "judge")
+        if self._judge(request) is None or "mode" not in request.query_params:
+            return self._start_page(request)
+        return await self._work(request, _mode(request.query_params), "judge.html")
+
+    async def answer(self, request: Request) -> Response:
+        """Log a judgment and show the next item."""
+        form = await read_form(request)
+        mode = _mode(form)
+        documents = [form[name] for name in ("document", "other") if form.get(name)]
+        action: Any = form.get("action", "judge")
+        if action not in ("judge", "skip", "later", "cannot"):
+            raise Problem(
+                422, f"The action {action[:40]!r} is unknown. Use the buttons of the page."
+            )
+        try:
+            value = float(form["value"]) if action == "judge" else None
+            judgment = self.judging.answer(
+                mode, form.get("query", ""), documents, value, action=action,
+                note=form.get("note", ""),
+            )  # fmt: skip
+        except (KeyError, ValueError) as error:
+            raise Problem(422, _reason(error)) from error
+        said = self._said(judgment)
+        return await self._logged(request, form, judgment, said)
+
+    async def undo(self, request: Request) -> Response:
+        """Log that the judge's last answer is taken back, and show its item again."""
+        form = await read_form(request)
+        try:
+            judgment = self.judging.undo(self._named(request))
+        except DataError as error:
+            raise Problem(409, str(error)) from error
+        return await self._logged(request, form, judgment, "The last judgment was taken back.")
+
+    async def serve_model(self, request: Request) -> Response:
+        """Let the model that learned from the judgments rank, from now on."""
+        require(request, "admin")
+        mode = _mode(await read_form(request))
+        await run_in_threadpool(self._activate, mode)
+        return RedirectResponse("/", 303)
+
+    def _activate(self, mode: Mode) -> None:
+        with self.judging.lock:
+            model = self.judging.model(mode)
+            if not model.n_seen:
+                raise Problem(409, "The model has not learned anything yet. Judge something first.")
+            measures = {"RankLoss": float(model.curve()[-1]), "judgments": float(model.n_seen)}
+            content = file_of(model.pipeline())
+        info = self.service.models.upload(content, f"judged-{mode}", "trained", **measures)
+        self.service.models.activate(info.version)
+
+    async def export(self, request: Request) -> Response:
+        """Judgments as a file; nothing to export is 404."""
+        require(request, "judge")
+        kind = request.path_params["kind"]
+        if kind not in EXPORTS:
+            raise Problem(404, f"{kind[:40]!r} is not a format. Formats: {', '.join(EXPORTS)}.")
+        write, name, media_type = EXPORTS[kind]
+        if kind == "letor" and request.query_params.get("mode") == "magnitudes":
+            write = lambda judging: to_letor(judging, "magnitudes")  # noqa: E731
+        try:
+            text = await run_in_threadpool(write, self.judging)
+        except DataError as error:
+            raise Problem(404, str(error)) from error
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(text, headers=headers, media_type=f"{media_type}; charset=utf-8")
+
+    async def _logged(
+        self, request: Request, form: dict[str, str], judgment: Judgment, said: str
+    ) -> Response:
+        require(request, "judge")
+        judge = self._named(request)
+        key = form.get("key", "")
+        if not re.fullmatch(r"[\w-]{8,64}", key):
+            raise Problem(422, "The form has no key. Reload the page and try again.")
+        key = f"{KIND}/{judge}/{key}"
+        entry = self.service.store.append(KIND, key, encode(judgment), user=judge)
+        appended = await run_in_threadpool(entry.result)
+        if not appended.duplicate:
+            found = self.service.store.find(key, KIND)
+            when = 0.0 if found is None else found.time
+            await run_in_threadpool(self.judging.apply, key, judge, judgment, when)
+        mode = judgment.mode
+        if "hx-request" not in request.headers:
+            return RedirectResponse(f"/judge?mode={mode}", 303)
+        return await self._work(request, mode, "_work.html", said=said, restored=judgment.of)
+
+    async def _work(self, request: Request, mode: Mode, template: str, **values: Any) -> Response:
+        may_serve = "admin" in request.scope["principal"].scopes
+        values |= await run_in_threadpool(self._facts, self._named(request), mode, may_serve)
+        return self.service.render(request, template, **values)
+
+    def _facts(self, judge: str, mode: Mode, may_serve: bool) -> dict[str, Any]:
+        """Everything that the working page shows."""
+        judging = self.judging
+        with judging.lock:
+            model = judging.model(mode)
+            return {
+                "judge": judge,
+                "mode": mode,
+                "modes": MODES,
+                "queue": judging.queue,
+                "task": judging.next(judge, mode),
+                "form_key": secrets.token_urlsafe(12),
+                "grades": list(zip(judging.queue.grade_names, KEYS, strict=False)),
+                "progress": judging.progress(judge, mode),
+                "has_undo": any(record.judge == judge for record in judging.records),
+                "agreement": judging.agreement(mode),
+                "judge_pairs": judging.judge_pairs(mode)[:5],
+                "disputed": self._disputed(mode),
+                "model": model,
+                "chart": _learning_curve(model, mode),
+                "guidelines": self.guidelines,
+                "images": self.service.settings.images,
+                "may_serve": may_serve,
+            }
+
+    def _disputed(self, mode: Mode) -> list[dict[str, Any]]:
+        documents = self.judging.queue.documents
+        return [
+            {
+                "titles": [documents[row].title or documents[row].id for row in entry.item],
+                "grades": entry.grades,
+            }
+            for entry in self.judging.disputed(mode)
+        ]
+
+    def _said(self, judgment: Judgment) -> str:
+        """What a screen reader hears after an answer."""
+        if judgment.value is None:
+            words = {"skip": "Skipped.", "later": "Put off.", "cannot": "Marked: cannot judge."}
+            return words[judgment.action]
+        if judgment.mode == "grades":
+            return (
+                f"Graded {judgment.value:g}: {self.judging.queue.grade_names[int(judgment.value)]}."
+            )
+        if judgment.mode == "pairs":
+            return {1: "First preferred.", -1: "Second preferred.", 0: "A tie."}[
+                int(judgment.value)
+            ]
+        return f"Magnitude {judgment.value:g}."
+
+    def _start_page(self, request: Request, fault: str = "", status: int = 200) -> Response:
+        if not self._warmed:  # load the compiled passes while the judge writes a name
+            self._warmed = True
+            threading.Thread(target=self.judging.model, args=("grades",), daemon=True).start()
+        response = self.service.render(
+            request, "judge_start.html", fault=fault, modes=MODES, queue=self.judging.queue,
+            name=self._judge(request) or "", fixed=self._principal_name(request),
+            judges=self.judging.judges, guidelines=self.guidelines,
+        )  # fmt: skip
+        response.status_code = status
+        return response
+
+    def _principal_name(self, request: Request) -> str:
+        """The judge that the token names; empty if the service has no tokens."""
+        has_tokens = bool(self.service.settings.tokens.principals)
+        return request.scope["principal"].name if has_tokens else ""
+
+    def _judge(self, request: Request) -> str | None:
+        name = self._principal_name(request) or unquote(request.cookies.get(COOKIE, ""))
+        return _clean_name(name) or None
+
+    def _named(self, request: Request) -> str:
+        judge = self._judge(request)
+        if judge is None:
+            raise Problem(409, "Who judges is not known. Open /judge and write your name.")
+        return judge
+
+
+def _learning_curve(model: Any, mode: Mode) -> Any:
+    """The mean rank loss while the model learned, beside that of always answering the median."""
+    if model.n_seen < 2:
+        return None
+    curve, baseline = model.curve(), model.baseline()
+    return line_chart(
+        {
+            "model": list(enumerate(curve.tolist(), 1)),
+            "median so far": list(enumerate(baseline.tolist(), 1)),
+        },
+        x_title="judgments",
+        y_title=f"mean error before learning, in {UNITS[mode]}",
+        label=f"Learning curve: after {model.n_seen} judgments the mean error is {curve[-1]:.2f}; "
+        f"always answering the median would give {baseline[-1]:.2f}.",
+    )
+
+
+def _mode(form: Any) -> Mode:
+    mode = form.get("mode", "grades")
+    if mode not in MODES:
+        raise Problem(422, f"The mode {str(mode)[:40]!r} is unknown. Modes: {', '.join(MODES)}.")
+    return mode  # type: ignore[no-any-return]
+
+
+def _clean_name(name: str) -> str:
+    """The name without outer blanks; empty if it has anything but letters, digits, blanks, -._@."""
+    name = " ".join(name.split())
+    return name if re.fullmatch(rf"[\w .@()-]{{1,{MOST_NAME}}}", name) else ""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, DataError):
+        return str(error)
+    return "The form has no value, or one that is not a number. Use the buttons of the page."

@@ -1,0 +1,60 @@
+// Keys of the judging page: a key presses the button that names it in data-keys.
+"use strict";
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const target = event.target;
+  const typing = target.matches("textarea, input:not([type=range]):not([type=radio])");
+  if (typing) {
+    if (event.key === "Escape") target.blur();
+    return;
+  }
+  // While an answer is on its way, the next item has not been seen yet.
+  if (document.querySelector(".htmx-request")) return;
+  if (slide(event) || event.repeat) return;
+  const onControl = target.matches("button, a, summary");
+  if (onControl && (event.key === "Enter" || event.key === " ")) return;
+  const field = document.querySelector(`[data-focus="${CSS.escape(event.key)}"]`);
+  if (field) {
+    event.preventDefault();
+    field.focus();
+    return;
+  }
+  const button = document.querySelector(`[data-keys~="${CSS.escape(event.key)}"]`);
+  if (button && !button.disabled) {
+    event.preventDefault();
+    button.click();
+  }
+});
+
+// Arrows and digits move the slider, wherever the focus is.
+function slide(event) {
+  const slider = document.querySelector("[data-arrows]");
+  if (!slider) return false;
+  const steps = { ArrowLeft: -5, ArrowDown: -5, ArrowRight: 5, ArrowUp: 5 };
+  let value;
+  if (event.key in steps) value = Number(slider.value) + steps[event.key];
+  else if (/^[0-9]$/.test(event.key)) value = 10 * Number(event.key);
+  else return false;
+  event.preventDefault();
+  slider.value = value;
+  show(slider);
+  return true;
+}
+
+function show(slider) {
+  slider.form.querySelector("output").value = slider.value;
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.matches("[data-arrows]")) show(event.target);
+});
+
+// An answer that did not reach the log must not look as if it had.
+for (const name of ["htmx:response:error", "htmx:error"]) {
+  document.addEventListener(name, (event) => {
+    const status = event.detail?.ctx?.response?.status;
+    const reason = status ? `the server answered ${status}` : "the server cannot be reached";
+    document.getElementById("alert").textContent = `Not saved: ${reason}. Reload the page.`;
+  });
+}

@@ -1,0 +1,1 @@
+"""HTTP: types of requests and answers, problems, the OpenAPI document, security."""

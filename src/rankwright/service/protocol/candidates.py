@@ -1,0 +1,208 @@
+"""The candidates of a request as a table of numbers, in the order of a model's features."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.exceptions import DataError
+from rankwright.service.protocol.problems import Problem
+from rankwright.service.protocol.types import Item, RankRequest
+
+
+class Candidates(NamedTuple):
+    """Ids as they were sent and as text, (n_items, n_features) rows, features that are missing."""
+
+    ids: Sequence[str | int]
+    keys: list[str]
+    rows: FloatArray
+    missing: list[str]
+
+
+def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: int) -> Candidates:
+    """The candidates of a request for a model.
+
+    Parameters
+    ----------
+    served : the model (names, n_features, takes_missing, row_of)
+    known : names of features that other models use; they are allowed, and ignored here
+    limit : the most items
+    """
+    items = request.items
+    if items is not None:
+        _refuse_two_forms(request)
+        ids: Sequence[str | int] = [item.id for item in items]
+        keys = _keys(ids, limit)
+        rows, missing = _from_items(items, served, known)
+    else:
+        if request.ids is None:
+            raise Problem(422, "There are no candidates. Send items, or ids with columns.")
+        ids, keys = request.ids, _keys(request.ids, limit)
+        rows, missing = _from_table(request, served, known)
+    if rows.shape != (len(keys), served.n_features):
+        raise _wrong_shape(keys, rows, served)
+    return Candidates(ids, keys, rows, missing)
+
+
+def score(candidates: Candidates, served: Any) -> FloatArray:
+    """The score of each candidate; an error names the item and its features."""
+    try:
+        scores: FloatArray = served.model.decision_function(candidates.rows)
+        return scores
+    except DataError as error:
+        bad = ~np.isfinite(candidates.rows)
+        if served.takes_missing:
+            bad &= ~np.isnan(candidates.rows)
+        if not bad.any():
+            raise
+        row = int(np.argmax(bad.any(axis=1)))
+        names = [served.names[i] for i in np.flatnonzero(bad[row])[:10]]
+        raise Problem(
+            422,
+            f"Item {candidates.keys[row]!r}: {', '.join(names)}: no value, or not a finite one. "
+            f"{served.kind} needs every value: fill it, or use a model that does without.",
+        ) from error
+
+
+def _keys(ids: Sequence[str | int], limit: int) -> list[str]:
+    if len(ids) > limit:
+        raise Problem(413, f"There are {len(ids)} items; at most {limit} are ranked at once.")
+    keys = list(map(str, ids))
+    if len(set(keys)) < len(keys):
+        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise Problem(422, f"Item {twice[:80]!r} is listed twice. List each item once.")
+    return keys
+
+
+def _from_items(items: list[Item], served: Any, known: Iterable[str]) -> tuple[FloatArray, Any]:
+    rows: list[Any] = [item.features for item in items]
+    if not rows:
+        return np.empty((0, served.n_features)), []
+    missing: list[str] = []
+    if any(type(row) is dict for row in rows):
+        try:
+            if any(len(row) != served.n_features for row in rows):
+                raise KeyError
+            rows = list(map(served.row_of, rows))
+        except (KeyError, TypeError):
+            rows, missing = _by_name(items, served, known)
+    try:
+        return np.array(rows, dtype=np.float64), missing
+    except ValueError:  # rows of different lengths
+        wrong = next(item for item in items if len(item.features) != served.n_features)
+        raise Problem(
+            422,
+            f"Item {str(wrong.id)[:80]!r} has {len(wrong.features)} features; "
+            f"{served.version} needs {served.n_features}.",
+        ) from None
+
+
+def _by_name(
+    items: list[Item], served: Any, known: Iterable[str]
+) -> tuple[list[list[Any]], list[str]]:
+    """Rows of features given by name, where some are missing, unknown, or given as a list."""
+    names, missing = served.names, dict[str, None]()
+    allowed, rows = {*names, *known}, []
+    for item in items:
+        given = item.features
+        if not isinstance(given, dict):
+            rows.append(given)
+            continue
+        absent = [name for name in names if name not in given]
+        unknown = [name for name in given if name not in allowed]
+        if unknown or (absent and not served.takes_missing):
+            raise _misnamed(f"Item {str(item.id)[:80]!r}", absent, unknown, served)
+        missing |= dict.fromkeys(absent)
+        rows.append([given.get(name) for name in names])
+    return rows, list(missing)
+
+
+def _misnamed(where: str, absent: list[str], unknown: list[str], served: Any) -> Problem:
+    parts = []
+    if absent:
+        parts.append(f"lacks the features {_listed(absent)}")
+    if unknown:
+        parts.append(f"has the unknown features {_listed(unknown)}")
+    names = f"named {_listed(served.names)}" if served.features is not None else "without names"
+    return Problem(
+        422,
+        f"{where} {' and '.join(parts)}. {served.version} needs {served.n_features} features, "
+        f"{names}.",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(name[:80] for name in names[:10])
+    return shown + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _from_table(request: RankRequest, served: Any, known: Iterable[str]) -> tuple[FloatArray, Any]:
+    assert request.ids is not None
+    _refuse_two_forms(request)
+    if request.columns is not None:
+        return _from_columns(request.columns, len(request.ids), served, known)
+    raw, kind = (
+        (request.float32, "<f4") if request.float32 is not None else (request.float64, "<f8")
+    )
+    if raw is None:
+        raise Problem(422, "There are ids without values. Send columns, float32 or float64.")
+    try:
+        values = np.frombuffer(raw, kind).reshape(len(request.ids), -1 if request.ids else 0)
+    except (ValueError, binascii.Error):
+        needed = len(request.ids) * (served.n_features or 0) * int(kind[-1])
+        raise Problem(
+            422, f"float{8 * int(kind[-1])} has {len(raw)} bytes; the items need {needed}."
+        ) from None
+    return values.astype(np.float64), []
+
+
+def _from_columns(
+    columns: Mapping[str, list[Any]], n_items: int, served: Any, known: Iterable[str]
+) -> tuple[FloatArray, list[str]]:
+    absent = [name for name in served.names if name not in columns]
+    unknown = [name for name in columns if name not in {*served.names, *known}]
+    if unknown or (absent and not served.takes_missing):
+        raise _misnamed("The request", absent, unknown, served)
+    for name, column in columns.items():
+        if len(column) != n_items:
+            raise Problem(
+                422, f"Column {name[:80]!r} has {len(column)} values for {n_items} items."
+            )
+    rows = np.full((n_items, len(served.names)), np.nan)
+    for place, name in enumerate(served.names):
+        if name in columns:
+            rows[:, place] = columns[name]
+    return rows, absent
+
+
+def _refuse_two_forms(request: RankRequest) -> None:
+    forms = ("items", "columns", "float32", "float64")
+    given = [name for name in forms if getattr(request, name) is not None]
+    if len(given) > 1 or (request.items is not None and request.ids is not None):
+        raise Problem(422, f"The request has {' and '.join(given)}. Send the items in one form.")
+
+
+def _wrong_shape(keys: list[str], rows: FloatArray, served: Any) -> Problem:
+    found = rows.shape[1] if rows.ndim == 2 else 0
+    return Problem(
+        422,
+        f"The items have {found} features each; {served.version} needs {served.n_features}"
+        + (f": {_listed(served.names)}." if served.features is not None else "."),
+    )
+
+
+def shape_of(request: RankRequest) -> tuple[int, list[str] | None]:
+    """The number and the names of the features of a request that no model has seen before."""
+    if request.columns is not None:
+        return len(request.columns), list(request.columns)
+    if request.items:
+        first = request.items[0].features
+        return len(first), list(first) if isinstance(first, dict) else None
+    raw, width = (request.float32, 4) if request.float32 is not None else (request.float64, 8)
+    if raw and request.ids:
+        return len(raw) // (width * len(request.ids)), None
+    raise Problem(422, "The first request must have items, so that their features are known.")

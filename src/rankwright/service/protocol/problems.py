@@ -1,0 +1,59 @@
+"""Errors as ``application/problem+json`` (RFC 9457), with the text of our error messages."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from rankwright.exceptions import ModelFileError, RankwrightError
+from rankwright.service.store import StoreError
+
+PROBLEM = "application/problem+json"
+
+
+class Problem(RankwrightError):
+    """A request that is refused: the status, and what was found, needed and to do."""
+
+    def __init__(self, status: int, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class ProblemBody(msgspec.Struct, omit_defaults=True):
+    """What is wrong with a request: where, what was found, what is needed, what to do."""
+
+    title: str
+    status: int
+    detail: str
+    type: str = "about:blank"
+
+
+def as_problem(error: Exception) -> Problem:
+    """The problem that an error of the library means to a client."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, StoreError):
+        return Problem(503, str(error), retry_after="1")
+    if isinstance(error, ModelFileError):
+        return Problem(422, str(error))
+    if isinstance(error, RankwrightError):
+        return Problem(422, str(error))
+    return Problem(500, "The service failed; its own log has the reason. Nothing was changed.")
+
+
+def encode_problem(problem: Problem) -> bytes:
+    title = HTTPStatus(problem.status).phrase
+    body = ProblemBody(title, problem.status, problem.detail, "about:blank")
+    return msgspec.json.encode({**msgspec.to_builtins(body), "type": body.type})
+
+
+async def send_problem(send: Any, problem: Problem) -> None:
+    """Answer a request with a problem."""
+    body = encode_problem(problem)
+    headers = [(b"content-type", PROBLEM.encode()), (b"content-length", b"%d" % len(body))]
+    headers += [(k.encode("latin-1"), v.encode("latin-1")) for k, v in problem.headers.items()]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

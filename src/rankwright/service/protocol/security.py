@@ -1,0 +1,275 @@
+"""The layer in front of everything: tokens, CSRF, host names, limits, headers of answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import re
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from rankwright.service.protocol.problems import Problem, as_problem, send_problem
+from rankwright.service.protocol.tokens import (
+    ANYONE,
+    SESSION,
+    Principal,
+    RateLimit,
+    Sessions,
+    Tokens,
+)
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
+OPEN_PATHS = ("/healthz", "/readyz", "/login")
+log = logging.getLogger("rankwright.service")
+
+
+class Security:
+    """The ASGI layer in front of everything: refuses what is not allowed, adds the headers."""
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        tokens: Tokens,
+        sessions: Sessions,
+        hosts: Iterable[str] = (),
+        max_body: int = 4 * 2**20,
+        max_upload: int = 64 * 2**20,
+        body_seconds: float = 20.0,
+        rate: float | None = None,
+        images: bool = False,
+        service: Any = None,
+    ) -> None:
+        self.service = service
+        self.app, self.tokens, self.sessions = app, tokens, sessions
+        self.hosts = None if "*" in hosts else frozenset(h.lower() for h in (*LOOPBACK, *hosts))
+        self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
+        self.rate = None if rate is None else RateLimit(rate)
+        self.headers = security_headers(images)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            else:
+                await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def send_safely(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", ()), *self.headers]
+            await send(message)
+
+        try:
+            receive = await self._admit(scope, receive)
+            await self.app(scope, receive, send_safely)
+        except Exception as error:
+            problem = as_problem(error)
+            if problem.status >= 500:
+                log.exception("%s %s", scope["method"], scope["path"])
+            if started:
+                raise
+            await send_problem(send_safely, problem)
+
+    async def _admit(self, scope: Any, receive: Any) -> Any:
+        """Check a request, read its body within the limits, and set scope["principal"]."""
+        headers = dict(scope["headers"])
+        path, unsafe = scope["path"], scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        self._check_host(headers)
+        api = path.startswith("/v1/")
+        cookie = _cookie(headers)
+        scope["session"] = cookie
+        principal = self._identify(headers, cookie, api)
+        if self.rate is not None:
+            client = principal.name if principal and self.tokens.principals else _address(scope)
+            self.rate.check(client)
+        if principal is None:
+            if path not in OPEN_PATHS and not path.startswith("/static/"):
+                raise _unauthorized(api, scope)
+            principal = Principal("nobody", frozenset())
+        scope["principal"] = principal
+        if not unsafe:
+            return receive
+        upload = path == "/v1/models"
+        body = await self._read_body(headers, receive, self.max_upload if upload else self.max_body)
+        self._check_origin(headers)
+        if not api:
+            self._check_csrf(headers, cookie, body, path)
+        elif b"authorization" not in headers:
+            self._check_api_origin(headers, cookie, body)
+        scope["rankwright.body"] = body
+        return _Replay(body, receive)
+
+    def _check_host(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse names that are not ours: a page elsewhere may point its name at this address."""
+        if self.hosts is None:
+            return
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name = re.sub(r":\d+$", "", host)
+        if name not in self.hosts:
+            raise Problem(
+                421,
+                f"Host {name[:100]!r} is not a name of this service. Use the address that it "
+                "prints at its start, or add the name with --allow-host.",
+            )
+
+    def _identify(self, headers: dict[bytes, bytes], cookie: str, api: bool) -> Principal | None:
+        if not self.tokens.principals:
+            return ANYONE
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if kind:
+            return self.tokens.find(token.strip()) if kind.lower() == "bearer" else None
+        return self.sessions.open(cookie)
+
+    async def _read_body(self, headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
+        declared = headers.get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > limit:
+            raise _too_large(limit)
+        message = await receive()
+        if not message.get("more_body"):  # the usual case: no task, no timer
+            body: bytes = message.get("body", b"")
+        else:
+            try:
+                async with asyncio.timeout(self.body_seconds):
+                    body = await _read_rest(message, receive, limit)
+            except TimeoutError:
+                raise Problem(408, f"The body took more than {self.body_seconds:g} s.") from None
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body
+
+    def _check_origin(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse what a browser sends on behalf of another site's page."""
+        site = headers.get(b"sec-fetch-site", b"none")
+        origin = headers.get(b"origin")
+        foreign = origin is not None and origin.split(b"://")[-1] != headers.get(b"host")
+        if site not in (b"same-origin", b"none") or foreign:
+            raise Problem(403, "The request comes from a page of another site. Send it from ours.")
+
+    def _check_csrf(self, headers: dict[bytes, bytes], cookie: str, body: bytes, path: str) -> None:
+        if path == "/login":  # there is no session yet; the origin was checked
+            return
+        given = headers.get(b"x-csrf-token", b"").decode("latin-1")
+        if not given:
+            given = form_fields(body).get("csrf_token", "")
+        if not cookie or not hmac.compare_digest(
+            given.encode(), self.sessions.csrf(cookie).encode()
+        ):
+            raise Problem(403, "The CSRF token is missing or old. Reload the page and try again.")
+
+    def _check_api_origin(self, headers: dict[bytes, bytes], cookie: str, body: bytes) -> None:
+        """A call without a bearer token: by a script of our pages, or by a local program.
+
+        A page of another site can make a browser send forms and plain text, but no JSON.
+        """
+        if self.tokens.principals:
+            self._check_csrf(headers, cookie, body, "")
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind and (not kind.startswith(b"application/") or b"form" in kind):
+            shown = kind.decode("latin-1")[:60]
+            raise Problem(
+                415,
+                f"The content type is {shown}. Send application/json, application/msgpack, or "
+                "application/octet-stream for a model file.",
+            )
+
+
+class _Replay:
+    """A body that was read already, as an ASGI receive channel."""
+
+    def __init__(self, body: bytes, receive: Any) -> None:
+        self.body: bytes | None = body
+        self.receive = receive
+
+    async def __call__(self) -> Any:
+        if self.body is None:
+            return await self.receive()
+        body, self.body = self.body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _read_rest(message: Any, receive: Any, limit: int) -> bytes:
+    parts, size = [message.get("body", b"")], len(message.get("body", b""))
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise _too_large(limit)
+    return b"".join(parts)
+
+
+def form_fields(body: bytes) -> dict[str, str]:
+    """The fields of a posted form; the last one of each name."""
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        return {}
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def security_headers(images: bool = False) -> list[tuple[bytes, bytes]]:
+    """Headers of every answer; ``images`` lets pages show pictures of other sites."""
+    pictures = " https: http:" if images else ""
+    policy = (
+        "default-src 'none'; script-src 'self'; style-src 'self'; "
+        f"img-src 'self' data:{pictures}; font-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return [
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),  # with no-referrer, forms come from the origin null
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cache-control", b"no-store"),
+    ]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can be reached from this machine only.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _cookie(headers: dict[bytes, bytes]) -> str:
+    raw = headers.get(b"cookie")
+    if raw is None:
+        return ""
+    try:
+        cookies = SimpleCookie(raw.decode("latin-1"))
+    except CookieError:
+        return ""
+    return cookies[SESSION].value if SESSION in cookies else ""
+
+
+def _address(scope: Any) -> str:
+    return scope["client"][0] if scope.get("client") else "unknown"
+
+
+def _unauthorized(api: bool, scope: Any) -> Problem:
+    if not api and scope["method"] == "GET":
+        return Problem(303, "Sign in first.", location="/login")
+    return Problem(
+        401,
+        "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.",
+        www_authenticate="Bearer",
+    )
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(413, f"The body has more than {limit:,} bytes. Send it in several requests.")

@@ -1,0 +1,259 @@
+"""Answers: items ranked by a model, items recommended to a user, lists fused into one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.service.entries import Event, encode
+from rankwright.service.models import Served
+from rankwright.service.protocol.candidates import Candidates, candidates, score
+from rankwright.service.protocol.problems import Problem
+from rankwright.service.protocol.routing import Call
+from rankwright.service.protocol.types import (
+    FuseRequest,
+    RankAnswer,
+    RankBatch,
+    RankedItem,
+    RankRequest,
+    RecommendRequest,
+)
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
+
+LARGE = 256 * 1024  # bytes of a body that is worked on in another thread
+MOST_EXPLAINED = 200  # items of one list
+_ARRAYS = frozenset(bytes([code]) for code in (0x5B, *range(0x90, 0xA0), 0xDC, 0xDD))
+
+
+def rank(service: Service, call: Call) -> Any:
+    """``POST /v1/rank``: one list, or an array of lists."""
+    if len(call.body) > LARGE:
+        return asyncio.to_thread(_rank, service, call)
+    return _rank(service, call)
+
+
+def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
+    if call.body[:64].lstrip()[:1] in _ARRAYS:  # of JSON or msgpack
+        return [rank_list(service, request) for request in call.decode(RankBatch)]
+    return rank_list(service, call.decode(RankRequest))
+
+
+def rank_list(service: Service, request: RankRequest) -> RankAnswer:
+    """Rank the candidates of a query, and log what is shown."""
+    experiment = service.experiments.choose(request)
+    if experiment is not None:
+        return _rank_interleaved(service, request, experiment)
+    served = service.model_for(request)
+    found = candidates(request, served, service.models.features(), service.settings.max_items)
+    scores = score(found, served)
+    order = np.argsort(-scores, kind="stable")
+    if request.n is not None:
+        order = order[: request.n]
+    shown = order.tolist()
+    event = log_event(
+        service,
+        query=request.query,
+        user=request.user,
+        model=served.version,
+        ids=[found.keys[i] for i in shown],
+        scores=scores[order],
+        rows=found.rows[order],
+        names=served.logged_names,
+        shadow=_shadow(service, request, served, order),
+    )
+    ids = found.ids
+    items = [
+        RankedItem(ids[i], value, place)
+        for place, (i, value) in enumerate(zip(shown, scores[order].tolist(), strict=True), 1)
+    ]
+    if request.explain:
+        _explain(items, served, found, order)
+    return RankAnswer(event, served.version, items, found.missing)
+
+
+def _rank_interleaved(service: Service, request: RankRequest, experiment: Any) -> RankAnswer:
+    """Mix the lists of the experiment's two models; the score of an item is 1 / rank."""
+    if request.explain:
+        raise Problem(422, "A list that two models share has no explanation. Name one with model.")
+    pair = [service.models.find(version, "rank") for version in experiment.models]
+    known, limit = service.models.features(), service.settings.max_items
+    tables = [candidates(request, served, known, limit) for served in pair]
+    lists = []
+    for served, table in zip(pair, tables, strict=True):
+        order = np.argsort(-score(table, served), kind="stable")
+        lists.append([table.keys[i] for i in order.tolist()])
+    shown = experiment.interleave(lists, request)
+    place = {key: i for i, key in enumerate(tables[0].keys)}
+    order = np.array([place[key] for key in shown.items], dtype=np.intp)
+    scores = 1.0 / np.arange(1, len(order) + 1)
+    model = "+".join(served.version for served in pair)
+    event = log_event(
+        service,
+        query=request.query,
+        user=request.user,
+        model=model,
+        ids=list(shown.items),
+        scores=scores,
+        rows=tables[0].rows[order],
+        names=pair[0].logged_names,
+        experiment=experiment.name,
+        interleaved={k: v for k, v in shown.to_dict().items() if k != "items"},
+    )
+    ids = tables[0].ids
+    items = [
+        RankedItem(ids[i], value, rank)
+        for rank, (i, value) in enumerate(zip(order.tolist(), scores.tolist(), strict=True), 1)
+    ]
+    return RankAnswer(event, model, items, tables[0].missing, experiment.name)
+
+
+def log_event(
+    service: Service,
+    *,
+    query: str | int | None,
+    user: str | int | None,
+    model: str,
+    ids: list[str],
+    scores: FloatArray,
+    rows: FloatArray | None = None,
+    **more: Any,
+) -> str:
+    """Append what is shown to the log; its id."""
+    event = os.urandom(12).hex()
+    body = encode(
+        Event(
+            None if query is None else str(query),
+            model,
+            ids,
+            scores.tobytes(),
+            b"" if rows is None else rows.tobytes(),
+            **more,
+        )
+    )
+    service.store.append_event(event, body, None if user is None else str(user))
+    return event
+
+
+def _shadow(service: Service, request: RankRequest, served: Served, order: Any) -> dict[str, bytes]:
+    """Scores of the same items by the shadow models; one that cannot score them is left out."""
+    scores = {}
+    for other in service.models.shadows():
+        if other.version != served.version and other.n_features is not None:
+            try:
+                known = service.models.features()
+                table = candidates(request, other, known, service.settings.max_items)
+                scores[other.version] = score(table, other)[order].tobytes()
+            except Exception:  # what is not shown must not fail what is
+                service.metrics.shadow_failures.inc()
+    return scores
+
+
+def _explain(items: list[RankedItem], served: Served, found: Candidates, order: Any) -> None:
+    """How the score changes when a feature is as in the mean candidate, for each item shown."""
+    if len(items) > MOST_EXPLAINED:
+        raise Problem(422, f"At most {MOST_EXPLAINED} items are explained. Set n, or drop explain.")
+    if not items:
+        return
+    rows, scores = found.rows, score(found, served)
+    known = ~np.isnan(rows)
+    means = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    for place, name in enumerate(served.names):
+        changed = rows.copy()
+        changed[:, place] = means[place]
+        added = (scores - served.model.decision_function(changed))[order]
+        for item, value in zip(items, added.tolist(), strict=True):
+            item.contributions = {**item.contributions, name: value}
+
+
+async def recommend(service: Service, call: Call) -> RankAnswer:
+    """``POST /v1/recommend``: the best items for a user that the user has not rated."""
+    request = call.decode()
+    served = service.models.find(request.model, "recommend")
+    return await asyncio.to_thread(_recommend, service, request, served)
+
+
+def _recommend(service: Service, request: RecommendRequest, served: Served) -> RankAnswer:
+    model = served.model
+    vocabulary = model.ratings_.item_vocabulary
+    if (request.user is None) == (request.ratings is None):
+        raise Problem(422, "Send either user, the id of a known user, or ratings of a new one.")
+    dropped = {_known(vocabulary, item, "exclude") for item in request.exclude}
+    wanted = None
+    if request.filter is not None:
+        wanted = {_known(vocabulary, item, "filter") for item in request.filter}
+    n_all = len(model.ratings_.items)
+    if request.ratings is None:
+        user = _known(model.ratings_.user_vocabulary, request.user, "user")
+        best = model.recommend(user, n_all)
+    else:
+        ratings = {_known(vocabulary, item, "ratings"): v for item, v in request.ratings.items()}
+        best = model.recommend_new(ratings, n_all)
+    kept = [each for each in best if each.item not in dropped]
+    if wanted is not None:
+        kept = [each for each in kept if each.item in wanted]
+    return _listed(service, request, served.version, [tuple(each) for each in kept[: request.n]])
+
+
+def _known(vocabulary: Any, sent: Any, where: str) -> Any:
+    """An id of the data, which JSON may have turned into text."""
+    for form in (sent, str(sent), *_numbers(sent)):
+        if form in vocabulary:
+            return form
+    raise Problem(422, f"{where}: {str(sent)[:80]!r} is not among the ids of the model.")
+
+
+def _numbers(sent: Any) -> list[int]:
+    text = str(sent)
+    return [int(text)] if text.lstrip("-").isdecimal() and len(text) < 20 else []
+
+
+async def fuse(service: Service, call: Call) -> RankAnswer:
+    """``POST /v1/fuse``: lists of several engines made into one, by a model or a fixed rule."""
+    return await asyncio.to_thread(_fuse, service, call.decode())
+
+
+def _fuse(service: Service, request: FuseRequest) -> RankAnswer:
+    from rankwright.fusion.methods import fuse as fuse_lists
+
+    if request.method is not None and request.model is not None:
+        raise Problem(422, "Send either method, a fixed rule, or model, a learned fusion.")
+    size = max(map(len, request.runs.values()), default=0)
+    if size > service.settings.max_items:
+        raise Problem(413, f"A list has {size} items; the limit is {service.settings.max_items}.")
+    runs = {
+        name: {"q": listed if isinstance(listed, dict) else list(map(str, listed))}
+        for name, listed in request.runs.items()
+    }
+    learned = request.model is not None or "fuse" in service.models.active_versions()
+    if request.method is None and learned:
+        served = service.models.find(request.model, "fuse")
+        run, version = served.model.fuse(runs), served.version
+    else:
+        version = request.method or "rrf"
+        run = fuse_lists(runs, version)
+    order = run.order[: request.n]
+    pairs = zip(run.docs[run.doc[order]].tolist(), run.score[order].tolist(), strict=True)
+    return _listed(service, request, version, list(pairs))
+
+
+def _listed(
+    service: Service, request: Any, model: str, pairs: Sequence[tuple[Any, float]]
+) -> RankAnswer:
+    """Log a list of (id, score) and answer with it."""
+    event = log_event(
+        service,
+        query=getattr(request, "query", None),
+        user=request.user,
+        model=model,
+        ids=[str(item) for item, _ in pairs],
+        scores=np.array([value for _, value in pairs], dtype=np.float64),
+    )
+    items = [RankedItem(item, float(v), place) for place, (item, v) in enumerate(pairs, 1)]
+    return RankAnswer(event, model, items)

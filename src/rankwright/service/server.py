@@ -1,0 +1,69 @@
+"""The service on a socket: uvicorn, one process, one line that says where it is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import uvicorn
+
+from rankwright.service.app import Settings, create_app
+from rankwright.service.protocol.security import is_loopback
+
+MOST_CONNECTIONS = 256
+KEEP_ALIVE_SECONDS = 5
+STOP_SECONDS = 10
+
+
+def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
+    """Serve until the process is told to stop (SIGINT, SIGTERM); what was learned is kept.
+
+    Parameters
+    ----------
+    settings : what to serve
+    port : 0 for any free port
+    note : a function that prints a line; by default to standard error
+    """
+    note = note or (lambda text: print(text, file=sys.stderr, flush=True))
+    app = create_app(settings)
+    service = app.service
+    try:
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            ws="none",
+        )
+        _Server(config, settings, service, note).run()
+    finally:
+        service.close()
+
+
+class _Server(uvicorn.Server):  # type: ignore[misc]
+    """Uvicorn's server, which says where it is once it listens."""
+
+    def __init__(self, config: Any, settings: Settings, service: Any, note: Any) -> None:
+        super().__init__(config)
+        self.settings, self.service, self.note = settings, service, note
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if not self.servers:
+            return
+        port = self.servers[0].sockets[0].getsockname()[1]
+        settings, models = self.settings, self.service.models
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        if models.note:
+            self.note(models.note)
+        for task, version in models.active_versions().items():
+            self.note(f"{task}: {version}")
+        access = "this machine only" if is_loopback(settings.host) else "a token is needed"
+        self.note(f"log: {settings.store}; access: {access}")
+        self.note(f"serving on http://{host}:{port} (API: /api, stop with Ctrl-C)")

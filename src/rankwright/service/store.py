@@ -1,0 +1,414 @@
+"""The log of a service: one SQLite file, append-only, with one writer and group commit."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import apsw
+
+from rankwright.exceptions import DataError, ParameterError, RankwrightError
+from rankwright.service.entries import describe
+
+OLDEST_SQLITE = (3, 51, 3)  # earlier versions can lose a WAL checkpoint race
+GROUP_SECONDS = 0.002  # how long a commit waits for more rows to share its fsync
+QUIET_SECONDS = 0.02  # the same for rows that nobody waits for
+MOST_PENDING = 64 * 2**20  # bytes of rows that wait for the disk
+MOST_RECENT = 2048  # events that are kept in memory for their feedback
+BLOCK = 256  # rows read at once
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS log(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL,
+    key TEXT NOT NULL UNIQUE, event TEXT, user TEXT, body BLOB NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS log_user ON log(user) WHERE user IS NOT NULL;
+CREATE TABLE IF NOT EXISTS models(
+    version TEXT PRIMARY KEY, time REAL NOT NULL, about BLOB NOT NULL, file BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
+"""
+COLUMNS = "seq, time, kind, key, event, user, body"
+
+
+class Entry(NamedTuple):
+    """A row of the log. ``body`` is what :mod:`rankwright.service.entries` encoded."""
+
+    seq: int
+    time: float
+    kind: str
+    key: str
+    event: str | None
+    user: str | None
+    body: bytes
+
+
+class StoreError(RankwrightError, OSError):
+    """The log cannot be written: the disk is full, too slow, or not writable."""
+
+
+class Appended(NamedTuple):
+    """Where an entry is in the log, and whether one with its key was there before."""
+
+    seq: int
+    duplicate: bool
+
+
+class _Job(NamedTuple):
+    """Work of the writer: a function of the connection, and who waits for its result."""
+
+    run: Callable[[Any], Any]
+    size: int
+    future: Future[Any] | None
+
+
+class LogReader:
+    """A log file that is read: what is committed, also while a service writes to it.
+
+    Parameters
+    ----------
+    path : the file that ``rankwright serve --store`` wrote
+    """
+
+    def __init__(self, path: Any) -> None:
+        self.path = os.fspath(path)
+        if not os.path.isfile(self.path):
+            raise FileNotFoundError(f"{self.path}: there is no such log.")
+        self._local = threading.local()
+        self._readers: list[Any] = []
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in self._readers:
+            connection.close()
+
+    def find(self, key: str, kind: str) -> Entry | None:
+        """The entry with this key, if it is of this kind."""
+        query = f"SELECT {COLUMNS} FROM log WHERE key = ? AND kind = ?"
+        return next(map(Entry._make, self._reader().execute(query, (key, kind))), None)
+
+    def entries(
+        self, kinds: Iterable[str] = (), *, after: int = 0, user: str | None = None
+    ) -> Iterator[Entry]:
+        """Entries in log order, of these kinds (all by default), with a higher ``seq``."""
+        kinds = tuple(kinds)
+        condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        condition += "" if user is None else " AND user = ?"
+        values = (*kinds, *(() if user is None else (user,)))
+        query = f"SELECT {COLUMNS} FROM log WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
+        while True:  # block by block: a long read would keep the WAL from being truncated
+            block = [Entry._make(row) for row in self._reader().execute(query, (after, *values))]
+            yield from block
+            if len(block) < BLOCK:
+                return
+            after = block[-1].seq
+
+    def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query; for counts and summaries."""
+        return list(self._reader().execute(query, tuple(values)))
+
+    def state(self, name: str) -> bytes | None:
+        """A value that was kept with :func:`put_state`."""
+        rows = self.select("SELECT value FROM state WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def _reader(self) -> Any:
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = apsw.Connection(
+                self.path, flags=apsw.SQLITE_OPEN_READONLY
+            )
+            reader.set_busy_timeout(5000)
+            self._readers.append(reader)
+        return reader
+
+
+class Store(LogReader):
+    """The log, the model files and the snapshots of one service.
+
+    All writes go through one thread. It runs everything that arrives within a few milliseconds in
+    one transaction, and answers when the transaction is on the disk (WAL, ``synchronous=FULL``).
+    Reads use connections of their own and see what is committed.
+
+    Parameters
+    ----------
+    path : the SQLite file; it is created, with permissions for its owner only
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from rankwright.service.entries import encode
+    >>> judgment = encode({"query": "q", "item": "a", "grade": 2})
+    >>> store = Store(pathlib.Path(tempfile.mkdtemp()) / "feedback.db")
+    >>> store.append("judgment", "j1", judgment).result().duplicate
+    False
+    >>> store.append("judgment", "j1", judgment).result().duplicate
+    True
+    >>> [entry.key for entry in store.entries()]
+    ['j1']
+    >>> store.close()
+    """
+
+    def __init__(self, path: Any) -> None:
+        self._lock_file = _lock(os.fspath(path))
+        try:
+            self._writer = _open(os.fspath(path))
+        except apsw.Error as error:
+            self._lock_file.close()
+            raise DataError(f"{path} is not a log of rankwright ({error}).") from error
+        super().__init__(path)
+        self._jobs: list[_Job] = []
+        self._pending = 0
+        self._ready = threading.Condition()
+        self._closed = False
+        self._listeners: list[Callable[[], None]] = []
+        self.recent: OrderedDict[str, Entry] = OrderedDict()
+        self.error: str | None = None  # why the last commit failed; None when it succeeded
+        self._thread = threading.Thread(target=self._run, name="rankwright-log", daemon=True)
+        self._thread.start()
+
+    # Writing.
+
+    def append(
+        self, kind: str, key: str, body: bytes, *, event: str | None = None, user: str | None = None
+    ) -> Future[Appended]:
+        """Append an entry; the future resolves when it is on the disk.
+
+        A key that the log already has appends nothing: the answer is the entry that was there.
+        """
+        entry = Entry(0, time.time(), kind, key, event, user, body)
+        future: Future[Appended] = Future()
+        self._submit(_Job(lambda db: _insert(db, entry), len(body), future))
+        return future
+
+    def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
+        """Append what was shown, without waiting; its feedback comes later in the same log."""
+        entry = Entry(0, time.time(), "event", event, event, user, body)
+        self._submit(_Job(lambda db: _insert(db, entry), len(body), None))
+        self.recent[event] = entry
+        if len(self.recent) > MOST_RECENT:
+            self.recent.popitem(last=False)
+
+    def write(self, run: Callable[[Any], Any]) -> Future[Any]:
+        """Run a function of the writing connection in the next transaction."""
+        future: Future[Any] = Future()
+        self._submit(_Job(run, 0, future))
+        return future
+
+    def delete_user(self, user: str) -> int:
+        """Delete every entry with this user id; the number of entries."""
+        for event in [name for name, entry in list(self.recent.items()) if entry.user == user]:
+            self.recent.pop(event, None)
+        n_entries = int(self.write(lambda db: _delete(db, "user = ?", (user,))).result())
+        self._truncate()
+        return n_entries
+
+    def delete_before(self, moment: float, last_seq: int | None = None) -> int:
+        """Delete entries older than a moment, up to ``last_seq``; the number of entries."""
+        limit = 2**62 if last_seq is None else last_seq
+        condition = "time < ? AND seq <= ? AND kind != 'model'"
+        n_entries = int(self.write(lambda db: _delete(db, condition, (moment, limit))).result())
+        self._truncate()
+        return n_entries
+
+    def _truncate(self) -> None:
+        """Move the WAL into the file, so that deleted rows are in neither."""
+        db = apsw.Connection(self.path)
+        db.set_busy_timeout(5000)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        db.close()
+
+    def flush(self) -> None:
+        """Wait until everything appended so far is on the disk."""
+        if not self._closed:
+            self.write(lambda db: None).result()
+
+    def close(self) -> None:
+        """Commit what is waiting, then close the file."""
+        with self._ready:
+            if self._closed:
+                return
+            self._closed = True
+            self._ready.notify()
+        self._thread.join()
+        super().close()
+        self._writer.close()
+        self._lock_file.close()
+
+    # Reading.
+
+    def event(self, event: str) -> Entry | None:
+        """What was shown under this id, also if it is not on the disk yet."""
+        return self.recent.get(event) or self.find(event, "event")
+
+    def on_commit(self, listener: Callable[[], None]) -> None:
+        """Call this after every commit, in the writer's thread."""
+        self._listeners.append(listener)
+
+    @property
+    def pending(self) -> int:
+        """Bytes that wait for the disk."""
+        return self._pending
+
+    # The writer's thread.
+
+    def _submit(self, job: _Job) -> None:
+        with self._ready:
+            if self._closed:
+                raise StoreError(f"{self.path} is closed.")
+            if self._pending > MOST_PENDING:
+                raise StoreError(
+                    f"{self.path}: {self._pending:,} bytes wait for the disk, which is too slow. "
+                    "Try again later."
+                )
+            self._jobs.append(job)
+            self._pending += job.size
+            if len(self._jobs) == 1 or job.future is not None:
+                self._ready.notify()
+
+    def _run(self) -> None:
+        while jobs := self._next_jobs():
+            results = self._commit(jobs)
+            with self._ready:
+                self._pending -= sum(job.size for job in jobs)
+            for job, result in zip(jobs, results, strict=True):
+                _resolve(job.future, result)
+            for listener in self._listeners:
+                listener()
+
+    def _next_jobs(self) -> list[_Job]:
+        """Wait for work, and a few milliseconds longer for more; empty at the end."""
+        with self._ready:
+            while not self._jobs and not self._closed:
+                self._ready.wait()
+            if not self._closed:
+                deadline = time.monotonic() + QUIET_SECONDS
+                while time.monotonic() < deadline and not self._closed:
+                    if any(job.future for job in self._jobs):
+                        break
+                    self._ready.wait(deadline - time.monotonic())
+        if not self._closed:
+            time.sleep(GROUP_SECONDS)
+        with self._ready:
+            jobs, self._jobs = self._jobs, []
+            return jobs
+
+    def _commit(self, jobs: list[_Job]) -> list[Any]:
+        """Run the jobs in one transaction. If one fails, each gets a transaction of its own."""
+        try:
+            with self._writer:
+                results = [job.run(self._writer) for job in jobs]
+        except Exception as error:
+            if len(jobs) == 1:
+                self._forget_unwritten(error)
+                return [StoreError(f"{self.path} cannot be written: {error}.")]
+            return [self._commit([job])[0] for job in jobs]
+        self.error = None
+        return results
+
+    def _forget_unwritten(self, error: Exception) -> None:
+        """After a failed commit, answer "unknown event" rather than log feedback without it."""
+        self.error = str(error)
+        self.recent.clear()
+
+
+def put_state(db: Any, name: str, value: bytes) -> None:
+    """Keep a value under a name, in a transaction of :meth:`Store.write`."""
+    db.execute("INSERT OR REPLACE INTO state VALUES(?, ?)", (name, value))
+
+
+def read_log(path: Any) -> Iterator[dict[str, Any]]:
+    """What a log file holds, in order: the objects of the lines of ``GET /v1/log``.
+
+    A service may be writing to the file meanwhile.
+
+    Parameters
+    ----------
+    path : the file that ``rankwright serve --store`` wrote
+
+    Yields
+    ------
+    dict with "kind" ("event", "feedback" or "judgment"), "time" and what that kind has
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from rankwright.service.entries import Feedback, encode
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "feedback.db"
+    >>> store = Store(path)
+    >>> body = encode(Feedback(id="1", grades={"a": 2.0}))
+    >>> _ = store.append("feedback", "e1/1", body, event="e1").result()
+    >>> store.close()
+    >>> [(line["event"], line["grades"]) for line in read_log(path)]
+    [('e1', {'a': 2.0})]
+    """
+    log = LogReader(path)
+    try:
+        for entry in log.entries(("event", "feedback", "judgment")):
+            yield describe(entry)
+    except apsw.Error as error:
+        raise DataError(f"{log.path} is not a log of rankwright ({error}).") from error
+    finally:
+        log.close()
+
+
+def _insert(db: Any, entry: Entry) -> Appended:
+    rows = db.execute(
+        "INSERT INTO log(time, kind, key, event, user, body) VALUES(?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT(key) DO NOTHING RETURNING seq",
+        entry[1:],
+    ).fetchall()
+    if rows:
+        return Appended(rows[0][0], False)
+    return Appended(db.execute("SELECT seq FROM log WHERE key = ?", (entry.key,)).get, True)
+
+
+def _delete(db: Any, condition: str, values: tuple[Any, ...]) -> int:
+    db.execute(f"DELETE FROM log WHERE {condition}", values)
+    return int(db.changes())
+
+
+def _resolve(future: Future[Any] | None, result: Any) -> None:
+    if future is not None and future.set_running_or_notify_cancel():
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+
+def _open(path: str) -> Any:
+    """The writing connection: durable commits, deleted rows overwritten, no shared writer."""
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < OLDEST_SQLITE:
+        raise ParameterError(
+            f"SQLite {apsw.sqlite_lib_version()} is too old to keep a log safely; "
+            f"{'.'.join(map(str, OLDEST_SQLITE))} is needed. Upgrade apsw."
+        )
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    db = apsw.Connection(path)
+    db.set_busy_timeout(5000)
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "mmap_size=0"):
+        db.execute(f"PRAGMA {setting}").fetchall()
+    db.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
+    db.execute(SCHEMA)
+    return db
+
+
+def _lock(path: str) -> Any:
+    """Keep a second service away from the file; the lock ends with the process."""
+    file = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600), "w")  # noqa: SIM115
+    with suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise ParameterError(
+                f"{path} is in use by another service. Stop that one, or give another --store."
+            ) from None
+    return file

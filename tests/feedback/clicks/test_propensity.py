@@ -1,0 +1,118 @@
+"""Propensities are recovered from experiments, from several rankers, and by EM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankwright.data import ClickSimulator, ImpressionLog, Items, make_queries
+from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
+from rankwright.feedback import calibration, effective_sample_size, estimate_propensities
+from rankwright.feedback.clicks.cells import Cells
+from rankwright.feedback.clicks.propensity import _contrasts
+
+
+@pytest.mark.parametrize(
+    "method, experiment",
+    [("shuffle", "shuffle"), ("swap", "swap"), ("harvest", "swap"), ("harvest", "shuffle"),
+     ("em", "shuffle")],
+)  # fmt: skip
+def test_experiments_recover_the_truth(
+    method: str, experiment: str, users: ClickSimulator, scores: np.ndarray
+) -> None:
+    log = users.sessions(scores, 60_000, experiment=experiment, random_state=1)
+    assert estimate_propensities(log, method) == pytest.approx(users.examination, abs=0.05)
+
+
+def test_several_rankers_recover_the_truth(users: ClickSimulator, scores: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    rankers = {name: scores + rng.normal(0, 0.7, len(scores)) for name in "abc"}
+    log = users.sessions(rankers, 100_000)
+    assert set(log.ranker.tolist()) == set("abc")  # type: ignore[union-attr]
+    assert estimate_propensities(log) == pytest.approx(users.examination, abs=0.06)
+
+
+def test_regression_em_needs_no_experiment() -> None:
+    sample = make_queries(200, docs_per_query=8, n_grades=3, random_state=0)
+    items = Items(sample.X, sample.y, sample.qid, [f"d{row}" for row in range(len(sample.y))])
+    users = ClickSimulator(items, [1.0, 0.6, 0.4, 0.3, 0.2])
+    log = users.sessions(items.X[:, 4], 40_000)
+    naive = log.click_rates() / log.click_rates()[0]
+    found = estimate_propensities(log, "regression_em", items=items)
+    truth = np.asarray(users.examination)
+    assert np.abs(found - truth).max() < 0.06
+    assert np.abs(found - truth).mean() < np.abs(naive - truth).mean()
+
+
+def test_contrasts_are_those_written_out(users: ClickSimulator, scores: np.ndarray) -> None:
+    log = users.sessions(scores, 500, experiment="swap")
+    cells = Cells.of(log)
+    found, expected = _contrasts(cells), np.zeros((5, 5))
+    shown = {(d, k): (n, c) for d, k, n, c in zip(*cells[:4], strict=True)}
+    for (d, k), (n, c) in shown.items():
+        for j in range(5):
+            if j != k and (d, j) in shown:
+                expected[k, j] += c * shown[d, j][0] / (n + shown[d, j][0])
+    assert found == pytest.approx(expected)
+
+
+def test_counts_do_not_depend_on_how_they_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    rows = {
+        "query": rng.integers(0, 5, 200),
+        "item": np.arange(200),
+        "clicks": rng.integers(0, 2, 200),
+        "position": rng.integers(1, 90, 200),
+        "session": np.arange(200),
+    }
+    cells = Cells.of(ImpressionLog.from_arrays(**rows))  # many empty cells: sorted
+    assert cells.shown.sum() == 200
+    assert cells.clicked.sum() == rows["clicks"].sum()
+    assert len(cells.document) == len(np.unique(rows["item"]))
+
+
+def test_items_that_never_move_are_refused(users: ClickSimulator, scores: np.ndarray) -> None:
+    log = users.sessions(scores, 200)
+    for method in ("harvest", "swap", "em"):
+        with pytest.raises(FeedbackError, match="Swap or shuffle some lists"):
+            estimate_propensities(log, method)
+
+
+def test_a_regressor_of_your_own_is_used(items: Items, users: ClickSimulator) -> None:
+    class Mean:
+        def fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+            self.value = np.average(y, weights=sample_weight)
+
+        def predict(self, X: Any) -> Any:
+            return np.full(len(X), self.value)
+
+    log = users.sessions(items.y, 2000)
+    found = estimate_propensities(log, "regression_em", items=items, regressor=Mean())
+    rates = log.click_rates()
+    assert found == pytest.approx(rates / rates[0], abs=0.05)  # no features: the naive ratios
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        estimate_propensities(log, "regression_em", items=items, max_iter=1)
+
+
+def test_errors_name_the_choices(users: ClickSimulator, items: Items) -> None:
+    log = users.sessions(items.y, 50)
+    with pytest.raises(ParameterError, match="shuffle, swap, harvest"):
+        estimate_propensities(log, "magic")
+    with pytest.raises(ParameterError, match="needs items"):
+        estimate_propensities(log, "regression_em")
+    quiet = ImpressionLog.from_arrays(["q", "q"], [1, 2], [0, 1], position=[1, 2])
+    with pytest.raises(FeedbackError, match="never clicked"):
+        estimate_propensities(quiet, "shuffle")
+
+
+def test_diagnostics() -> None:
+    assert effective_sample_size([2.0, 2.0, 2.0]) == pytest.approx(3.0)
+    assert effective_sample_size([0.0]) == 0.0
+    table = calibration([0.1, 0.1, 0.9, 0.9], [0, 0, 1, 0], n_bins=2)
+    assert table.predicted.tolist() == [0.1, 0.9]
+    assert table.observed.tolist() == [0.0, 0.5]
+    assert table.error == pytest.approx((0.1 + 0.4) / 2)
+    with pytest.raises(ValueError, match="one of each"):
+        calibration([0.1], [0, 1])

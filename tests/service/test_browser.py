@@ -1,0 +1,216 @@
+"""A real browser judges with keys. Skipped where Playwright or Chromium is not installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Start a service on a free port; its address."""
+    import uvicorn
+
+    from rankwright.service import Settings, create_app
+
+    servers = []
+
+    def start(**settings):
+        app = create_app(Settings(store=str(tmp_path / "log.db"), **settings))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        servers.append((server, thread))
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+
+    yield start
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open a page that must not report an error; ``faults`` are what it reported."""
+    contexts, faults = [], []
+
+    def open_(url, **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda m: faults.append(m.text) if m.type != "log" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("requestfailed", lambda request: faults.append(f"{request.failure}: {request.url}"))
+        page.goto(url)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert [fault for fault in faults if "net::ERR_ABORTED" not in fault] == []  # left the page
+
+
+def press(page, key) -> None:
+    """Press a key and wait for the next item."""
+    form_key = page.input_value("input[name=key] >> nth=0")
+    page.keyboard.press(key)
+    changed = "old => document.querySelector('input[name=key]').value !== old"
+    page.wait_for_function(changed, arg=form_key)
+
+
+def start_judging(page, name="ann") -> None:
+    page.fill("#name", name)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#work")
+
+
+def test_twenty_items_by_keys_one_undone_then_pairs_and_the_export(
+    serve, open_page, tmp_path
+) -> None:
+    page = open_page(serve() + "/judge")
+    start_judging(page)
+    agreement, loss = page.inner_text("#agreement-value"), page.inner_text("#curve-value")
+    curve = page.get_attribute(".plot .line-0", "points")
+    for key in "01234asdfg" * 2:
+        press(page, key)
+    assert page.inner_text(".progress") == "20 of 60"
+    assert page.inner_text("#n-seen") == str(72 + 20)
+    assert page.inner_text("#agreement-value") != agreement
+    assert page.inner_text("#curve-value") != loss
+    assert page.get_attribute(".plot .line-0", "points") != curve
+    assert "20 of 60 done" in page.inner_text("#status")
+
+    press(page, "u")
+    assert page.inner_text(".progress") == "19 of 60"
+    assert page.inner_text("#n-seen") == str(72 + 19)
+    assert "taken back" in page.inner_text("#status")
+    press(page, "4")
+
+    page.get_by_role("link", name="Pairs").click()
+    page.wait_for_selector(".documents.two")
+    for key in ("ArrowLeft", "ArrowRight", "ArrowDown", "a", "s", "d"):
+        press(page, key)
+    assert page.inner_text(".progress") == "6 of 60"
+    assert page.get_attribute(".plot .line-0", "points")
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="TREC qrels").click()
+    qrels = tmp_path / "judged.qrels"
+    download.value.save_as(qrels)
+    pairs = {tuple(line.split()[::2]) for line in qrels.read_text().splitlines()}
+    assert len(pairs) >= 20
+    run = tmp_path / "system.run"
+    lines = (f"{q} Q0 {d} {n} {100 - n} me\n" for n, (q, d) in enumerate(sorted(pairs)))
+    run.write_text("".join(lines))
+    command = [sys.executable, "-m", "rankwright", "evaluate", run, qrels, "-m", "NDCG@10"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 0.0 < float(re.search(r"NDCG@10\s+(\S+)", result.stdout)[1]) <= 1.0
+
+
+def test_magnitudes_notes_and_the_other_keys(serve, open_page) -> None:
+    page = open_page(serve() + "/judge")
+    start_judging(page)
+    page.goto(page.url.replace("grades", "magnitudes"))
+    for key in ("7", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert page.inner_text("output") == "75"
+    page.keyboard.press("n")
+    page.keyboard.type("u and 3 are letters here")
+    page.keyboard.press("Escape")
+    press(page, "Enter")
+    assert "Magnitude 75" in page.inner_text("#status")
+    for key, said in (("l", "Put off"), ("x", "Skipped"), ("c", "cannot judge")):
+        press(page, key)
+        assert said in page.inner_text("#status")
+    text = page.evaluate("() => fetch('/judge/export/csv').then(answer => answer.text())")
+    assert "75,u and 3 are letters here" in text
+
+
+def test_hostile_texts_are_shown_as_text(serve, open_page, tmp_path) -> None:
+    cell = '"' + EVIL.replace('"', '""') + '"'
+    (tmp_path / "queue.csv").write_text(
+        f"query,id,query_text,title,text,url,x\n"
+        f"q,{cell},{cell},{cell},{cell},javascript:alert(1),1\nq,b,,B,,,2\n"
+    )
+    (tmp_path / "guide.md").write_text(EVIL + "\n\n[a](javascript:alert(1))")
+    settings = {"queue": str(tmp_path / "queue.csv"), "guidelines": str(tmp_path / "guide.md")}
+    page = open_page(serve(**settings, overlap=1.0) + "/judge")
+    assert EVIL in page.inner_text(".prose")
+    start_judging(page)
+    shown = page.inner_text("main")
+    page.fill("#note", EVIL)
+    page.keyboard.press("Escape")
+    press(page, "3")
+    shown += page.inner_text("main")
+    assert shown.count(EVIL) >= 2
+    assert page.title() == "Judge · rankwright"
+    assert page.locator("main img, main script, main a[href^=javascript]").count() == 0
+
+
+def axe_source() -> str:
+    """The script of axe-core: RANKWRIGHT_AXE, the package axe-playwright-python, node_modules."""
+    places = [os.environ.get("RANKWRIGHT_AXE", ""), "node_modules/axe-core/axe.min.js"]
+    package = find_spec("axe_playwright_python")
+    if package is not None and package.origin is not None:
+        places.append(str(Path(package.origin).with_name("axe.min.js")))
+    found = [place for place in places if place and Path(place).is_file()]
+    if not found:
+        pytest.skip("axe-core is not installed: pip install axe-playwright-python")
+    return Path(found[0]).read_text("utf-8")
+
+
+@pytest.mark.parametrize("width, scheme", [(1280, "light"), (400, "dark")])
+def test_axe_finds_no_serious_violation(serve, open_page, width, scheme) -> None:
+    source = axe_source()
+    address = serve()
+    viewport = {"width": width, "height": 800}
+    page = open_page(address + "/judge", viewport=viewport, color_scheme=scheme)
+    check_access(page, source)
+    start_judging(page)
+    scroll = "() => document.documentElement.scrollWidth"
+    for mode in ("grades", "pairs", "magnitudes"):
+        page.goto(f"{address}/judge?mode={mode}")
+        check_access(page, source)
+        assert page.evaluate(scroll) <= width  # nothing sticks out to the side
+    for path in ("/", "/api"):
+        page.goto(address + path)
+        check_access(page, source)
+        assert page.evaluate(scroll) <= width
+
+
+def check_access(page, source) -> None:
+    page.evaluate(source)  # evaluated by the driver: the page's policy forbids injected scripts
+    found = page.evaluate("() => axe.run()")["violations"]
+    serious = [v for v in found if v["impact"] in ("serious", "critical")]
+    assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in serious] == []
