@@ -73,7 +73,9 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
         hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
         raise ParameterError(f"ranker {name!r} is unknown. {hint}")
     values = {key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()}
-    inside = getattr(values.get("estimator"), "get_params", dict)()  # of a tree, for instance
+    inside: dict[str, Any] = getattr(
+        values.get("estimator"), "get_params", dict
+    )()  # of a tree, for instance
     own = inspect.signature(cls).parameters.keys() - inside.keys()
     ranker = cls(**{key: value for key, value in values.items() if key in own})
     nested = {key: value for key, value in values.items() if key not in own}

@@ -119,3 +119,29 @@ def test_queries_count_the_same_whatever_their_number_of_pairs() -> None:
 def test_it_learns_from_pairs() -> None:
     model = FRank(n_estimators=10).fit_feedback([[0.0], [1.0], [2.0]], Pairs([0, 1], [1, 2]))
     assert model.rank([[0.0], [1.0], [2.0]]).tolist() == [3, 2, 1]
+
+
+def test_choice_by_loss_leaves_no_more_loss_than_by_descent() -> None:
+    rng = np.random.default_rng(3)
+    X = np.round(rng.normal(size=(80, 4)), 1)
+    X[rng.random((80, 4)) < 0.1] = np.nan
+    y = np.digitize(np.nan_to_num(X[:, 0]) + rng.normal(size=80), [0.0, 1.0]).astype(float)
+    qid = np.repeat(np.arange(8), 10)
+    descent, least = (
+        FRank(n_estimators=1, choice=choice).fit(X, y, qid=qid) for choice in ("descent", "loss")
+    )
+    assert least.losses_[1] <= descent.losses_[1]
+    longer = FRank(n_estimators=10, choice="loss", cumulative="signed").fit(X, y, qid=qid)
+    assert (np.diff(longer.losses_) < 0).all()
+
+
+def test_pairs_of_confidence_one_half_are_drawn_together() -> None:
+    X = np.array([[0.0], [1.0], [2.0]])
+    certain = Pairs([0, 1], [1, 2])
+    doubtful = Pairs([0, 1], [1, 2], confidence=[1.0, 0.5])
+    gaps = [
+        np.diff(FRank(n_estimators=20).fit_feedback(X, pairs).decision_function(X))
+        for pairs in (certain, doubtful)
+    ]
+    assert gaps[0][1] > gaps[1][1] + 0.5
+    assert gaps[1][0] > gaps[1][1]

@@ -12,13 +12,17 @@ from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import round_scores
+from rankwright.rankers.boosting.ensemble import (
+    THRESHOLDS,
+    Ensemble,
+    keep_thresholds,
+    round_scores,
+)
 from rankwright.rankers.boosting.splitting import BinnedScan, Cuts, Scan, SortedScan, pool_for
 from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakRanking, edge_alpha
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
-from rankwright.rankers.schema import floats, integer, integers, real
+from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
-from rankwright.scoring.trees import Additive
 
 
 class AdaBoostRanker(Ranker):
@@ -81,10 +85,7 @@ class AdaBoostRanker(Ranker):
         "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {
-        "feature_": integers("n_estimators", low=0, high="n_features"),
-        "threshold_": floats("n_estimators", finite=False),
-        "default_": integers("n_estimators", low=0, high=1),
-        "alpha_": floats("n_estimators"),
+        **THRESHOLDS,
         "intercept_": real(),
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
@@ -130,11 +131,7 @@ class AdaBoostRanker(Ranker):
         self.intercept_ = 0.0
         for weak in rounds:
             self.intercept_ += weak.alpha / 2 if weak.feature < 0 else -weak.alpha / 2
-        rounds = [weak for weak in rounds if weak.feature >= 0]
-        self.feature_ = np.array([weak.feature for weak in rounds], np.int64)
-        self.threshold_ = np.array([weak.threshold for weak in rounds], np.float64)
-        self.default_ = np.array([weak.default for weak in rounds], np.int64)
-        self.alpha_ = np.array([weak.alpha for weak in rounds], np.float64)
+        keep_thresholds(self, [weak for weak in rounds if weak.feature >= 0])
 
     def _boost(
         self, scan: Scan, rows: _RowWeights, smoothing: float, validation: Validation | None
@@ -167,8 +164,7 @@ class AdaBoostRanker(Ranker):
         return round_scores(weak, X, self.absent == "abstain")
 
     def _scorer(self) -> Scorer:
-        rounds = self.feature_, self.threshold_, self.default_, self.alpha_
-        return Additive.from_rounds(self.n_features_in_, *rounds, self.absent == "abstain")
+        return Ensemble.of(self).scorer(len(self.alpha_))
 
 
 class _RowWeights:

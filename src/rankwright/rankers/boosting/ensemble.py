@@ -112,6 +112,13 @@ def generalization_bound(
     return float(bound) if bound < 1 else float("inf")
 
 
+THRESHOLDS = {
+    "feature_": integers("n_estimators", low=0, high="n_features"),
+    "threshold_": floats("n_estimators", finite=False),
+    "default_": integers("n_estimators", low=0, high=1),
+    "alpha_": floats("n_estimators"),
+}
+
 LEARNED = {
     "alpha_": floats("n_estimators"),
     "z_": floats("n_estimators", low=0.0),
@@ -331,6 +338,13 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
         else None,
         "node_categories": np.concatenate(categories) if has_categories else None,
     }
+
+
+def keep_thresholds(model: Any, rounds: list[WeakRanking]) -> None:
+    """Write the ``THRESHOLDS`` of these rounds to a model."""
+    arrays = Ensemble.from_rounds(1, False, rounds, False, False)
+    model.feature_, model.threshold_ = arrays.feature, arrays.threshold
+    model.default_, model.alpha_ = arrays.default, arrays.alpha
 
 
 def round_scores(weak: Any, X: Any, absent_abstains: bool = False) -> FloatArray:

@@ -15,14 +15,18 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import round_scores
+from rankwright.rankers.boosting.ensemble import (
+    THRESHOLDS,
+    Ensemble,
+    keep_thresholds,
+    round_scores,
+)
 from rankwright.rankers.boosting.splitting import BinnedScan, Scan, SortedScan, pool_for
 from rankwright.rankers.boosting.weak_learners import Directions, WeakRanking, split_alpha
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.losses import Batch, all_batches
-from rankwright.rankers.schema import floats, integer, integers
+from rankwright.rankers.schema import floats, integer
 from rankwright.scoring.base import Scorer
-from rankwright.scoring.trees import Additive
 
 HALVINGS = 30
 
@@ -47,6 +51,10 @@ class FRank(Ranker):
     Parameters
     ----------
     n_estimators : int, default 100
+    choice : "descent" or "loss", default "descent"
+        Which threshold a round takes. ``"descent"``: the one along which the loss falls fastest.
+        ``"loss"``, as published: the one that leaves the least loss after its step, among the best
+        cuts by descent of every feature, up and down; it takes as many sums over all pairs.
     cumulative : "signed", True or False, default False
         What a feature may add; as in :class:`RankBoost`. The published form has no constraint.
     max_bins : int from 2 to 255, or None, default 255
@@ -86,6 +94,7 @@ class FRank(Ranker):
 
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
+        "choice": schema.one_of("descent", "loss"),
         "cumulative": schema.one_of("signed", True, False),
         "max_bins": MAX_BINS,
         "smoothing": schema.optional(schema.positive(0.25)),
@@ -93,10 +102,7 @@ class FRank(Ranker):
         "early_stopping": EARLY_STOPPING,
     }
     _learned: ClassVar = {
-        "feature_": integers("n_estimators", low=0, high="n_features"),
-        "threshold_": floats("n_estimators", finite=False),
-        "default_": integers("n_estimators", low=0, high=1),
-        "alpha_": floats("n_estimators"),
+        **THRESHOLDS,
         "losses_": floats("n_losses", low=0.0, high=1.0),
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
@@ -111,6 +117,7 @@ class FRank(Ranker):
         self,
         *,
         n_estimators: int = 100,
+        choice: str = "descent",
         cumulative: Any = False,
         max_bins: int | None = 255,
         smoothing: float | None = None,
@@ -118,6 +125,7 @@ class FRank(Ranker):
         early_stopping: Any = None,
     ) -> None:
         self.n_estimators = n_estimators
+        self.choice = choice
         self.cumulative = cumulative
         self.max_bins = max_bins
         self.smoothing = smoothing
@@ -143,7 +151,9 @@ class FRank(Ranker):
                     if validation and validation.add(round_scores(weak, validation.X)):
                         break
         kept = validation.n_kept(len(rounds)) if validation else len(rounds)
-        self._keep(rounds[:kept], losses[: kept + 1])
+        keep_thresholds(self, rounds[:kept])
+        self.losses_ = np.array(losses[: kept + 1], dtype=np.float64)
+        self.best_iteration_ = kept
         self.validation_ = np.array(validation.curve) if validation else None
         if not rounds and feedback.total_weight > 0:
             warnings.warn(
@@ -165,6 +175,10 @@ class FRank(Ranker):
         chosen: Any = directions.choose(scan, loss, earlier_gain, weigh)
         if chosen is None:
             return None
+        if self.choice == "loss":
+            every = [chosen, *directions.candidates(scan)]
+            after = [loss.after(scan.h(*cut[:3]), weigh(cut)) for cut in every]
+            chosen = every[int(np.argmin(after))]
         alpha = loss.descend(scan.h(*chosen[:3]), weigh(chosen))
         if alpha == 0.0:
             return None
@@ -172,18 +186,8 @@ class FRank(Ranker):
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
 
-    def _keep(self, rounds: list[WeakRanking], losses: list[float]) -> None:
-        self.feature_ = np.array([weak.feature for weak in rounds], dtype=np.int64)
-        self.threshold_ = np.array([weak.threshold for weak in rounds], dtype=np.float64)
-        self.default_ = np.array([weak.default for weak in rounds], dtype=np.int64)
-        self.alpha_ = np.array([weak.alpha for weak in rounds], dtype=np.float64)
-        self.losses_ = np.array(losses, dtype=np.float64)
-        self.best_iteration_ = len(rounds)
-
     def _scorer(self) -> Scorer:
-        return Additive.from_rounds(
-            self.n_features_in_, self.feature_, self.threshold_, self.default_, self.alpha_
-        )
+        return Ensemble.of(self).scorer(len(self.alpha_))
 
 
 class FidelityLoss:
@@ -213,6 +217,14 @@ class FidelityLoss:
             batch.split(self.scores[place], hit[place], "fidelity") for batch, place in self._terms
         ]
         return sum(right for right, _ in found), sum(wrong for _, wrong in found)
+
+    def after(self, hit: Any, alpha: float) -> float:
+        """The mean loss if alpha were added to the rows hit."""
+        sums = [
+            batch.sums(self.scores[place] + alpha * hit[place], "fidelity", None)[:2]
+            for batch, place in self._terms
+        ]
+        return sum(value for value, _ in sums) / max(sum(mass for _, mass in sums), 1e-300)
 
     def descend(self, hit: Any, alpha: float) -> float:
         """Add alpha (halved until the loss falls) to the rows hit; returns what was added."""

@@ -232,6 +232,22 @@ class Directions:
             best = Candidate(int(feature), int(cut), int(default), float(gain))
         return self._step_back(earlier_gain, abs(gain) + margin, alpha) or best
 
+    def candidates(self, scan: Scan) -> list[Candidate]:
+        """The best cut of every feature in each direction that it may have."""
+        gains, found = scan.gains, []
+        for feature in range(scan.n_features):
+            for default in np.flatnonzero(self.allowed.defaults).tolist():
+                for best, cuts, sign in (
+                    (gains.top, gains.top_cut, 1),
+                    (gains.bottom, gains.bottom_cut, -1),
+                ):
+                    gain, cut = float(best[default, feature]), int(cuts[default, feature])
+                    turned = sign * self.allowed.direction[feature] < 0
+                    useless = default and not scan.abstains[feature]
+                    if cut >= 0 and sign * gain > 0 and not turned and not useless:
+                        found.append(Candidate(feature, cut, default, gain))
+        return found
+
     def _step_back(
         self, gain: FloatArray, least: float, alpha: Callable[[Candidate], float]
     ) -> Candidate | None:

@@ -27,7 +27,7 @@ from rankwright.rankers.boosting._kernels.level_gradients import (
 LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
 PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
 NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its scores are
-SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted anew
+SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted from scratch
 
 
 @njit(cache=True, nogil=True)
@@ -162,7 +162,7 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
 
 
 @njit(cache=True, nogil=True)
-def fill_places(scores, queries, gain, discounts, order, start, stop, cutoff, places):
+def fill_places(scores, queries, ranked, order, start, stop, places):
     """Scores, gains, weights and discounts of a query by place; returns how far scores spread.
 
     A row of weight 2 takes two places, and its discount is their mean.
@@ -174,13 +174,13 @@ def fill_places(scores, queries, gain, discounts, order, start, stop, cutoff, pl
         p = k - start
         places[6, p] = scores[row]
         places[0, p] = math.exp(min(max(scores[row] - middle, -600.0), 600.0))
-        places[1, p], places[2, p] = gain[row], queries.weight[row]
+        places[1, p], places[2, p] = ranked.gain[row], queries.weight[row]
         copies = max(1, round(queries.weight[row]))
         mean, top, share = 0.0, 0.0, 0.0
         for _ in range(copies):
-            mean += discounts[place]
-            if place < cutoff:
-                top += discounts[place]
+            mean += ranked.discount[place]
+            if place < ranked.cutoff:
+                top += ranked.discount[place]
                 share += 1.0
             place += 1
         places[3, p], places[4, p], places[5, p] = mean / copies, top / copies, share / copies
@@ -251,9 +251,7 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         sort_query(scores, queries, start, stop, order)
         slope[:m] = 0.0
         curve[:m] = 0.0
-        spread = fill_places(
-            scores, queries, ranked.gain, ranked.discount, order, start, stop, ranked.cutoff, places
-        )
+        spread = fill_places(scores, queries, ranked, order, start, stop, places)
         gain = places[1, :m]
         gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
         if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):

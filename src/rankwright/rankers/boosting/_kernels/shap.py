@@ -3,8 +3,8 @@
 A leaf is reached by a path; each feature on it has one slot, however often it is split on. ``zero``
 of a slot is the share of training rows that pass its splits; ``one`` is 1 if the row passes them.
 A leaf adds to the value function v(S) its value times the product over slots of ``one`` for
-features in S and ``zero`` for the others. The Shapley value of slot j is the integral over t from 0 to 1 of
-(one_j - zero_j) times the product over the other slots of (1 - t) zero_k + t one_k (Owen's
+features in S and ``zero`` for the others. The Shapley value of slot j is the integral over t from 0
+to 1 of (one_j - zero_j) times the product over the other slots of (1 - t) zero_k + t one_k (Owen's
 multilinear extension). That is a polynomial of degree n - 1 in t: Gauss-Legendre quadrature with
 n / 2 points is exact, and adds positive numbers only.
 """
