@@ -157,3 +157,15 @@ def test_a_file_that_scores_otherwise_is_not_written(
     with pytest.raises(rw.DataError, match="does not score as the model does"):
         rw.export(KINDS["linear"](np.random.default_rng(0)), tmp_path / "a.sql", "sql")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", range(1012, 1018))
+def test_xgboost_finds_the_children_of_deep_trees(seed: int) -> None:
+    """Its reader takes the right child to follow the left one."""
+    scorer = KINDS["categorical trees"](np.random.default_rng(seed))
+    form, target = form_of(scorer), TARGETS["xgboost"]
+    files = target.write(form, OPTIONS)
+    assert certify(form, target, files, OPTIONS, "exact").pairs_reversed_beyond_bound == 0
+    for tree in json.loads(files[""])["learner"]["gradient_booster"]["model"]["trees"]:
+        pairs = zip(tree["left_children"], tree["right_children"], strict=True)
+        assert all(right == left + 1 for left, right in pairs if left >= 0)
