@@ -120,20 +120,19 @@ def test_xgboost_and_its_readers_reverse_no_pair(seed: int, tmp_path_factory: An
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_exported_exactly_or_refused(kind: str, to: str, tmp_path: Path) -> None:
-    for seed in range(2):
+    for seed, missing in enumerate(("model", "zero", "never", "model")):
         model = KINDS[kind](np.random.default_rng([seed, len(kind)]))
         path = tmp_path / "model.out"
-        for missing in ("model", "zero", "never"):
-            if TARGETS[to].support(form_of(model, missing=missing)).level != "exact":
-                with pytest.raises(rw.ParameterError, match="Targets that hold it: "):
-                    rw.export(model, path, to, missing=missing)
-                continue
-            certificate = rw.export(model, path, to, missing=missing)
-            assert certificate.largest_difference <= certificate.bound
-            assert certificate.pairs_reversed_beyond_bound == 0
-            assert certificate.grades_equal is not False
-            written = json.loads((tmp_path / "model.certificate.json").read_text())
-            assert written == certificate.to_dict()
+        if TARGETS[to].support(form_of(model, missing=missing)).level != "exact":
+            with pytest.raises(rw.ParameterError, match="Targets that hold it: "):
+                rw.export(model, path, to, missing=missing)
+            continue
+        certificate = rw.export(model, path, to, missing=missing)
+        assert certificate.largest_difference <= certificate.bound
+        assert certificate.pairs_reversed_beyond_bound == 0
+        assert certificate.grades_equal is not False
+        written = json.loads((tmp_path / "model.certificate.json").read_text())
+        assert written == certificate.to_dict()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -158,3 +157,15 @@ def test_a_file_that_scores_otherwise_is_not_written(
     with pytest.raises(rw.DataError, match="does not score as the model does"):
         rw.export(KINDS["linear"](np.random.default_rng(0)), tmp_path / "a.sql", "sql")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", range(1012, 1018))
+def test_xgboost_finds_the_children_of_deep_trees(seed: int) -> None:
+    """Its reader takes the right child to follow the left one."""
+    scorer = KINDS["categorical trees"](np.random.default_rng(seed))
+    form, target = form_of(scorer), TARGETS["xgboost"]
+    files = target.write(form, OPTIONS)
+    assert certify(form, target, files, OPTIONS, "exact").pairs_reversed_beyond_bound == 0
+    for tree in json.loads(files[""])["learner"]["gradient_booster"]["model"]["trees"]:
+        pairs = zip(tree["left_children"], tree["right_children"], strict=True)
+        assert all(right == left + 1 for left, right in pairs if left >= 0)

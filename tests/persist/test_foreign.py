@@ -292,8 +292,8 @@ def test_a_damaged_file_is_an_error_and_never_a_crash(
     name: str, folder: Path, rows: Any, tmp_path: Path
 ) -> None:
     raw, path = (folder / name).read_bytes(), tmp_path / name
-    n_read = 0
-    for damaged in mutations(raw, N_DAMAGED):
+    n_read, n_files = 0, N_DAMAGED // 2 if name in ("mart.txt", "rankboost.txt") else N_DAMAGED
+    for damaged in mutations(raw, n_files):
         path.write_bytes(damaged)
         try:
             model = rw.load(path)
@@ -302,7 +302,7 @@ def test_a_damaged_file_is_an_error_and_never_a_crash(
             continue
         assert np.isfinite(scores).all()
         n_read += 1
-    assert n_read < N_DAMAGED
+    assert n_read < n_files
 
 
 HOSTILE: dict[str, Callable[[str], str]] = {

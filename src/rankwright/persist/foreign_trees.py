@@ -278,7 +278,8 @@ def _xgboost_tree(tree: Any) -> list[Node]:
         if kind:
             nodes.append(Node(0.0, int(feature), 0.0, not default_left, *ends, chosen=sets[i]))
             continue
-        below = float(np.nextafter(np.float32(condition), np.float32(-np.inf)))
+        with np.errstate(over="ignore"):
+            below = float(np.nextafter(np.float32(condition), np.float32(-np.inf)))
         if int(feature) < 0:
             raise Refused(f"a split tests feature {int(feature)}")
         nodes.append(Node(0.0, int(feature), below, not default_left, *ends))

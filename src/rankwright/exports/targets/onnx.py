@@ -155,13 +155,19 @@ class _Graph:
 
     def affine(self, step: Affine, x: str) -> str:
         kinds = {"shift": "Sub", "divisor": "Div", "factor": "Mul", "offset": "Add"}
+        x = self.apart(x, step.n_features)
         for name, column in step._columns().items():
             x = self.binary(kinds[name], x, column)
+        x = self.apart(x, step.n_features)
         for sign, limit in (("Less", step.low), ("Greater", step.high)):
             if limit is not None:
                 bound = self.value(limit)
                 x = self.add("Where", [self.add(sign, [x, bound]), bound, x])
         return x
+
+    def apart(self, x: str, width: int) -> str:
+        """Keep onnxruntime from joining a product of matrices with a single number in float32."""
+        return self.filled(x, np.nan) if width == 1 else x
 
     def query_minmax(self, x: str) -> str:
         axes = self.value([0], np.int64)

@@ -109,20 +109,17 @@ def _trees(form: Form) -> dict[str, Any]:
 
 def _tree(tree: Node, number: int, n_features: int) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
-
-    def add(node: Node, parent: int) -> int:
-        place = len(nodes)
+    waiting = [(tree, ROOT_PARENT)]
+    for node, parent in waiting:  # grows: the children of a node are neighbors, as XGBoost's are
         made: dict[str, Any] = {"parent": parent, "left": -1, "right": -1}
-        nodes.append(made)
         if isinstance(node, Leaf):
             made |= {"feature": 0, "condition": number32(node.value), "default": 0}
-            return place
-        limit, yes, no, missing = float32_test(node)
-        made |= {"feature": node.feature, "condition": number32(limit), "default": int(missing)}
-        made["left"], made["right"] = add(yes, place), add(no, place)
-        return place
-
-    add(tree, ROOT_PARENT)
+        else:
+            limit, yes, no, missing = float32_test(node)
+            made |= {"feature": node.feature, "condition": number32(limit), "default": int(missing)}
+            made |= {"left": len(waiting), "right": len(waiting) + 1}
+            waiting += [(yes, len(nodes)), (no, len(nodes))]
+        nodes.append(made)
     n, zeros = len(nodes), [0.0] * len(nodes)
     return {
         "base_weights": [node["condition"] if node["left"] < 0 else 0.0 for node in nodes],
