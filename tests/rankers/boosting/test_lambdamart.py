@@ -174,6 +174,9 @@ def test_initial_scores_are_where_training_starts(data: Any) -> None:
     np.testing.assert_allclose(
         start + rest.decision_function(X), longer.decision_function(X), rtol=1e-9, atol=1e-9
     )
+    more = rw.LambdaMART(**{**SMALL, "n_estimators": 6}).fit(X, y, qid=qid, init_score=start)
+    np.testing.assert_array_equal(more.fit_more(6).decision_function(X), rest.decision_function(X))
+    np.testing.assert_array_equal(more.fit(X, y, qid=qid)._initial, (None, None))
 
 
 def test_initial_scores_are_checked(data: Any) -> None:

@@ -261,7 +261,8 @@ class LambdaMART(Explained, BoostedRanker):
             self._fit(X, feedback, validation)
             return self
         finally:
-            del self._n_more
+            for name in ("_n_more", "_initial"):
+                self.__dict__.pop(name, None)
 
     def __getstate__(self) -> Any:
         return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
