@@ -2,7 +2,8 @@
 
 Half of the queries are the pool, half are held out. Forty items of the pool are judged at random,
 then twenty a step: at random, or those on which the 50 members of an OAP-BPM differ most. The final
-model is a BayesianPRank on what was judged. Judging is simulated with the known labels. All rules
+model is a BayesianPRank on what was judged. Features are standardized over the pool, as the judging
+page does; ``--raw`` leaves them as they are. Judging is simulated with the known labels. All rules
 of a trial share the split, the first forty items and the order of the random rule, so differences
 are paired. Needs RANKWRIGHT_DATA; ``--trials=N`` sets the number of trials.
 """
@@ -10,16 +11,18 @@ are paired. Needs RANKWRIGHT_DATA; ``--trials=N`` sets the number of trials.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from experiments.prank.trials import interval, load_or_leave, n_trials, save
+from sklearn.preprocessing import StandardScaler
 
 import rankwright as rw
 from rankwright.data.synthetic import make_queries
 from rankwright.service.judging.committee import rank_variance
 
-TRIALS, FIRST, STEP, MEMBERS = 40, 40, 20, 50
+TRIALS, FIRST, STEP, MEMBERS = 20, 40, 20, 50
 SIZES = (40, 80, 160, 320, 640)
 
 
@@ -37,12 +40,6 @@ def relative_variance(committee: Any, pool: rw.Items, rng: np.random.Generator) 
     return variance(committee, pool, rng) / pool.queries.sizes[pool.queries.codes] ** 2
 
 
-def half_random(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
-    """Half of the judgments by rank variance, half at random."""
-    places = np.argsort(np.argsort(-variance(committee, pool, rng), kind="stable"))
-    return -np.where(rng.random(len(pool)) < 0.5, places, rng.permutation(len(pool)))
-
-
 def vote_entropy(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
     """The entropy of the grades that the members predict."""
     scores = committee.member_scores(pool.X)
@@ -55,7 +52,6 @@ RULES: dict[str, Callable[[Any, rw.Items, np.random.Generator], Any]] = {
     "at random": at_random,
     "rank variance": variance,
     "rank variance / length²": relative_variance,
-    "half rank variance": half_random,
     "vote entropy": vote_entropy,
 }
 
@@ -106,6 +102,15 @@ def real(name: str) -> Callable[[int], tuple[rw.Items, rw.Items]]:
     return lambda trial: halves(items, trial)
 
 
+def prepared(parts: tuple[rw.Items, rw.Items], raw: bool) -> tuple[rw.Items, rw.Items]:
+    """Pool and held-out items, standardized over the pool."""
+    if raw:
+        return parts
+    scaler = StandardScaler().fit(parts[0].X)
+    pool, test = (replace(items, X=scaler.transform(items.X)) for items in parts)
+    return pool, test
+
+
 def reached(curve: Any, goal: float) -> str:
     """Judgments after which a mean curve reaches a value, by linear interpolation."""
     above = np.flatnonzero(np.asarray(curve) >= goal)
@@ -118,19 +123,24 @@ def reached(curve: Any, goal: float) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    trials = n_trials(argv, TRIALS, 2)
-    found: dict[str, Any] = {"sizes": SIZES, "trials": trials}
-    sets = {"synthetic": lambda: synthetic, "MQ2008": lambda: real("letor4-mq2008"),
-            "OHSUMED": lambda: real("letor3-ohsumed")}  # fmt: skip
+    trials, raw = n_trials(argv, TRIALS, 2), "--raw" in (argv or ())
+    found: dict[str, Any] = {"sizes": SIZES, "trials": trials, "raw": raw}
+    sets = {
+        "MQ2008": lambda: real("letor4-mq2008"),
+        "OHSUMED": lambda: real("letor3-ohsumed"),
+        "synthetic": lambda: synthetic,
+    }
     print(f"NDCG@10 on held-out queries, {trials} trials, 95 % intervals; "
           "second line: difference from judging at random, paired")  # fmt: skip
     for name, load in sets.items():
         draw = load()
         curves = {
-            rule: np.array([learning_curve(rule, *draw(t), t) for t in range(trials)])
+            rule: np.array(
+                [learning_curve(rule, *prepared(draw(t), raw), t) for t in range(trials)]
+            )
             for rule in RULES
         }
-        print(f"\n{name:24}" + "".join(f"{size:>16}" for size in SIZES))
+        print(f"\n{name:24}" + "".join(f"{size:>16}" for size in SIZES), flush=True)
         for rule, values in curves.items():
             print_row(rule, values)
             if rule != "at random":

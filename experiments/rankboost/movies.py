@@ -1,8 +1,8 @@
 """What Figures 5, 6 and 7 share: the algorithms, the protocol, the printing.
 
 Options of each figure: ``--quick`` (one split, few users), ``--splits=n``, ``--targets=n`` (users
-per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 100 users of a point are a job of
-one process. Results are kept by job and method in ``experiments/_results``: an interrupted run
+per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 25 users of a point are a job of one
+process. Results are kept by job and method in ``experiments/_results``: an interrupted run
 continues where it stopped, and a new method is computed without the others. ``--anew`` computes
 everything again, ``--anew=RankBoost`` the methods whose names begin with that.
 """
@@ -124,9 +124,9 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
 
 
 def _jobs(seed: int, point: Point, folder: Path) -> Iterator[Job]:
-    """One point in parts of at most 100 users, so that a larger run reuses a smaller one."""
-    for start in range(0, len(point.targets), 100):
-        users = point.targets[start : start + 100]
+    """One point in parts of at most 25 users, so that a larger run reuses a smaller one."""
+    for start in range(0, len(point.targets), 25):
+        users = point.targets[start : start + 25]
         name = f"{seed}_{point.name}_{len(point.reference)}_{start}_{len(users)}.npz"
         yield Job(seed, point._replace(targets=users), folder / name)
 

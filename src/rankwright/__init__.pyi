@@ -18,7 +18,11 @@ from .data.alignment import items_from_runs as items_from_runs
 from .data.click_simulation import ClickSimulator as ClickSimulator
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
+from .data.features import Features as Features
 from .data.impressions import ImpressionLog as ImpressionLog
+from .data.interactions import Interactions as Interactions
+from .data.io.interactions import read_feedback as read_feedback
+from .data.io.interactions import read_interactions as read_interactions
 from .data.io.items import read_items as read_items
 from .data.io.judges import read_judges as read_judges
 from .data.io.letor import read_letor as read_letor
@@ -89,6 +93,8 @@ from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .recommend.recommender import Recommender as Recommender
 from .selection.auto import AutoRanker as AutoRanker
+from .selection.importance import partial_dependence as partial_dependence
+from .selection.importance import permutation_importance as permutation_importance
 from .selection.search import RankSearchCV as RankSearchCV
 from .selection.search import tune as tune
 

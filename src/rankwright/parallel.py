@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from rankwright.exceptions import ParameterError
 
@@ -98,23 +98,26 @@ def map_blocks(
         return team.map(function, blocks)
 
 
-_BLAS_LIMIT = Lock()
+_BLAS_LOCK = Lock()
+_BLAS_USERS: list[Any] = []  # the limit that was set, once for each block that is open
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """Limit BLAS to one thread inside a ``with`` block.
 
-    The limit belongs to the whole process. Of several threads in such blocks only the first sets
-    and restores it; otherwise one could restore the limit that another had set.
+    The limit belongs to the whole process. It is set when the first of several blocks opens and
+    taken back when the last one closes, whichever threads they are in.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    if not _BLAS_LIMIT.acquire(blocking=False):
-        yield
-        return
+    with _BLAS_LOCK:
+        limit = _BLAS_USERS[0] if _BLAS_USERS else threadpool_limits(1, "blas")
+        _BLAS_USERS.append(limit)
     try:
-        with threadpool_limits(1, "blas"):
-            yield
+        yield
     finally:
-        _BLAS_LIMIT.release()
+        with _BLAS_LOCK:
+            _BLAS_USERS.pop()
+            if not _BLAS_USERS:
+                limit.restore_original_limits()

@@ -8,20 +8,26 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import warnings
+from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import sklearn
 
 import rankwright as rw
 from rankwright.cli.app import VERBS, main
 from rankwright.data.synthetic import make_engines, make_queries
+from rankwright.service import read_log
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -33,17 +39,45 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
     return [(language, text) for language, text in found]
 
 
-def run_commands(script: str, folder: Path) -> None:
-    """Run a script: ``rankwright`` inside this process, which saves its start, the rest by bash."""
+def run_commands(script: str, folder: Path) -> list[subprocess.Popen[str]]:
+    """Run a script: ``rankwright`` inside this process, which saves its start, the rest by bash.
+
+    A line that ends in ``&`` is a server; the servers that were started are returned.
+    """
     rest: list[str] = []
+    servers = []
     for line in script.splitlines():
         if "rankwright " not in line:
             rest.append(line)
             continue
         run_by_bash("\n".join(rest), folder)
         rest = []
-        run_pipeline(line, folder)
+        if line.endswith("&"):
+            servers.append(start_server(line, folder))
+        else:
+            run_pipeline(line, folder)
     run_by_bash("\n".join(rest), folder)
+    return servers
+
+
+def start_server(line: str, folder: Path) -> subprocess.Popen[str]:
+    """Run ``rankwright serve ... &`` until it says that it listens."""
+    words = [sys.executable, "-m", *shlex.split(line.removesuffix("&"))]
+    server = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    said = ""
+    while "serving on" not in said:
+        said = server.stderr.readline()
+        assert said, "the server stopped"
+    return server
+
+
+def free_ports(n: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def run_by_bash(script: str, folder: Path) -> None:
@@ -121,11 +155,30 @@ def test_a_tutorial_runs_as_printed(page: str, tmp_path: Path, monkeypatch) -> N
     names: dict[str, object] = {}
     found = blocks(page, "sh|python")
     assert {language for language, _ in found} == {"sh", "python"}
-    for language, text in found:
-        if language == "sh":
-            run_commands(text, tmp_path)
-        else:
-            exec(text, names)
+    if page == "tutorial_service.md" and shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    ports = dict(zip(("8765", "8766"), map(str, free_ports(2)), strict=True))
+    with ExitStack() as servers:
+        for language, text in found:
+            text = re.sub("876[56]", lambda match: ports[match[0]], text)
+            if language == "python":
+                exec(text, names)
+                continue
+            for server in run_commands(text, tmp_path):
+                servers.callback(server.communicate, timeout=30)  # the last one is called first
+                servers.callback(server.terminate)
+    if page == "tutorial_service.md":
+        check_service_tutorial(names, tmp_path)
+
+
+def check_service_tutorial(names: dict[str, Any], folder: Path) -> None:
+    """The commands did what the page says they do."""
+    places = [place for place in names["places"] if place is not None]
+    assert np.mean(places) < 2
+    assert len((folder / "judged.qrels").read_text().splitlines()) >= 40
+    assert (folder / "clicks.qrels").read_text()
+    kinds = Counter(entry["kind"] for entry in read_log(folder / "live.db"))
+    assert (kinds["event"], kinds["feedback"]) == (301, 300)
 
 
 def taken_for_granted(folder: Path) -> dict[str, object]:

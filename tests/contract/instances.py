@@ -21,6 +21,13 @@ INSTANCES = [
     rw.RankBoost(weighting="ndcg", n_estimators=20),
     rw.RankBoost(weighting="ndcg", estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=20),
     rw.LambdaMART(n_estimators=20, min_samples_leaf=1),
+    rw.LambdaMART(
+        loss="exponential",
+        weighting=None,
+        categorical_features=[0],
+        n_estimators=10,
+        min_samples_leaf=1,
+    ),
     rw.AdaBoostRanker(),
     rw.RankNet(max_iter=40, learning_rate=0.03, random_state=0),
     rw.RankNet(

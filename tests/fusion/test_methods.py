@@ -260,3 +260,59 @@ def test_names_of_runs_and_weights_are_compared_as_text() -> None:
 
 def _order(run: rw.Run) -> list:
     return run.docs[run.doc[run.order]].tolist()
+
+
+def by_hand(runs: list[dict], method: str, weights: list[float]) -> dict:
+    """Every rule of one query, document by document, with loops."""
+    docs = sorted({doc for run in runs for doc in run})
+    scaled, place = [], []
+    for run in runs:
+        low, high = min(run.values()), max(run.values())
+        scaled.append({d: (s - low) / (high - low) if high > low else 1.0 for d, s in run.items()})
+        ranks = {d: 1 + sum(other > s for other in run.values()) for d, s in run.items()}
+        rest = (len(run) + 1 + len(docs)) / 2  # the mean of the places that are left
+        place.append({d: ranks.get(d, rest) for d in docs})
+    fused = {}
+    for doc in docs:
+        listed = [i for i, run in enumerate(runs) if doc in run]
+        values = [scaled[i][doc] for i in listed]
+        total = sum(weights[i] * scaled[i][doc] for i in listed)
+        mass = sum(weights[i] for i in listed)
+        places = [place[i][doc] for i in range(len(runs))]
+        duels = 0
+        for other in docs:
+            margin = sum(
+                w * ((p[doc] < p[other]) - (p[doc] > p[other]))
+                for w, p in zip(weights, place, strict=True)
+            )
+            duels += (margin > 1e-12) - (margin < -1e-12)
+        fused[doc] = {
+            "sum": total,
+            "mnz": total * len(listed),
+            "anz": total / mass,
+            "med": np.median(values),
+            "min": min(values),
+            "max": max(values),
+            "rrf": sum(weights[i] / (60 + place[i][doc]) for i in listed),
+            "borda": sum(w * (len(docs) + 1 - p) for w, p in zip(weights, places, strict=True)),
+            "median_rank": -np.median(places),
+            "condorcet": duels,
+        }[method]
+    return fused
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rule_gives_what_loops_give(method, seed) -> None:
+    rng = np.random.default_rng(seed)
+    runs = [
+        {
+            f"d{d}": float(score)
+            for d, score in zip(rng.permutation(9)[:n], rng.normal(size=n), strict=True)
+        }
+        for n in (5, 7, 4)
+    ]
+    weights = [1.0, 1.0, 1.0] if method in UNWEIGHTED else [1.0, 2.0, 0.5]
+    options = {} if method in UNWEIGHTED else {"weights": weights}
+    fused = rw.fuse([{"q": run} for run in runs], method, **options).to_dict()["q"]
+    assert fused == pytest.approx(by_hand(runs, method, weights), abs=1e-12)

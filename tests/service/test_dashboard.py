@@ -5,34 +5,16 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 
 import rankwright as rw
-from rankwright.service import Settings, create_app
 from rankwright.service.protocol.tokens import Tokens
-from service.browsing import Client
 
 EVIL = "<script>alert(1)</script>"
 
 
-@pytest.fixture
-def make_client(tmp_path):
-    apps = []
-
-    def make(**settings):
-        app = create_app(Settings(store=str(tmp_path / f"log{len(apps)}.db"), **settings))
-        apps.append(app)
-        return Client(app)
-
-    yield make
-    for app in apps:
-        app.service.close()
-
-
-def rank(client, query, rows, model=None):
+def rank(client, query, rows):
     items = [{"id": f"d{i}", "features": row} for i, row in enumerate(rows)]
-    body = {"query": query, "items": items} | ({} if model is None else {"model": model})
-    answer = client.post("/v1/rank", json=body)
+    answer = client.post("/v1/rank", {"query": query, "items": items})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -43,22 +25,22 @@ def table_of(html, model):
     return re.findall(r"<td>(d\d)</td>.*?<span class=\"(\w+)\">(.*?)</span>", part, re.DOTALL)
 
 
-def test_an_empty_service_says_what_to_do(make_client) -> None:
-    html = make_client().get("/").text
+def test_an_empty_service_says_what_to_do(serve) -> None:
+    html = serve().get("/").text
     for text in ("demo model", "No request yet", "--learn", "POST /v1/experiments", "empty"):
         assert text in html
 
 
-def test_two_models_side_by_side_with_moves(make_client, tmp_path) -> None:
+def test_two_models_side_by_side_with_moves(serve, tmp_path) -> None:
     X = np.eye(3)
     paths = []
     for name, grades in (("up", [0, 1, 2]), ("down", [2, 1, 0])):
         rw.save(rw.Regression().fit(X, grades, qid=[0, 0, 0]), tmp_path / f"{name}.rw")
         paths.append(str(tmp_path / f"{name}.rw"))
-    client = make_client(models=tuple(paths))
+    client = serve(models=tuple(paths))
     rank(client, "first", X.tolist())
     answer = rank(client, "second", (2 * X[:2]).tolist())
-    client.app.service.store.flush()
+    client.service.store.flush()
     html = client.get("/").text
     up, down = client.get("/v1/models").json()["models"]
     assert f"<code>{up['version']}</code>" in html
@@ -70,20 +52,20 @@ def test_two_models_side_by_side_with_moves(make_client, tmp_path) -> None:
     assert "There is no model" in client.get("/?a=none").text
 
 
-def test_models_that_need_other_features_cannot_be_compared(make_client, tmp_path) -> None:
+def test_models_that_need_other_features_cannot_be_compared(serve, tmp_path) -> None:
     rw.save(rw.Regression().fit(np.eye(3), [0, 1, 2], qid=[0, 0, 0]), tmp_path / "a.rw")
-    client = make_client(models=(str(tmp_path / "a.rw"),))
+    client = serve(models=(str(tmp_path / "a.rw"),))
     rank(client, "q", np.eye(3).tolist())
     rw.save(rw.Regression().fit(np.eye(4), [0, 1, 2, 1], qid=[0] * 4), tmp_path / "b.rw")
     content = (tmp_path / "b.rw").read_bytes()
     headers = {"content-type": "application/octet-stream"}
     assert client.post("/v1/models?name=b", content=content, headers=headers).status_code == 201
-    client.app.service.store.flush()
+    client.service.store.flush()
     assert "3 features each" in client.get("/").text
 
 
-def test_rank_loss_traffic_experiments_and_entries(make_client) -> None:
-    client = make_client(learn="PRank")
+def test_rank_loss_traffic_experiments_and_entries(serve) -> None:
+    client = serve(learn="PRank")
     rng = np.random.default_rng(0)
     names = [f"f{i}" for i in range(1, 11)]
     for number in range(6):
@@ -97,10 +79,7 @@ def test_rank_loss_traffic_experiments_and_entries(make_client) -> None:
     answer = rank(client, "shared", rows)
     clicks = {"event": answer["event"], "id": "c", "clicks": [answer["items"][0]["id"]]}
     client.post("/v1/feedback", json=clicks)
-    service = client.app.service
-    service.store.flush()
-    while service.follower.behind:
-        pass
+    client.wait_until_learned()
     html = client.get("/").text
     assert html.count('class="plot"') == 2
     assert "PRank: 30 examples" in html
@@ -112,11 +91,12 @@ def test_rank_loss_traffic_experiments_and_entries(make_client) -> None:
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_only_operators_see_the_dashboard(make_client, tmp_path) -> None:
+def test_only_operators_see_the_dashboard(serve, tmp_path) -> None:
     lines = [f"{who} {who[0] * 20} {scope}" for who, scope in
              (("boss", "admin,rank"), ("ann", "judge"), ("web", "rank"))]  # fmt: skip
     (tmp_path / "tokens").write_text("\n".join(lines))
-    client = make_client(tokens=Tokens.read(tmp_path / "tokens"))
+    client = serve(tokens=Tokens.read(tmp_path / "tokens"))
+    client.http.follow_redirects = True
     statuses = {}
     for who in ("boss", "ann", "web"):
         client.cookies.clear()

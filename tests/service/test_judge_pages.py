@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from rankwright.service import Settings, create_app
 from rankwright.service.protocol.tokens import Tokens
-from service.browsing import Client
 
 EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
 QUEUE = "query,id,query_text,title,text,url,image,x\n" + "".join(
@@ -20,22 +18,21 @@ TOKENS = f"ann {'a' * 20} judge\nbob {'b' * 20} judge\nweb {'c' * 20} rank\n"
 
 
 @pytest.fixture
-def serve(tmp_path):
-    """Start a service with this queue; a client of it."""
-    apps = []
+def judge_at(serve, tmp_path):
+    """Start a service with this queue; a client that follows redirects."""
+    clients = []
 
-    def start(queue: str | None = QUEUE, store="log.db", **settings):
+    def start(queue: str | None = QUEUE, **settings):
         if queue is not None:
             (tmp_path / "queue.csv").write_text(queue)
             settings["queue"] = str(tmp_path / "queue.csv")
-        while apps:
-            apps.pop().service.close()
-        apps.append(create_app(Settings(store=str(tmp_path / store), overlap=1.0, **settings)))
-        return Client(apps[-1])
+        while clients:  # a restart
+            clients.pop().close()
+        clients.append(serve(overlap=1.0, **settings))
+        clients[-1].http.follow_redirects = True
+        return clients[-1]
 
-    yield start
-    for app in apps:
-        app.service.close()
+    return start
 
 
 def fields(html: str, action: str = "/judge/answer") -> dict[str, str]:
@@ -64,8 +61,8 @@ def done(html: str) -> int:
     return int(re.search(r"<span>(\d+) of \d+</span>", html)[1])
 
 
-def test_the_demo_needs_nothing(serve) -> None:
-    client = serve(queue=None)
+def test_the_demo_needs_nothing(judge_at) -> None:
+    client = judge_at(queue=None)
     html = start_judging(client)
     assert "0 of 60" in html
     assert "Krippendorff" in html
@@ -73,8 +70,8 @@ def test_the_demo_needs_nothing(serve) -> None:
     assert done(grade(client, html)) == 1
 
 
-def test_judging_undoing_and_going_on_after_a_restart(serve) -> None:
-    client = serve()
+def test_judging_undoing_and_going_on_after_a_restart(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     first = fields(html)["document"]
     html = grade(client, html)
@@ -84,7 +81,7 @@ def test_judging_undoing_and_going_on_after_a_restart(serve) -> None:
     assert (done(html), fields(html)["document"]) == (0, first)
     html = grade(client, html)
     cookies = dict(client.cookies)
-    client = serve()
+    client = judge_at()
     client.cookies.update(cookies)
     html = client.get("/judge?mode=grades").text
     assert done(html) == 1
@@ -92,16 +89,16 @@ def test_judging_undoing_and_going_on_after_a_restart(serve) -> None:
     assert client.get("/judge/export/qrels").status_code == 404
 
 
-def test_a_form_that_is_sent_twice_counts_once(serve) -> None:
-    client = serve()
+def test_a_form_that_is_sent_twice_counts_once(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     assert done(grade(client, html)) == 1
     assert done(grade(client, html)) == 1
     assert client.get("/judge/export/csv").text.count("\n") == 2
 
 
-def test_a_script_gets_the_part_that_changes(serve) -> None:
-    client = serve()
+def test_a_script_gets_the_part_that_changes(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     data = {**fields(html), "value": "2"}
     part = client.post("/judge/answer", data=data, headers={"hx-request": "true"}).text
@@ -111,8 +108,8 @@ def test_a_script_gets_the_part_that_changes(serve) -> None:
 
 
 @pytest.mark.parametrize("mode", ["pairs", "magnitudes"])
-def test_the_other_modes(serve, mode) -> None:
-    client = serve()
+def test_the_other_modes(judge_at, mode) -> None:
+    client = judge_at()
     html = start_judging(client, mode=mode)
     value = "-1" if mode == "pairs" else "70"
     html = grade(client, grade(client, html, value=value), action="judge", value="0")
@@ -122,8 +119,8 @@ def test_the_other_modes(serve, mode) -> None:
     assert status == (200 if mode == "magnitudes" else 404)
 
 
-def test_skipping_and_notes_reach_the_export(serve) -> None:
-    client = serve()
+def test_skipping_and_notes_reach_the_export(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     for action in ("later", "skip", "cannot"):
         html = grade(client, html, action=action, note=f"why {action}")
@@ -131,8 +128,8 @@ def test_skipping_and_notes_reach_the_export(serve) -> None:
     assert all(f",{action},q" in text and f"why {action}" in text for action in ("skip", "cannot"))
 
 
-def test_two_judges_get_kappa_and_their_differences(serve) -> None:
-    client = serve()
+def test_two_judges_get_kappa_and_their_differences(judge_at) -> None:
+    client = judge_at()
     for name, value in (("ann", "4"), ("bob", "0")):
         html = start_judging(client, name)
         for _ in range(8):
@@ -147,11 +144,11 @@ def test_two_judges_get_kappa_and_their_differences(serve) -> None:
 # What is shown is text.
 
 
-def test_everything_that_people_write_is_shown_as_text(serve, tmp_path) -> None:
+def test_everything_that_people_write_is_shown_as_text(judge_at, tmp_path) -> None:
     cell = '"' + EVIL.replace('"', '""') + '"'
     (tmp_path / "guide.md").write_text(EVIL)
     queue = f"query,id,query_text,title,text,url,image,x\nq{f',{cell}' * 6},1\n"
-    client = serve(queue, guidelines=str(tmp_path / "guide.md"), images=True)
+    client = judge_at(queue, guidelines=str(tmp_path / "guide.md"), images=True)
     html = start_judging(client)
     assert "alert(" in html
     assert "<script>alert" not in html
@@ -163,25 +160,25 @@ def test_everything_that_people_write_is_shown_as_text(serve, tmp_path) -> None:
     assert "<script>" not in other.text
 
 
-def test_urls_are_links_only_if_they_lead_to_the_web(serve) -> None:
+def test_urls_are_links_only_if_they_lead_to_the_web(judge_at) -> None:
     queue = "query,id,url,x\nq,a,javascript:alert(1),1\n"
-    assert 'href="javascript' not in start_judging(serve(queue))
+    assert 'href="javascript' not in start_judging(judge_at(queue))
     assert 'href="https://a.org/"' in start_judging(
-        serve(queue.replace("javascript:alert(1)", "https://a.org/"))
+        judge_at(queue.replace("javascript:alert(1)", "https://a.org/"))
     )
 
 
-def test_pictures_are_off_unless_they_are_asked_for(serve) -> None:
-    assert "pictures.org" not in start_judging(serve())
-    client = serve(images=True)
+def test_pictures_are_off_unless_they_are_asked_for(judge_at) -> None:
+    assert "pictures.org" not in start_judging(judge_at())
+    client = judge_at(images=True)
     html = start_judging(client)
     assert '<img src="http://pictures.org/' in html
     policy = client.get("/judge").headers["content-security-policy"]
     assert "img-src 'self' data: https: http:;" in policy
 
 
-def test_pages_bring_no_inline_script_or_style(serve) -> None:
-    client = serve(queue=None)
+def test_pages_bring_no_inline_script_or_style(judge_at) -> None:
+    client = judge_at(queue=None)
     for html in (client.get("/judge").text, start_judging(client), client.get("/").text):
         assert not re.search(r"<script(?![^>]*\bsrc=)", html)
         assert not re.search(r"<style|\sstyle=|\son\w+=", html)
@@ -190,8 +187,8 @@ def test_pages_bring_no_inline_script_or_style(serve) -> None:
 # Who may judge.
 
 
-def test_forms_without_a_csrf_token_are_refused(serve) -> None:
-    client = serve()
+def test_forms_without_a_csrf_token_are_refused(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     form = fields(html)
     for path, data in (
@@ -204,9 +201,9 @@ def test_forms_without_a_csrf_token_are_refused(serve) -> None:
     assert done(client.get("/judge?mode=grades").text) == 0
 
 
-def test_with_tokens_the_token_says_who_judges(serve, tmp_path) -> None:
+def test_with_tokens_the_token_says_who_judges(judge_at, tmp_path) -> None:
     (tmp_path / "tokens").write_text(TOKENS)
-    client = serve(tokens=Tokens.read(tmp_path / "tokens"))
+    client = judge_at(tokens=Tokens.read(tmp_path / "tokens"))
     assert client.get("/judge", follow_redirects=False).status_code in (302, 303)
     assert client.get("/judge/export/csv", follow_redirects=False).status_code in (302, 303)
     client.post("/login", data={"token": "a" * 20})
@@ -228,16 +225,16 @@ def test_with_tokens_the_token_says_who_judges(serve, tmp_path) -> None:
         ({"key": ""}, 422), ({"key": "../../etc"}, 422), ({"query": "q9"}, 422),
     ],
 )  # fmt: skip
-def test_forms_that_mean_nothing_are_refused(serve, change, status) -> None:
-    client = serve()
+def test_forms_that_mean_nothing_are_refused(judge_at, change, status) -> None:
+    client = judge_at()
     html = start_judging(client)
     answer = client.post("/judge/answer", data={**fields(html), "value": "3", **change})
     assert answer.status_code == status
     assert done(client.get("/judge?mode=grades").text) == 0
 
 
-def test_nothing_to_undo_and_unknown_exports_say_so(serve) -> None:
-    client = serve()
+def test_nothing_to_undo_and_unknown_exports_say_so(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     answer = client.post("/judge/undo", data=fields(html, "/judge/undo"))
     assert answer.status_code == 409
@@ -252,8 +249,8 @@ def test_nothing_to_undo_and_unknown_exports_say_so(serve) -> None:
 # From judging to serving.
 
 
-def test_the_judged_model_is_served_with_the_features_of_the_queue(serve) -> None:
-    client = serve()
+def test_the_judged_model_is_served_with_the_features_of_the_queue(judge_at) -> None:
+    client = judge_at()
     html = start_judging(client)
     button = fields(html, "/judge/undo") | {"mode": "grades"}
     assert client.post("/judge/model", data=button).status_code == 409

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwright as rw
+from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
+from rankwright.service.judging.committee import rank_variance
 from rankwright.service.judging.demo import JUDGES, demo_judgments, demo_queue
 from rankwright.service.judging.exports import consensus, to_csv, to_letor, to_qrels
 from rankwright.service.judging.guidelines import render_markdown
@@ -425,3 +427,12 @@ def test_markdown_has_the_usual_marks() -> None:
     assert "<h1>Grades</h1>" in html
     assert "<strong>4</strong>" in html
     assert '<a href="https://x.org">more</a>' in html
+
+
+def test_rank_variance_is_that_of_places_member_by_member() -> None:
+    rng = np.random.default_rng(3)
+    X, qid = rng.normal(size=(60, 4)), rng.integers(9, size=60)
+    model = rw.OAPBPM(n_estimators=7, random_state=0).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    queries = Queries.from_ids(qid)
+    places = [queries.places(column) for column in model.member_scores(X).T]
+    np.testing.assert_allclose(rank_variance(model, X, queries), np.var(places, axis=0))

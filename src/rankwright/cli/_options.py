@@ -119,16 +119,51 @@ class RatingsOptions:
 
     def parameters(self) -> dict[str, Any]:
         given = {"user": self.user_column, "item": self.item_column, "value": self.rating_column}
-        columns = {
-            role: int(column) if column.isdigit() else column
-            for role, column in given.items()
-            if column is not None
-        }
-        return {"format": self.ratings_format, **columns}
+        return {"format": self.ratings_format, **_columns(given)}
 
     def read(self, path: str, duplicates: str) -> rw.Ratings:
         with local_file(path, RATING_OPTIONS) as local:
             return rw.read_ratings(local, duplicates=duplicates, **self.parameters())
+
+
+@Parameter(name="*", group=Group("How to read events", sort_key=12))
+@dataclass(frozen=True)
+class EventOptions:
+    """Events without ratings.
+
+    Parameters
+    ----------
+    events
+        Take a table with ratings as events too; a table without a rating column always is.
+    at_least
+        With --events: only ratings of this value or more.
+    weight_column
+        Column of the weight of an event; by default weight, count, quantity, plays, ...
+    time_column
+        Column of the time of an event; by default time, timestamp, date, ...
+    """
+
+    events: bool = False
+    at_least: float | None = None
+    weight_column: str | None = None
+    time_column: str | None = None
+
+    def read(self, path: str, reading: RatingsOptions, duplicates: str) -> Any:
+        """Ratings or interactions, as the file has them."""
+        columns = _columns({"weight": self.weight_column, "time": self.time_column})
+        given = reading.parameters() | columns
+        with local_file(path, RATING_OPTIONS) as local:
+            if self.events or self.at_least is not None:
+                return rw.read_interactions(local, at_least=self.at_least, **given)
+            return rw.read_feedback(local, duplicates=duplicates, **given)
+
+
+def _columns(given: dict[str, str | None]) -> dict[str, Any]:
+    return {
+        role: int(column) if column.isdigit() else column
+        for role, column in given.items()
+        if column is not None
+    }
 
 
 # Parameters that errors name -> options of the same meaning.
@@ -136,7 +171,7 @@ ITEM_OPTIONS = {name: name for name in ("y", "qid", "docid", "drop", "one_hot", 
 ITEM_OPTIONS |= {"format": "read-as", "features": "feature"}
 RATING_OPTIONS = {"format": "ratings-format", "separator": "ratings-format"}
 RATING_OPTIONS |= {"user": "user-column", "item": "item-column", "value": "rating-column"}
-RATING_OPTIONS |= {"duplicates": "duplicates"}
+RATING_OPTIONS |= {"duplicates": "duplicates", "weight": "weight-column", "time": "time-column"}
 
 
 def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:

@@ -1,7 +1,8 @@
-"""``rankwright recommend``: items for users, from a file of ratings."""
+"""``rankwright recommend``: items for users, from a file of ratings or events."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
@@ -23,6 +24,7 @@ def recommend(
     new: list[str] = [],  # noqa: B006
     n: Annotated[opt.Count, Parameter(alias="-n")] = 10,
     explain: bool = False,
+    evaluate: Literal["last", "time"] | None = None,
     ranker: str | None = None,
     set: opt.Settings = [],  # noqa: B006
     duplicates: Literal["error", "first", "last", "mean"] = "error",
@@ -31,8 +33,9 @@ def recommend(
     output: opt.Output = None,
     json: opt.Json = False,
     reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
+    events: opt.EventOptions = opt.EventOptions(),  # noqa: B008
 ) -> None:
-    """Recommend items that users have not rated yet.
+    """Recommend items that users have not taken or rated yet.
 
     Prints user, rank, item and score, separated by tabs.
 
@@ -41,19 +44,25 @@ def recommend(
     rankwright recommend ratings.csv --save films.rw --user 42
     rankwright recommend films.rw --user 43
     rankwright recommend log.csv --user-column shopper --item-column sku
+    rankwright recommend log.csv --evaluate time
+    rankwright recommend log.csv --output lists.parquet
 
     Parameters
     ----------
     ratings
-        MovieLens, Jester, Book-Crossing, a CSV or Parquet table, or a saved recommender (.rw).
+        MovieLens, Jester, Book-Crossing, a CSV, Parquet or JSONL table of ratings or of events
+        (user, item and perhaps a time), or a saved recommender (.rw).
     user
         The id of a user; may be repeated. By default all users, unless --new is given.
     new
-        A rating of a new user: --new ITEM=RATING; may be repeated.
+        A rating of a new user: --new ITEM=RATING; may be repeated. With events also --new ITEM.
     n
         How many items.
     explain
         Say why each item is recommended.
+    evaluate
+        Instead of lists print how good they are over the whole catalog (events only): hold out the
+        last item of each user, or the last tenth of the time.
     ranker
         Train this ranker for each user; by default a blend of several methods.
     duplicates
@@ -64,8 +73,12 @@ def recommend(
     console.check_targets(save=save)
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
     model = _load(ratings, ranker) if ratings.endswith(".rw") else None
-    data = reading.read(ratings, duplicates) if model is None else model.ratings_
-    console.note(f"{ratings}: {str(data).removeprefix('Ratings(').removesuffix(')')}")
+    data = events.read(ratings, reading, duplicates) if model is None else model.data_
+    console.note(f"{ratings}: {str(data).partition('(')[2].removesuffix(')')}")
+    if evaluate is not None:
+        system = model or rw.Recommender(ranker=learner, random_state=random_state)
+        _evaluate(system, data, evaluate, n, json)
+        return
     given = _parse_ratings(new, data)
     users = [_parse_id(word, data.users, "user") for word in user]
     if model is None:
@@ -77,8 +90,11 @@ def recommend(
     lists: dict[str, tuple[Any, list[Any]]] = {}  # name -> (key of the user, recommendations)
     if new:
         lists["new user"] = given, model.recommend_new(given, n)
+    if output is not None and output.endswith((".jsonl", ".parquet")) and not new:
+        model.recommend_all(users or None, n, output=output, progress=sys.stderr.isatty())
+        return
     if users or not new:
-        found = model.recommend_all(n, users or None)
+        found = model.recommend_all(users or None, n)
         lists |= {str(key): (key, items) for key, items in found.items()}
     entries = {
         name: [_entry(model, key, rank, item, explain) for rank, item in enumerate(items, 1)]
@@ -86,6 +102,17 @@ def recommend(
     }
     result = [console.to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
     console.write_result(result, output)
+
+
+def _evaluate(model: Any, data: Any, split: str, n: int, json: bool) -> None:
+    console.note_compilation()
+    with console.working("evaluating"):
+        report = rw.recommend.evaluate_top_n(model, data, split, n)
+    if json:
+        measures = {name: vars(estimate) for name, estimate in report.measures.items()}
+        console.print_json({"n_users": report.n_users, "measures": measures})
+    else:
+        print(report)
 
 
 def _load(path: str, ranker: str | None) -> Any:
@@ -109,9 +136,11 @@ def _lines(entries: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             yield from (f"    {line}\n" for line in entry.get("why", "").splitlines())
 
 
-def _parse_ratings(words: list[str], data: rw.Ratings) -> dict[Any, float]:
+def _parse_ratings(words: list[str], data: Any) -> dict[Any, float]:
     ratings = {}
     for word in words:
+        if isinstance(data, rw.Interactions) and "=" not in word:
+            word += "=1"
         item, equals, text = word.rpartition("=")
         value = parse_value(text)
         if not equals or isinstance(value, bool) or not isinstance(value, int | float):

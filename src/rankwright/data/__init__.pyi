@@ -3,7 +3,11 @@ from .alignment import items_from_runs as items_from_runs
 from .click_simulation import ClickSimulator as ClickSimulator
 from .datasets.catalog import list_datasets as list_datasets
 from .datasets.catalog import load_dataset as load_dataset
+from .features import Features as Features
 from .impressions import ImpressionLog as ImpressionLog
+from .interactions import Interactions as Interactions
+from .io.interactions import read_feedback as read_feedback
+from .io.interactions import read_interactions as read_interactions
 from .io.items import read_items as read_items
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor

@@ -20,13 +20,21 @@ from rankwright.exceptions import DataError, ParameterError
 
 # Common names of columns, in lower case and without other characters.
 _USUAL_NAMES = {
-    "user": ("user", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid"),
+    "user": (
+        *("user", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid"),
+        *("visitor", "visitorid", "member", "memberid", "session", "sessionid"),
+    ),
     "item": (
         *("item", "itemid", "iid", "movie", "movieid", "film", "filmid", "product", "productid"),
-        *("book", "bookid", "isbn", "asin", "joke", "jokeid"),
+        *("book", "bookid", "isbn", "asin", "joke", "jokeid", "sku", "article", "articleid"),
+        *("track", "trackid", "song", "songid", "artist", "artistid"),
     ),
     "value": ("value", "rating", "score", "stars", "points", "bookrating", "overall"),
-    "time": ("time", "timestamp", "unixreviewtime"),
+    "weight": ("weight", "count", "quantity", "qty", "plays", "playcount", "views", "clicks"),
+    "time": (
+        *("time", "timestamp", "unixreviewtime", "datetime", "date", "ts", "eventtime"),
+        *("createdat", "utc"),
+    ),
 }
 
 
@@ -38,6 +46,24 @@ def usual_place(role: str, names: Sequence[str]) -> int | None:
     """
     plain = [re.sub(r"[^a-z]", "", name.lower()) for name in names]
     return next((plain.index(name) for name in _USUAL_NAMES[role] if name in plain), None)
+
+
+def find_column(
+    role: str, name: str | None, names: Sequence[str], *, optional: bool = False
+) -> str | None:
+    """The column with a given name, or else with a common name for this role.
+
+    >>> find_column("time", None, ["user", "Date"]), find_column("weight", None, [], optional=True)
+    ('Date', None)
+    """
+    index = usual_place(role, names) if name is None else None
+    column = name if index is None else names[index]
+    if column in names:
+        return column
+    if optional and name is None:
+        return None
+    missing = f"for the {role}" if name is None else repr(name)
+    raise DataError(f"the frame has no column {missing}; it has {list(names)}. Give {role}=name.")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,8 +123,8 @@ class Ratings:
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
             What to do if a user rated an item more than once.
         """
-        user_number, users = encode(_in_int64(as_ids(user, "user")), "user")
-        item_number, items = encode(_in_int64(as_ids(item, "item")), "item")
+        user_number, users = encode(in_int64(as_ids(user, "user")), "user")
+        item_number, items = encode(in_int64(as_ids(item, "item")), "item")
         if len(user_number) != len(item_number):
             sizes = f"user has {len(user_number)} entries and item {len(item_number)}"
             raise DataError(f"{sizes}: give one of each per rating.")
@@ -140,14 +166,8 @@ class Ratings:
         for role, name in (("user", user), ("item", item), ("value", value), ("time", time)):
             if role == "time" and name is None:
                 continue
-            index = usual_place(role, list(table)) if name is None else None
-            column = name if index is None else list(table)[index]
-            if column not in table:
-                missing = f"for the {role}" if name is None else repr(name)
-                raise DataError(
-                    f"the frame has no column {missing}; it has {list(table)}. Give {role}=name."
-                )
-            columns[role] = table[column]
+            column = find_column(role, name, list(table))
+            columns[role] = table[str(column)]
         return cls.from_arrays(**columns)
 
     def __len__(self) -> int:
@@ -245,7 +265,7 @@ class Ratings:
         return f"Ratings({', '.join(parts)})"
 
 
-def _in_int64(ids: NDArray[Any]) -> NDArray[Any]:
+def in_int64(ids: NDArray[Any]) -> NDArray[Any]:
     """Integer ids as int64, the type that model files hold, if they fit; other ids as given."""
     fits = ids.dtype.kind in "iu" and int(ids.max(initial=0)) <= np.iinfo(np.int64).max
     return ids.astype(np.int64, copy=False) if fits else ids

@@ -98,6 +98,7 @@ def certify(
     X, qid = generated_rows(form) if data is None else data
     with np.errstate(over="ignore"):
         X = X.astype(target.dtype).astype(np.float64)  # what the engine sees
+    X = np.where(np.abs(X) <= target.tiny, 0.0, X)
     if data is None:
         X = np.where(np.isinf(X), 0.0, X)
     exact, reading = form.scores(X, qid), _read(form, target, files, X, qid, options)
@@ -156,11 +157,15 @@ def generated_rows(form: Form, random_state: int = 0) -> tuple[FloatArray, Any]:
     """Rows around every threshold (± 1 float32 and ± 1 double), NaN, 0 and random values."""
     rng, n = np.random.default_rng(random_state), len(form.names)
     special: list[list[float]] = [[] for _ in range(n)]
-    if form.forest is not None:
-        for split in form.forest.splits():
-            special[split.feature] += split.categories or [split.threshold]
+    whole = set()  # features that are categories
+    for split in form.forest.splits() if form.forest is not None else ():
+        special[split.feature] += split.categories or [split.threshold]
+        whole |= {split.feature} if split.categories else set()
     nan = [np.nan] if form.takes_nan else []
-    pools = [np.array([*_around(values), 0.0, *nan]) for values in special]
+    pools = [
+        np.array([*(_next_to(values) if j in whole else _around(values)), 0.0, *nan])
+        for j, values in enumerate(special)
+    ]
     centers, scales = _scales(form, special)
     X = rng.normal(centers, scales, (N_RANDOM, n))
     known = np.array([(j, v) for j, pool in enumerate(pools) for v in pool])
@@ -171,11 +176,19 @@ def generated_rows(form: Form, random_state: int = 0) -> tuple[FloatArray, Any]:
         chosen = rng.random(len(more)) < 0.5
         more[chosen, j] = rng.choice(pool, int(chosen.sum()))
     more[np.arange(len(known)), known[:, 0].astype(int)] = known[:, 1]
+    for j in whole:
+        X[:, j], more[:, j] = np.round(X[:, j]), np.round(more[:, j])
     if form.takes_nan:
         X[rng.random(X.shape) < 0.15] = np.nan
     X = np.vstack([X, more])
     needs_queries = any(isinstance(step, QueryScale) for step in form.steps)
     return X, np.arange(len(X)) // QUERY_ROWS if needs_queries else None
+
+
+def _next_to(values: list[float]) -> FloatArray:
+    """Whole numbers at and beside each value."""
+    exact = np.round([v for v in values if np.isfinite(v)])
+    return np.unique(np.concatenate([exact - 1, exact, exact + 1]))
 
 
 def _around(values: list[float]) -> FloatArray:

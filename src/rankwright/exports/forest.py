@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from rankwright.exceptions import ParameterError
 
 MAX_NODES = 1_000_000  # of all trees together, once categories are written as chains of tests
+MAX_CATEGORY = 1 << 20  # below it float32 has all halves
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -136,11 +136,11 @@ def _leaves(tree: Node) -> list[float]:
     return values
 
 
-def without_categories(forest: Forest, dtype: Any) -> Forest:
-    """Tests of categories as chains of thresholds, exact for numbers of ``dtype``."""
+def without_categories(forest: Forest) -> Forest:
+    """Tests of categories as chains of thresholds halfway between whole numbers."""
     if not forest.has_categories:
         return forest
-    chained = forest.change(lambda split: _chain(split, dtype) if split.categories else split)
+    chained = forest.change(lambda split: _chain(split) if split.categories else split)
     n_splits = sum(1 for _ in chained.splits())
     if n_splits > MAX_NODES:
         raise ParameterError(
@@ -150,14 +150,18 @@ def without_categories(forest: Forest, dtype: Any) -> Forest:
     return chained
 
 
-def _chain(split: Split, dtype: Any) -> Node:
+def _chain(split: Split) -> Node:
+    if any(value != int(value) or abs(value) > MAX_CATEGORY for value in split.categories):
+        raise ParameterError(
+            f"export: categories are whole numbers up to {MAX_CATEGORY:,} in this target, and this "
+            f"model has {min(split.categories):g} to {max(split.categories):g}."
+        )
     limits: list[float] = []
-    for value in map(dtype, split.categories):
-        below = float(np.nextafter(value, dtype(-np.inf)))
-        if limits and limits[-1] == below:
-            limits[-1] = float(value)
+    for value in split.categories:
+        if limits and limits[-1] == value - 0.5:
+            limits[-1] = value + 0.5
         else:
-            limits += [below, float(value)]
+            limits += [value - 0.5, value + 0.5]
 
     def balanced(start: int, stop: int) -> Node:
         if start == stop:
@@ -183,7 +187,8 @@ def floor32(value: float) -> float:
 
 def ceiling32(threshold: float) -> float:
     """The c for which x < c is the same as not x > threshold, for every float32 x."""
-    return float(np.nextafter(np.float32(floor32(threshold)), np.float32(np.inf)))
+    with np.errstate(over="ignore"):
+        return float(np.nextafter(np.float32(floor32(threshold)), np.float32(np.inf)))
 
 
 def number32(value: float) -> float:

@@ -49,7 +49,7 @@ class Target(ABC):
     name: ClassVar[str]
     dtype: ClassVar[type] = np.float64  # of features and scores in the reader
     options: ClassVar[frozenset[str]] = frozenset()  # the options of export that it takes
-    rounded: ClassVar[bool] = False  # whether a rounded step could change a whole tree's branch
+    tiny: ClassVar[float] = 0.0  # features up to this size are 0 to the reader
 
     @abstractmethod
     def support(self, form: Form) -> Support:

@@ -117,6 +117,12 @@ class PairDistribution:
             self.scores += step * h
         self._update(h if h.dtype == np.uint8 else NO_CHANGE, step, then)
 
+    def move_to(self, scores: FloatArray) -> None:
+        """Make these the scores."""
+        self.scores[:] = scores
+        self._travel = np.inf
+        self._update(NO_CHANGE, 0.0)
+
     def curve(self, h: FloatArray) -> Curve:
         """The function a -> weight of all pairs if scores moved by ``a * h``, with two derivatives.
 

@@ -179,6 +179,13 @@ OTHERS = {
     "ItemKNN": "rankwright.recommend.models.item_knn",
     "UserSimilarity": "rankwright.recommend.models.user_similarity",
     "MatrixFactorization": "rankwright.recommend.models.factors",
+    "TopN": "rankwright.recommend.topn",
+    "Popularity": "rankwright.recommend.experts.popularity",
+    "ItemCosine": "rankwright.recommend.experts.neighbors",
+    "NextItems": "rankwright.recommend.experts.neighbors",
+    "EASE": "rankwright.recommend.experts.ease",
+    "ImplicitALS": "rankwright.recommend.experts.als",
+    "ItemContent": "rankwright.recommend.experts.content",
 }
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
@@ -186,6 +193,7 @@ PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
     "TreeRanking": "rankwright.rankers.boosting.grower",
     "Ratings": "rankwright.data.ratings",
+    "Histories": "rankwright.recommend.experts.histories",
     "ImplicitFeatures": "rankwright.recommend.models.factors",
 }
 

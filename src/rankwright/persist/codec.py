@@ -59,6 +59,8 @@ class Packer:
             return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, np.ndarray):
             return self._array(value, path)
+        if isinstance(value, set | frozenset):
+            value = tuple(sorted(value))
         if isinstance(value, list | tuple):
             items = [self.pack(item, f"{path}.{i}") for i, item in enumerate(value)]
             return {"tuple": items} if isinstance(value, tuple) else items

@@ -134,4 +134,5 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
 
 
 def _is_fitted(model: Any) -> bool:
-    return hasattr(model, "n_features_in_") or hasattr(model, "ratings_")
+    names = ("n_features_in_", "ratings_", "histories_")
+    return any(hasattr(model, name) for name in names)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback
@@ -42,6 +42,8 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     validation_fraction : float, default 0.2
         The fraction of the queries to hold out, drawn at random. Not used with an ``eval_set``.
     random_state : int, RandomState or None, default 0
+    restore_best : bool, default True
+        Keep the iterations up to the best one; False keeps all up to the stop.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         "n_iter_no_change": schema.at_least(1),
         "validation_fraction": schema.between(0.01, 0.9),
         "random_state": schema.random_state(),
+        "restore_best": schema.boolean(),
     }
 
     def __init__(
@@ -69,11 +72,13 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 20,
         validation_fraction: float = 0.2,
         random_state: Any = 0,
+        restore_best: bool = True,
     ) -> None:
         self.measure = measure
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
         self.random_state = random_state
+        self.restore_best = restore_best
 
     @classmethod
     def from_parameter(cls, value: Any) -> EarlyStopping | None:
@@ -105,7 +110,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         weights["query_weight"] = np.where(held_out, 0.0, feedback.query_weight)
         rest = Grades(feedback.y, feedback.queries, **weights)
         queries = Queries.from_ids(feedback.queries.codes[rows])
-        return rest, EvalSet(X[rows], feedback.y[rows], queries)
+        return rest, EvalSet(X[rows], feedback.y[rows], queries, rows)
 
 
 EARLY_STOPPING = schema.optional(
@@ -119,6 +124,7 @@ class EvalSet(NamedTuple):
     X: Any
     y: FloatArray
     queries: Queries
+    rows: IntArray | None = None  # their numbers in the training rows, if they were held out
 
 
 def rows_and_grades(eval_set: Any, owner: str) -> tuple[Any, Any]:
@@ -139,12 +145,13 @@ class Validation:
     """A measure on validation rows after each iteration, and when to stop."""
 
     def __init__(self, rows: EvalSet, stopping: EarlyStopping | None) -> None:
-        self.X, self._y, self._queries = rows
+        self.X, self._y, self._queries, self.rows = rows
         self._stops = stopping is not None
+        self._restores = stopping is not None and stopping.restore_best
         stopping = stopping or EarlyStopping()
         self._measure = Measure.parse(stopping.measure)
         self._patience = stopping.n_iter_no_change
-        self._scores = np.zeros(len(self._y))
+        self.start = self._scores = np.zeros(len(self._y))  # scores before the first iteration
         self.curve: list[float] = []  # the measure after each iteration
         self.best_iteration = 0  # the first with the best value, counted from 1
 
@@ -169,12 +176,18 @@ class Validation:
 
     def add(self, scores: FloatArray) -> bool:
         """Like ``update``, for an additive model: the scores that one iteration adds."""
-        self._scores += scores
-        return self.update(self._scores)
+        self._scores = self._scores + scores
+        return self.update(self.start + self._scores)
+
+    def resume(self, scores: FloatArray, curve: Any) -> None:
+        """Go on after the iterations of this curve, which added up to these scores."""
+        self._scores, self.curve = scores, [float(value) for value in curve]
+        signed = self._measure.sign * np.array(self.curve)
+        self.best_iteration = int(np.argmax(signed)) + 1 if len(signed) else 0
 
     def n_kept(self, n_iterations: int) -> int:
         """How many of the iterations the model keeps."""
-        return self.best_iteration if self._stops else n_iterations
+        return self.best_iteration if self._restores else n_iterations
 
 
 def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:

@@ -11,9 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.interactions import Interactions
 from rankwright.data.ratings import Ratings
 from rankwright.data.splits import Seed, Split, need_a_share
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    ParameterError,
+    RankwrightWarning,
+)
 from rankwright.metrics.evaluation import evaluate
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.recommend.models.base import Table
@@ -36,7 +42,7 @@ def split_ratings(ratings: Ratings, *, test_size: float = 0.1, random_state: See
     return Split(np.sort(shuffled[n_test:]), np.sort(shuffled[:n_test]))
 
 
-def split_by_time(ratings: Ratings, *, test_size: float = 0.1) -> Split:
+def split_by_time(ratings: Ratings | Interactions, *, test_size: float = 0.1) -> Split:
     """Hold out the latest ratings; of equal times the later in the order given.
 
     >>> ratings = Ratings.from_arrays([1, 1, 2], [7, 8, 7], [5, 4, 3], time=[30, 10, 20])
@@ -44,7 +50,7 @@ def split_by_time(ratings: Ratings, *, test_size: float = 0.1) -> Split:
     array([0])
     """
     if ratings.time is None:
-        raise DataError("split_by_time: these ratings have no time. Read them with a time column.")
+        raise DataError("split_by_time: these data have no time. Read them with a time column.")
     n_test = _n_test(ratings, test_size)
     order = np.argsort(ratings.time, kind="stable")
     return Split(np.sort(order[:-n_test]), np.sort(order[-n_test:]))
@@ -75,9 +81,38 @@ def assess(
     split: Split,
     measures: str | Iterable[Any] = ("Disagreement",),
 ) -> Any:
-    """Fit the training rows, score the test rows, :func:`rankwright.evaluate` users as queries."""
+    """Fit the training rows, score the test rows, :func:`rankwright.evaluate` users as queries.
+
+    Only the test items of a user are ranked. Where that is fewer than twice the cutoff of a
+    measure for most users, random order scores high as well: a warning says how high. Rank the
+    whole catalog with :func:`evaluate_top_n`.
+    """
+    measures = [measures] if isinstance(measures, str) else list(measures)
     model, test = recommender.fit(ratings.take(split.train)), ratings.take(split.test)
-    return evaluate(model.predict_ratings(test), test.value, test.user, measures)
+    found = evaluate(model.predict_ratings(test), test.value, test.user, measures)
+    _warn_of_few_candidates(test, measures)
+    return found
+
+
+def _warn_of_few_candidates(test: Ratings, measures: list[Any]) -> None:
+    sizes = test.user_counts[test.user_counts > 0]
+    typical = float(np.median(sizes)) if len(sizes) else 0.0
+    cutoffs = {str(m): int(str(m).rpartition("@")[2]) for m in measures if _has_cutoff(m)}
+    few = [name for name, cutoff in cutoffs.items() if typical < 2 * cutoff]
+    few = [str(m) for m in measures] if typical < 2 else few
+    if few:
+        chance = evaluate(np.zeros(len(test)), test.value, test.user, few)
+        values = ", ".join(f"{name} {float(chance[name]):.4f}" for name in few)
+        warnings.warn(
+            f"assess ranks only the test items: {typical:g} for the median user. Random order "
+            f"scores {values}. Rank the whole catalog with evaluate_top_n.",
+            RankwrightWarning,
+            stacklevel=3,
+        )
+
+
+def _has_cutoff(measure: Any) -> bool:
+    return str(measure).rpartition("@")[2].isdigit()
 
 
 def compare_rankers(
@@ -160,7 +195,7 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
     return numbers.astype(np.int64)
 
 
-def _n_test(ratings: Ratings, test_size: float) -> int:
+def _n_test(ratings: Ratings | Interactions, test_size: float) -> int:
     need_a_share(test_size)
     if len(ratings) < 2:
         raise DataError(f"{len(ratings)} ratings cannot be split: give two or more.")

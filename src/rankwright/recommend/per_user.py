@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -114,6 +116,15 @@ def _with_defaults(ranker: Any, defaults: Mapping[str, Callable[[], Any]]) -> An
     return ranker
 
 
+def _caller_level() -> int:
+    """The stack level, for the function that calls this, of the first frame outside rankwright."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 class PerUser(BaseEstimator):  # type: ignore[misc]
     """A ranker trained for each user on the user's own ratings.
 
@@ -184,7 +195,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
                 "Recommender: a user without two different ratings has no preference to learn "
                 "from, and gets the items with the best average ratings.",
                 DegenerateDataWarning,
-                stacklevel=4,
+                stacklevel=_caller_level(),
             )
             return self._means.scores(rated, value, items)
         reference = self._reference(rated, value, user)

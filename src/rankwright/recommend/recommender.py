@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,6 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.features import Features
+from rankwright.data.interactions import Interactions
 from rankwright.data.ratings import Ratings, first_twice
 from rankwright.data.vocabulary import Vocabulary, as_ids
 from rankwright.exceptions import (
@@ -23,108 +24,68 @@ from rankwright.exceptions import (
 )
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.rankers import schema
-from rankwright.rankers.schema import Holds
+from rankwright.rankers.schema import Holds, texts
 from rankwright.recommend.blend import Blend, predict_rows
+from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.explanations import (
+    EventExplanation,
+    Explanation,
+    Liked,
+    Recommendation,
+    Taken,
+    Viewer,
+)
+from rankwright.recommend.lists import POOL, Lists, Selection, with_progress, write_lists
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.models.popularity import ItemMeans
 from rankwright.recommend.per_user import RANKER, PerUser
-
-
-class Recommendation(NamedTuple):
-    """An item and its score; higher comes first."""
-
-    item: Any
-    score: float
-
-
-class Viewer(NamedTuple):
-    """A user who rated the item: the rating, and the agreement with you or what it adds."""
-
-    user: Any
-    rating: float
-    weight: float
-
-
-class Liked(NamedTuple):
-    """A rating of your own, and what it adds to the score."""
-
-    item: Any
-    rating: float
-    added: float
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why an item has its score.
-
-    >>> print(Explanation("Alien", 4.25, (Viewer("bob", 5.0, 0.81),), (Liked("Heat", 5.0, 0.4),)))
-    Alien: score 4.25
-    because these viewers, who agree with you, rated it:
-      bob gave it 5 (agreement 0.81)
-    and because of what you rated:
-      you gave Heat 5 (adds +0.4)
-    >>> print(Explanation("Alien", 1.2, (Viewer("eve", 1.0, 0.5),), (), by_agreement=False))
-    Alien: score 1.2
-    because of what these viewers gave it:
-      eve gave it 1 (adds +0.5)
-    >>> print(Explanation("Alien", 3.9, (), ()))
-    Alien: score 3.9
-    because of its average rating: none of your ratings says more.
-    """
-
-    item: Any
-    score: float
-    viewers: tuple[Viewer, ...]
-    ratings: tuple[Liked, ...]
-    by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
-
-    def __str__(self) -> str:
-        first, form = "of what these viewers gave it:", "adds {:+.2g}"
-        if self.by_agreement:
-            first, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
-        parts = []
-        if self.viewers:
-            parts.append(f"because {first}")
-            for user, rating, weight in self.viewers:
-                parts[-1] += f"\n  {user} gave it {rating:g} ({form.format(weight)})"
-        if self.ratings:
-            parts.append("because of what you rated:")
-            for item, rating, added in self.ratings:
-                parts[-1] += f"\n  you gave {item} {rating:g} (adds {added:+.2g})"
-        if not parts:
-            parts = ["because of its average rating: none of your ratings says more."]
-        return f"{self.item}: score {self.score:.4g}\n" + "\nand ".join(parts)
+from rankwright.recommend.topn import CELLS, TopN
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
-    """Recommend items to users by the ratings of other users (collaborative filtering).
+    """Recommend items to users by what other users took or rated (collaborative filtering).
 
-    With a ``ranker``, recommending is a ranking problem for each user: rows are items, features are
-    the ratings of reference users, grades are the user's own ratings. A reference user who did not
-    rate an item abstains; rankers without abstention get the median of that user's ratings instead.
-    Without one (``ranker=None``) several rating models are combined as features of one ranker (see
+    From **Interactions** (clicks, purchases) it ranks the whole catalog for each user: several
+    experts, combined by weights learned on held-out time (see ``rankwright.recommend.topn``).
+
+    From **Ratings** it orders items by how high a user would rate them. With a ``ranker``, that is
+    a ranking problem for each user: rows are items, features are the ratings of reference users,
+    grades are the user's own ratings. A reference user who did not rate an item abstains; rankers
+    without abstention get the median of that user's ratings instead. Without one (``ranker=None``)
+    several rating models are combined as features of one ranker (see
     ``rankwright.recommend.blend``), which is better, and faster for many users.
 
-    A user without preferences (no rating, one rating, all ratings equal) gets the items with the
-    best average ratings; with a ``ranker`` there is also a DegenerateDataWarning. Items that nobody
-    rated are never recommended. Of equal scores the item with the better average rating comes
-    first, then the one with more ratings.
+    A user without events gets the most taken items. A user without preferences (no rating, one
+    rating, all ratings equal) gets the items with the best average ratings; with a ``ranker`` there
+    is also a DegenerateDataWarning. Items that nobody took or rated are never recommended, unless
+    features of items are given. Of equal scores the item with the better average rating comes
+    first, then the one with more ratings; with events the item with more users.
 
     Parameters
     ----------
     ranker : a ranker, a pipeline that ends in one, or None, default None
-        Where its own ``random_state`` is None, that of the recommender seeds it.
+        For ratings. Where its own ``random_state`` is None, that of the recommender seeds it.
     n_reference : int >= 1, default 1000
         Number of reference users (with ``ranker``); all, if there are fewer.
     reference : "random", "dense" or "similar", default "random"
         Random users, those with most ratings, or for each user the most similar ones.
+    experts : list of experts or None, default None
+        For interactions; see ``rankwright.recommend.experts``. None takes all of them.
+    holdout : "auto", "next", "period" or "both", default "auto"
+        For interactions, what the experts are weighed by: the last item of each user (what comes
+        next in a session), all items of the last tenth of the events (what a user takes in the
+        coming time), or both. "auto" is "period" if 200 users have events in it and before, else
+        "both"; without times it is "next".
     random_state : int, RandomState or None
 
     Attributes
     ----------
-    ratings_ : Ratings
-        The training data.
-    model_ : Blend or PerUser
+    ``ratings_`` : Ratings
+        The training data, or
+    ``histories_`` : Histories
+        what each user took.
+    ``model_`` : Blend, PerUser or TopN
+    ``titles_`` : (n_items,) texts or None
 
     Examples
     --------
@@ -134,11 +95,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     >>> user = ratings.users[0]
     >>> [len(model.recommend(user, n=3)), len(model.recommend_new({ratings.items[2]: 5}, n=2))]
     [3, 2]
+    >>> events = Interactions.from_ratings(ratings, at_least=3)
+    >>> len(Recommender(random_state=0).fit(events).recommend(user, n=3))
+    3
     """
 
     _constraints: ClassVar = {
         **PerUser._constraints,
         "ranker": schema.optional(RANKER),
+        "experts": TopN._constraints["experts"],
+        "holdout": TopN._constraints["holdout"],
         "random_state": schema.random_state(),
     }
 
@@ -148,31 +114,97 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         ranker: Any = None,
         n_reference: int = 1000,
         reference: str = "random",
+        experts: list[Any] | None = None,
+        holdout: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.ranker = ranker
         self.n_reference = n_reference
         self.reference = reference
+        self.experts = experts
+        self.holdout = holdout
         self.random_state = random_state
 
-    def fit(self, ratings: Ratings, y: Any = None) -> Self:
-        """Learn from ratings; each pair of user and item may occur once."""
+    def fit(
+        self, data: Ratings | Interactions, y: Any = None, *, item_features: Features | None = None
+    ) -> Self:
+        """Learn from ratings (each pair of user and item may occur once) or from interactions.
+
+        ``item_features`` (with interactions) describe the catalog: items like those a user took
+        score higher, and items that nobody took yet can be recommended. Their titles are shown in
+        explanations.
+        """
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        for name in ("ratings_", "histories_", "titles_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if isinstance(data, Interactions):
+            return self._fit_events(data, item_features, seed)
+        if item_features is not None:
+            raise ParameterError(
+                "Recommender.fit(item_features=...): features are used with interactions. Make "
+                "them of the ratings: Interactions.from_ratings(ratings)."
+            )
+        return self._fit_ratings(data, seed)
+
+    def _fit_ratings(self, ratings: Ratings, seed: int) -> Self:
         self.ratings_ = _check_ratings(ratings, type(self).__name__)
         if np.ptp(ratings.value) == 0:
             warnings.warn(
                 "Recommender: all ratings are equal, so they contain no preferences: every item "
-                "gets the same score, and the items with most ratings come first.",
+                "gets the same score, and the items with most ratings come first. To learn from "
+                "what was rated, fit Interactions.from_ratings(ratings).",
                 DegenerateDataWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model: Any = Blend(random_state=seed)
         if self.ranker is not None:
             model = PerUser(self.ranker, self.n_reference, self.reference, seed)
         self.model_ = model.fit(ratings)
         self._prepare()
+        return self
+
+    def _fit_events(self, events: Interactions, features: Features | None, seed: int) -> Self:
+        if self.ranker is not None:
+            raise ParameterError(
+                "Recommender(ranker=...) learns from ratings. Leave it out for interactions."
+            )
+        if len(events) == 0:
+            raise DataError("Recommender.fit got no events: there is nothing to learn from.")
+        histories = Histories.of(events)
+        if features is not None:
+            histories = histories.with_items(features.ids)
+            if features.titles is not None:
+                self.titles_ = features.titles_of(histories.items)
+        self.histories_ = histories
+        self.model_ = TopN(self.experts, self.holdout, seed).fit(histories, features)
+        return self
+
+    def partial_fit(self, events: Interactions, y: Any = None) -> Self:
+        """Follow new events of known or new users and items; ``recommend`` reflects them at once.
+
+        Counts, neighbors and histories are exact: as after ``fit`` with all events. EASE is exact
+        but for rounding. Factors of known items and the weights of the experts are those of the
+        last ``fit``; ``model_.n_new_events_`` counts the events since then.
+        """
+        if not isinstance(events, Interactions):
+            raise DataError(
+                f"partial_fit got {type(events).__name__}: it takes Interactions. A recommender of "
+                "ratings is fitted again."
+            )
+        if not hasattr(self, "model_"):
+            return self.fit(events)
+        if not hasattr(self, "histories_"):
+            raise DataError("partial_fit: this recommender was fitted on ratings; fit it again.")
+        if len(events):
+            self.histories_, users = self.histories_.merged(events)
+            self.model_.update(self.histories_, users, len(events))
+            if hasattr(self, "titles_"):
+                fresh = self.histories_.items[len(self.titles_) :]
+                texts = np.array([str(item) for item in fresh.tolist()], object)
+                self.titles_ = np.concatenate([self.titles_, texts])
         return self
 
     def _prepare(self) -> None:
@@ -187,26 +219,46 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _loaded(self) -> None:
         """After loading: check that the parts fit together, and derive the rest."""
-        _check_ratings(self.ratings_, type(self).__name__)
-        for ids in (self.ratings_.users, self.ratings_.items):
+        for ids in (self._data.users, self._data.items):
             Vocabulary(as_ids(ids))
-        self.model_.prepare(self.ratings_)
-        self._prepare()
+        if (isinstance(self.model_, TopN)) != hasattr(self, "histories_"):
+            raise DataError("Recommender.model_ does not fit its data.")
+        self.model_.prepare(self._data)
+        if hasattr(self, "ratings_"):
+            _check_ratings(self.ratings_, type(self).__name__)
+            self._prepare()
 
     @classmethod
-    def learned(cls) -> dict[str, Holds]:
-        return {"ratings_": Holds((Ratings,)), "model_": Holds((Blend, PerUser))}
+    def learned(cls) -> dict[str, Any]:
+        return {
+            "ratings_": Holds((Ratings,), optional=True),
+            "histories_": Holds((Histories,), optional=True),
+            "model_": Holds((Blend, PerUser, TopN)),
+            "titles_": texts("n_items", optional=True),
+        }
+
+    @property
+    def data_(self) -> Ratings | Interactions:
+        """The training data; of events, each pair of user and item once."""
+        data = self._data
+        return data.events() if isinstance(data, Histories) else data
+
+    @property
+    def _data(self) -> Any:
+        check_is_fitted(self)
+        return self.histories_ if hasattr(self, "histories_") else self.ratings_
 
     def scores(self, user: Any, items: Any = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
-        ({item: rating}). Higher is better."""
+        ({item: rating}, or the items taken, oldest first). Higher is better."""
         rated, value, number = self._ratings_of(user)
         return self._scores(rated, value, self._item_numbers(items), number)
 
     def predict_ratings(self, ratings: Ratings) -> FloatArray:
         """A score for each row of other ratings of the same users and items, see Ratings.take."""
-        check_is_fitted(self)
-        known = self.ratings_
+        known = self._data
+        if hasattr(self, "histories_"):
+            raise DataError("predict_ratings: this recommender was fitted on interactions.")
         same = np.array_equal(known.users, ratings.users)
         if not (same and np.array_equal(known.items, ratings.items)):
             raise DataError(
@@ -218,51 +270,177 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 lambda user, items: self._scores(*self._by_user.row(user), items, user), ratings
             )
 
-    def recommend(self, user: Any, n: int = 10) -> list[Recommendation]:
-        """The best items for a user of the data, among those the user has not rated."""
+    def recommend(
+        self, user: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
+    ) -> list[Recommendation]:
+        """The best items for a user of the data, among those the user has not taken or rated.
+
+        Parameters
+        ----------
+        user : id
+        n : how many items
+        exclude : "taken", None (taken items may come again), or ids to leave out as well
+        filter : a :class:`~rankwright.recommend.lists.Filter`, the only ids allowed, a function of
+            an id, or None
+        """
         _check_n("recommend", n)
-        rated, value, number = self._ratings_of_known(user)
-        items = self._unrated(rated)
-        return self._best(items, self._scores(rated, value, items, number), n)
+        history = self._ratings_of_known(user)
+        return self._lists([history], n, self._selection(exclude, filter))[0]
 
-    def recommend_new(self, ratings: Mapping[Any, float], n: int = 10) -> list[Recommendation]:
-        """The best items for a new user, given some ratings ({item: rating}); nothing is retrained.
+    def recommend_new(
+        self, ratings: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
+    ) -> list[Recommendation]:
+        """The best items for a new user; nothing is retrained.
 
-        A rating far outside the scale of the data is used as it is, with a warning.
+        ``ratings`` are {item: rating}; with interactions the items taken, oldest first, or {item:
+        weight}. A rating far outside the scale of the data is used as it is, with a warning.
         """
         _check_n("recommend_new", n)
-        if not isinstance(ratings, Mapping):
+        if not isinstance(ratings, Mapping) and (
+            hasattr(self, "ratings_") or isinstance(ratings, str) or not np.iterable(ratings)
+        ):
             raise DataError(
-                f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}."
+                f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}, "
+                "or with interactions a list of items."
             )
-        rated, value, number = self._ratings_of(ratings)
-        items = self._unrated(rated)
-        return self._best(items, self._scores(rated, value, items, number), n)
+        history = self._ratings_of(ratings if isinstance(ratings, Mapping) else list(ratings))
+        return self._lists([history], n, self._selection(exclude, filter))[0]
 
-    def recommend_all(self, n: int = 10, users: Any = None) -> dict[Any, list[Recommendation]]:
-        """Recommendations for many users (ids; None: all) at once, on all cores."""
-        check_is_fitted(self)
-        ids = (self.ratings_.users if users is None else as_ids(users, "users")).tolist()
-        size = max(1, -(-len(ids) // (4 * n_threads())))
-        blocks = [ids[start : start + size] for start in range(0, len(ids), size)]
-        with single_threaded_blas():  # the threads work on different users
-            lists = map_blocks(lambda block: [self.recommend(user, n) for user in block], blocks)
-        return dict(zip(ids, [best for block in lists for best in block], strict=True))
+    def recommend_all(
+        self,
+        users: Any = None,
+        n: int = 10,
+        *,
+        exclude: Any = "taken",
+        filter: Any = None,
+        output: Any = None,
+        progress: Any = False,
+    ) -> Any:
+        """Recommendations for many users (ids; None: all) at once, on all cores.
 
-    def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
-        """Why an item has its score for a user (an id, or {item: rating} of a new user).
+        Parameters
+        ----------
+        users, n, exclude, filter : as in ``recommend``
+        output : path or None
+            Write the lists to this JSON Lines (``.jsonl``) or Parquet (``.parquet``) file, a block
+            of users at a time, and return their number.
+        progress : True for a bar on stderr, or a function of (users done, all users)
 
         Returns
         -------
-        explanation : Explanation
-            Prints as text. From the default model: ``viewers``, the most similar users who rated
-            the item, and ``ratings``, the user's own, with what each adds (how far the score falls
-            without it). From a ``ranker``: ``viewers``, the reference users whose ratings of the
-            item change its score most.
+        lists : dict of user id -> list of Recommendation, or the number of users written
+        """
+        _check_n("recommend_all", n)
+        ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
+        histories = [self._ratings_of_known(user) for user in ids]
+        lists = self._stream(ids, histories, n, self._selection(exclude, filter))
+        if progress:
+            lists = with_progress(lists, len(ids), progress)
+        return dict(lists) if output is None else write_lists(lists, output)
+
+    def _stream(self, ids: list[Any], histories: list[Any], n: int, chosen: Selection) -> Lists:
+        """Lists of users, a block at a time."""
+        if hasattr(self, "histories_"):
+            size = max(1, min(256, CELLS // self._data.n_items))
+        else:
+            size = 16 * n_threads()
+        for start in range(0, len(ids), size):
+            block = slice(start, start + size)
+            yield from zip(ids[block], self._lists(histories[block], n, chosen), strict=True)
+
+    def _lists(self, histories: list[Any], n: int, chosen: Selection) -> list[list[Recommendation]]:
+        if hasattr(self, "histories_"):
+            return self._event_lists(histories, n, chosen)
+        if len(histories) == 1:
+            return [self._rating_list(histories[0], n, chosen)]
+        with single_threaded_blas():  # the threads work on different users
+            return map_blocks(lambda history: self._rating_list(history, n, chosen), histories)
+
+    def _rating_list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
+        rated, value, number = history
+        items = self._rated_items[chosen.allowed[self._rated_items]]
+        items = items[~np.isin(items, rated)] if chosen.exclude_taken else items
+        scores = self._scores(rated, value, items, number)
+        order = np.lexsort((self._popularity[items], -scores))
+        order = order if chosen.filter.max_per_category else order[: POOL * n]
+        picked = chosen.pick(items[order], scores[order], n)
+        place = np.searchsorted(items, picked)
+        return list(map(Recommendation, self._data.items[picked].tolist(), scores[place].tolist()))
+
+    def _event_lists(
+        self, histories: list[Any], n: int, chosen: Selection
+    ) -> list[list[Recommendation]]:
+        sizes = [len(items) for items, _, _ in histories]
+        ptr = np.cumsum([0, *sizes])
+        items = np.concatenate([items for items, _, _ in histories]).astype(np.int32)
+        weight = np.concatenate([weight for _, weight, _ in histories]).astype(np.float32)
+        scores = self.model_.scores(Rows(ptr, items, weight))
+        scores[:, ~(chosen.allowed & self.model_.known_items())] = -np.inf
+        if chosen.exclude_taken:
+            scores[np.repeat(np.arange(len(sizes)), sizes), items] = -np.inf
+        pool = n if chosen.is_plain else POOL * n
+        if chosen.filter.max_per_category is not None:
+            pool = scores.shape[1]
+        best = self.model_.best(scores, min(pool, scores.shape[1]))
+        lists = []
+        for row, ranked in zip(scores, best, strict=True):
+            picked = ranked[ranked >= 0]
+            picked = chosen.pick(picked, row[picked], n)
+            ids = self.histories_.items[picked].tolist()
+            lists.append(list(map(Recommendation, ids, row[picked].tolist())))
+        return lists
+
+    def _selection(self, exclude: Any, filter: Any) -> Selection:
+        return Selection(self._data.item_vocabulary, exclude, filter, self._similarities)
+
+    def _similarities(self, items: IntArray) -> FloatArray:
+        """Cosines of the users of some items."""
+        data = self._data
+        user, item = data.user, data.item
+        place = np.full(data.n_items, -1, np.int64)
+        place[items] = np.arange(len(items))
+        used = place[item] >= 0
+        from scipy.sparse import csr_array
+
+        ones, shape = np.ones(int(used.sum())), (len(items), data.n_users)
+        table = csr_array((ones, (place[item[used]], user[used])), shape=shape)
+        size = np.sqrt(np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1.0))
+        return np.asarray((table @ table.T).toarray() / size[:, None] / size[None, :])
+
+    def similar_items(self, item: Any, n: int = 10) -> list[Recommendation]:
+        """The items most like an item: taken by the same users, or rated by them alike.
+
+        With interactions the score is that of a user who took only this item; with ratings it is
+        the cosine of the users who rated both.
+        """
+        _check_n("similar_items", n)
+        number = self._item_numbers([item])
+        if hasattr(self, "histories_"):
+            history = (number, np.ones(1), -1)
+            return self._lists([history], n, self._selection("taken", None))[0]
+        others = self._rated_items[self._rated_items != number[0]]
+        cosine = self._similarities(np.concatenate([number, others]))[0, 1:]
+        order = np.lexsort((self._popularity[others], -cosine))[:n]
+        ids = self._data.items[others[order]].tolist()
+        return list(map(Recommendation, ids, cosine[order].tolist()))
+
+    def explain(self, user: Any, item: Any, n: int = 5) -> Any:
+        """Why an item has its score for a user (an id, or what a new user rated or took).
+
+        Returns
+        -------
+        explanation : Explanation or EventExplanation
+            Prints as text. From interactions: the part of each expert, and the items taken that add
+            most. From ratings: ``viewers``, the most similar users who rated the item, and
+            ``ratings``, the user's own, with what each adds (how far the score falls without it).
+            From a ``ranker``: ``viewers``, the reference users whose ratings of the item change its
+            score most.
         """
         _check_n("explain", n)
         rated, value, number = self._ratings_of(user)
         items = self._item_numbers([item])
+        if hasattr(self, "histories_"):
+            return self._explain_events(rated, value, item, n)
         if self.ratings_.item_counts[items[0]] == 0:
             raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
         score = float(self._scores(rated, value, items, number)[0])
@@ -273,19 +451,46 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         points, weight = reasons.points[first].tolist(), reasons.weight[first].tolist()
         viewers = tuple(map(Viewer, users, points, weight))
         liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
-        return Explanation(item, score, viewers, liked, self.model_.weight_is_agreement)
+        agreement = self.model_.weight_is_agreement
+        middle = float(self.ratings_.value.mean()) if agreement else None
+        return Explanation(item, score, viewers, liked, agreement, middle)
 
-    def _unrated(self, rated: IntArray) -> IntArray:
-        return self._rated_items[~np.isin(self._rated_items, rated)]
+    def _explain_events(self, taken: Any, weight: Any, item: Any, n: int) -> EventExplanation:
+        number = int(self._item_numbers([item])[0])
+        items = taken.astype(np.int32)
+        score = float(self._scores(taken, weight, np.array([number]), -1)[0])
+        found = self.model_.parts(items, weight, number)
+        personal = [p for name, p in found.items() if not name.startswith("Popularity")]
+        added = np.sum(personal, axis=0) if personal and len(items) else np.zeros(len(items))
+        first = [at for at in np.argsort(-added, kind="stable")[:n] if added[at] > 0]
+        ids = self.histories_.items[taken[first]].tolist() if first else []
+        titles = {}
+        if hasattr(self, "titles_"):
+            named = [number, *(int(taken[at]) for at in first)]
+            keys = self.histories_.items[named].tolist()
+            titles = dict(zip(keys, self.titles_[named].tolist(), strict=True))
+        parts = {name: float(part.sum()) for name, part in found.items()}
+        reasons = tuple(map(Taken, ids, added[first].tolist()))
+        return EventExplanation(item, score, parts, reasons, titles)
 
-    def _best(self, items: IntArray, scores: FloatArray, n: int) -> list[Recommendation]:
-        first = np.lexsort((self._popularity[items], -scores))[:n]
-        ids = self.ratings_.items[items[first]].tolist()
-        return list(map(Recommendation, ids, scores[first].tolist()))
+    def to_columns(self, lists: Mapping[Any, list[Recommendation]]) -> dict[str, list[Any]]:
+        """Lists of ``recommend_all`` as columns: ``pandas.DataFrame(model.to_columns(lists))``."""
+        rows = [(u, k, r.item, r.score) for u, best in lists.items() for k, r in enumerate(best, 1)]
+        names = ("user", "rank", "item", "score")
+        columns: dict[str, list[Any]] = {
+            name: [row[at] for row in rows] for at, name in enumerate(names)
+        }
+        if hasattr(self, "titles_"):
+            numbers = self._data.item_vocabulary.numbers(columns["item"]) if rows else []
+            columns["title"] = [self.titles_[number] for number in numbers]
+        return columns
 
     def _scores(
         self, rated: IntArray, value: FloatArray, items: IntArray, number: int
     ) -> FloatArray:
+        if hasattr(self, "histories_"):
+            rows = Rows(np.array([0, len(rated)]), rated.astype(np.int32), value.astype(np.float32))
+            return np.asarray(self.model_.scores(rows)[0, items], np.float64)
         scores: FloatArray = self.model_.scores(rated, value, items, number)
         if scores.shape != items.shape:
             raise ParameterError(
@@ -301,6 +506,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _ratings_of(self, user: Any) -> tuple[IntArray, FloatArray, int]:
         """Rated items, ratings and number of a user of the data, or (-1) of a new user."""
+        if isinstance(user, list) and hasattr(self, "histories_"):
+            user = dict.fromkeys(user, 1.0)
         if not isinstance(user, Mapping):
             return self._ratings_of_known(user)
         check_is_fitted(self)
@@ -311,6 +518,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if not len(value):
             return np.zeros(0, np.int64), value, -1
         rated = self._item_numbers(list(user))
+        if hasattr(self, "histories_"):
+            if (value <= 0).any():
+                bad = list(user)[int(np.argmax(value <= 0))]
+                raise DataError(f"item {bad!r} has the weight {user[bad]!r}: give weights > 0.")
+            return rated, value, -1
         low, high = self._low, self._high
         # Some tolerance, because the data need not contain the ends of their scale.
         outside = np.maximum(low - value, value - high) > 0.5 * (high - low)
@@ -325,35 +537,38 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return rated, value, -1
 
     def _ratings_of_known(self, user: Any) -> tuple[IntArray, FloatArray, int]:
-        check_is_fitted(self)
-        if not (isinstance(user, Hashable) and user in self.ratings_.user_vocabulary):
+        data = self._data
+        if not (isinstance(user, Hashable) and user in data.user_vocabulary):
             raise DataError(
-                f"user {user!r} is not one of the {self.ratings_.n_users} users of the data, such "
-                f"as {self.ratings_.users[:1].tolist()[0]!r}. For a new user call "
+                f"user {user!r} is not one of the {data.n_users} users of the data, such "
+                f"as {data.users[:1].tolist()[0]!r}. For a new user call "
                 "recommend_new({item: rating, ...})."
             )
-        number = int(self.ratings_.user_vocabulary.numbers([user])[0])
-        return *self._by_user.row(number), number
+        number = int(data.user_vocabulary.numbers([user])[0])
+        rows = self._by_user if hasattr(self, "ratings_") else data.rows
+        return *rows.row(number), number
 
     def _item_numbers(self, items: Any) -> IntArray:
+        data = self._data
         if items is None:
-            return np.arange(self.ratings_.n_items)
-        ids, known = as_ids(items, "items"), self.ratings_.item_vocabulary
+            return np.arange(data.n_items)
+        ids, known = as_ids(items, "items"), data.item_vocabulary
         for item in ids.tolist():
             if not (isinstance(item, Hashable) and item in known):
                 raise DataError(
-                    f"item {item!r} is not one of the {self.ratings_.n_items} items of the data, "
-                    f"such as {self.ratings_.items[:1].tolist()[0]!r}. Leave it out: nobody rated "
+                    f"item {item!r} is not one of the {data.n_items} items of the data, "
+                    f"such as {data.items[:1].tolist()[0]!r}. Leave it out: nobody rated "
                     "it."
                 )
-        return known.numbers(ids)
+        return np.asarray(known.numbers(ids))
 
 
 def _check_ratings(ratings: Any, owner: str) -> Ratings:
     if not isinstance(ratings, Ratings):
         raise DataError(
-            f"{owner}.fit got {type(ratings).__name__}: it takes Ratings. Make them with "
-            "Ratings.from_arrays, Ratings.from_frame or read_ratings."
+            f"{owner}.fit got {type(ratings).__name__}: it takes Ratings or Interactions. Make "
+            "them with read_ratings or Ratings.from_frame, read_interactions or "
+            "Interactions.from_frame."
         )
     if len(ratings) == 0:
         raise DataError(f"{owner}.fit got no ratings: there is nothing to learn from.")

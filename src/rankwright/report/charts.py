@@ -157,15 +157,32 @@ def signed_bars(ids: Sequence[Any], difference: ArrayLike, title: str) -> Spec:
     )
 
 
-def curve(x: ArrayLike, y: ArrayLike, title: str, limits: tuple[float, float]) -> Spec:
-    """What one feature adds to the score."""
+def bars(values: Mapping[str, float], title: str) -> Spec:
+    """A horizontal bar for each name, in the given order."""
+    names = list(values)
+    return _chart(
+        f"{title}: " + ", ".join(f"{name} {values[name]:.3g}" for name in names[:20]),
+        [{"name": name, "value": float(values[name])} for name in names],
+        18 * len(names) + 10,
+        mark={"type": "bar", "tooltip": True, "color": GOOD},
+        encoding={
+            "x": _number("value", title),
+            "y": {"field": "name", "type": "nominal", "title": None, "sort": names},
+        },
+    )
+
+
+def curve(
+    x: ArrayLike, y: ArrayLike, title: str, limits: tuple[float, float], is_step: bool = False
+) -> Spec:
+    """What one feature adds to the score; of a step function y holds up to x."""
     pairs = zip(np.asarray(x).tolist(), np.asarray(y).tolist(), strict=True)
     axis = {"tickCount": 4}
     return _chart(
         f"How the score changes with {title}.",
         [{"x": a, "y": b} for a, b in pairs],
         140,
-        mark=_LINE,
+        mark={**_LINE, "interpolate": "step-before"} if is_step else _LINE,
         encoding={
             "x": _number("x", title, scale=_FREE, axis=axis),
             "y": _number("y", "adds", scale={"domain": list(limits)}, axis=axis),

@@ -5,7 +5,6 @@ The report page uses the same specifications (``*_spec``) and partial dependence
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,17 +20,19 @@ from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
 from rankwright.report import charts
 from rankwright.report.charts import Spec
+from rankwright.selection.importance import partial_dependence
 
 N_ROWS, N_VALUES, MAX_FEATURES = 100, 24, 300  # of a partial dependence curve
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The mean change of the score at some values of a feature."""
+    """The mean change of the score at some values of a feature; ``is_step``: up to the value."""
 
     name: str
     x: FloatArray
     y: FloatArray
+    is_step: bool = False
 
     @property
     def span(self) -> float:
@@ -44,10 +45,10 @@ def contributions(
 ) -> list[Curve]:
     """Partial dependence curves of the features that change the score most, largest first.
 
-    Each feature is set to 24 quantiles of its own values on a sample of the rows; a curve is the
-    mean score minus its mean over the curve. For a score that is a sum over features (linear
-    models, boosted thresholds) this is exactly what the feature adds. Features that are constant
-    in the data are left out.
+    A curve is the partial dependence on a sample of the rows, minus its mean over the curve. For
+    a score that is a sum over features (linear models, boosted thresholds) this is exactly what the
+    feature adds. Trees and step functions give step functions. Features that are constant in the
+    data are left out.
 
     >>> import rankwright as rw
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
@@ -59,25 +60,40 @@ def contributions(
     if names is None:
         unnamed = [f"feature {k}" for k in range(1, rows.shape[1] + 1)]
         names = list(getattr(X, "columns", unnamed))
-    curves = []
-    for column in _columns(model, rows):
-        values = np.unique(np.nanquantile(rows[:, column], np.linspace(0, 1, N_VALUES)))
-        values = values[np.isfinite(values)]
-        if len(values) > 1:
-            curves.append(Curve(str(names[column]), values, _curve(model, rows, column, values)))
+    columns = _columns(model, rows)
+    curves = [curve for k in columns if (curve := _curve(model, rows, k, str(names[k])))]
     curves.sort(key=lambda curve: -curve.span)
     return [curve for curve in curves[:n_features] if curve.span > 0]
 
 
-def _curve(model: Any, rows: FloatArray, column: int, values: FloatArray) -> FloatArray:
-    changed = np.repeat(rows[None], len(values), axis=0)
-    changed[:, :, column] = values[:, None]
-    with warnings.catch_warnings():
-        # The rows were taken from the data frame that named the features.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        scores = np.asarray(model.decision_function(changed.reshape(-1, rows.shape[1])))
-    means = scores.reshape(len(values), -1).mean(axis=1)
-    return np.asarray(means - means.mean(), dtype=np.float64)
+def _curve(model: Any, rows: FloatArray, column: int, name: str) -> Curve | None:
+    known = rows[np.isfinite(rows[:, column]), column]
+    if not len(known) or known.min() == known.max():
+        return None
+    found = partial_dependence(model, rows, column, n_values=N_VALUES)
+    x, y = found.values, found.scores - found.scores.mean()
+    if found.is_step and known.min() < x[0]:  # the first step has a width too
+        x, y = np.append(known.min(), x), np.append(y[0], y)
+    return Curve(name, x, y, found.is_step)
+
+
+def importances(
+    model: Any, X: Any, names: Sequence[str] | None = None
+) -> tuple[str, dict[str, float]]:
+    """What is measured, and the importance of each feature, largest first.
+
+    The share of the gain in training where the model knows it, else the span of the curve.
+    """
+    last = model[-1] if hasattr(model, "steps") else model
+    gain = getattr(last, "feature_importances_", None)
+    if gain is not None and len(gain) == np.shape(X)[1]:
+        if names is None:
+            names = list(getattr(X, "columns", [f"feature {k + 1}" for k in range(len(gain))]))
+        what, found = "share of the gain in training", dict(zip(map(str, names), gain, strict=True))
+    else:
+        curves = contributions(model, X, names, MAX_FEATURES)
+        what, found = "span of the curve", {curve.name: curve.span for curve in curves}
+    return what, dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 
 def _sample(X: Any) -> FloatArray:
@@ -137,7 +153,7 @@ def contribution_specs(curves: list[Curve]) -> list[Spec]:
     high = max((float(curve.y.max()) for curve in curves), default=1.0)
     room = 0.05 * (high - low) or 1.0
     limits = (low - room, high + room)
-    return [charts.curve(curve.x, curve.y, curve.name, limits) for curve in curves]
+    return [charts.curve(one.x, one.y, one.name, limits, one.is_step) for one in curves]
 
 
 def plot_means(comparison: Comparison, measure: str | Measure) -> Any:

@@ -177,6 +177,17 @@ def contributions_section(
     return Section(title, charts=charts, remark=remark, columns="many")
 
 
+def importance_section(
+    model: Any, X: Any, names: Sequence[str] | None = None, title: str = "Importance of features"
+) -> Section | None:
+    """The importance of every feature; None if no feature has any."""
+    what, found = plots.importances(model, X, names)
+    if not any(found.values()):
+        return None
+    chart = Chart(charts.bars(found, what), f"Every feature by its {what}, largest first.")
+    return Section(title, charts=(chart,))
+
+
 def thresholds_section(
     scores: ArrayLike, y: ArrayLike, cuts: ArrayLike, title: str = "Thresholds"
 ) -> Section:
@@ -281,7 +292,11 @@ def _table_sections(comparison: Comparison, scores: Mapping[str, Scores]) -> lis
 def _model_sections(model: Any, items: Items, scores: Any, name: str = "") -> list[Section]:
     title = f"What the features add{name}"
     curves = contributions_section(model, items.X, items.feature_names, title)
-    sections, thresholds = [] if curves is None else [curves], _thresholds(model)
+    importance = importance_section(
+        model, items.X, items.feature_names, f"Importance of features{name}"
+    )
+    sections = [section for section in (curves, importance) if section is not None]
+    thresholds = _thresholds(model)
     if thresholds is not None:
         sections.append(thresholds_section(scores, items.y, thresholds, f"Thresholds{name}"))
     return sections

@@ -106,6 +106,10 @@ class Scorer(State):
         """A value on the scale of y: the score itself, unless the model predicts grades."""
         return self.decision_function(X)
 
+    def split_values(self, feature: int) -> FloatArray | None:
+        """The ascending values after which the score may jump; None if it is no step function."""
+        return None
+
     def expected(self, X: Matrix) -> FloatArray:
         """The expected grade, where the model has one; otherwise the prediction."""
         return self.predict(X)

@@ -105,6 +105,9 @@ class Additive(Scorer):
         values = self.value[start + i : stop + i + 1]
         return self.threshold[start:stop], values, float(self.missing[i])
 
+    def split_values(self, feature: int) -> FloatArray:
+        return self.curve(feature)[0]
+
     def part(self, i: int, column: FloatArray) -> FloatArray:
         """What the feature in place ``i`` adds, for a column of its values."""
         thresholds, values, missing = self._curve(i)
@@ -235,6 +238,17 @@ class Trees(Scorer):
         self._check(
             not len(within), f"categories: {len(within)} values are not above the one before"
         )
+
+    def split_values(self, feature: int) -> FloatArray:
+        at = self.feature == feature
+        listed = np.zeros(0)
+        if self.cat_ptr is not None and self.categories is not None:
+            owner = np.repeat(np.arange(at.size), np.diff(self.cat_ptr))
+            listed = self.categories[at[owner]]
+            at = at & (np.diff(self.cat_ptr) == 0)
+        below = np.nextafter(listed, -np.inf)  # a category is an interval of one value
+        found = np.concatenate([self.threshold[at], listed, below])
+        return np.unique(found[np.isfinite(found)])
 
     @cached_property
     def _nodes(self) -> Nodes:

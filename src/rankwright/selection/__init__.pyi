@@ -1,6 +1,10 @@
 from .auto import Attempt as Attempt
 from .auto import Attempts as Attempts
 from .auto import AutoRanker as AutoRanker
+from .importance import Dependence as Dependence
+from .importance import Importances as Importances
+from .importance import partial_dependence as partial_dependence
+from .importance import permutation_importance as permutation_importance
 from .progressive_validation import progressive as progressive
 from .search import RankSearchCV as RankSearchCV
 from .search import Trial as Trial

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,7 +22,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
 from rankwright.feedback.labels import as_grades
 from rankwright.metrics.comparison import Comparison, compare
 from rankwright.metrics.evaluation import Scores, evaluate
@@ -28,17 +30,15 @@ from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scorer import predict_with
 from rankwright.parallel import map_blocks, n_threads
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.grower import TreeRanking
-from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.early_stopping import EarlyStopping
-from rankwright.rankers.gradient.ranksvm import RankSVM
+from rankwright.selection import candidates as default
 from rankwright.selection.base import BestRanker
+from rankwright.selection.candidates import Budget, Candidates
+from rankwright.selection.progress import Progress
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
 FEW_ROWS = 20  # of a single list, below that nothing is held out
 MANY_COLUMNS = 2000  # of sparse rows, above that boosting is not tried
-
-Candidates = list[tuple[str, Any]]
 
 
 class Rows(NamedTuple):
@@ -53,6 +53,16 @@ class Rows(NamedTuple):
         return Rows(_safe_indexing(self.X, index), self.y[index], qid)
 
 
+class _Trial(NamedTuple):
+    """What all candidates are tried on."""
+
+    rows: Rows
+    folds: list[tuple[Rows, Rows]]
+    measures: list[Measure]
+    budget: Budget
+    seed: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Attempt:
     """One candidate and how well it ranks rows that it has not seen.
@@ -63,9 +73,12 @@ class Attempt:
     model : the candidate, fitted on the training rows of the first fold
     scores : Scores of the held-out rows; None if nothing was held out
     held_out : (n_held_out,) the score of each held-out row; None likewise
-    n_iterations : rounds that early stopping keeps, median over the folds; None without it
-    curve : (n_iterations,) the measure on the first fold after each round; None likewise
+    n_iterations : the number of rounds with the best mean over the folds; None without early
+        stopping
+    curve : (n_rounds,) the mean of the measure over the folds after each round; None likewise
+    n_folds : int, over how many folds
     seconds : float, for training and evaluation on all folds
+    simplicity : float, lower for simpler default candidates; None for those of the caller
     """
 
     name: str
@@ -74,7 +87,9 @@ class Attempt:
     held_out: FloatArray | None = None
     n_iterations: int | None = None
     curve: FloatArray | None = None
+    n_folds: int = 0
     seconds: float = 0.0
+    simplicity: float | None = None
 
     def __str__(self) -> str:
         means = {} if self.scores is None else self.scores.to_dict()
@@ -97,16 +112,17 @@ class Attempts(tuple[Attempt, ...]):
 
     @property
     def best(self) -> Attempt:
-        """The best mean of the first measure; the first candidate if nothing was held out."""
+        """The candidate to keep.
 
-        def goodness(attempt: Attempt) -> float:
-            if attempt.scores is None:
-                return -np.inf
-            measure = attempt.scores.measures[0]
-            mean = attempt.scores.to_dict()[str(measure)]
-            return -np.inf if mean is None else measure.sign * mean
-
-        return max(self, key=goodness)
+        The best mean of the first measure. Of the default candidates within one standard error
+        of it (of the difference, paired by query) the simplest. The first candidate if nothing was
+        held out.
+        """
+        top = max(self, key=_goodness)
+        near = [
+            attempt for attempt in self if attempt.simplicity is not None and _is_near(attempt, top)
+        ]
+        return min(near, key=lambda attempt: attempt.simplicity or 0.0, default=top)
 
     def __repr__(self) -> str:
         comparison = self.comparison
@@ -117,6 +133,26 @@ class Attempts(tuple[Attempt, ...]):
         return repr(self) if comparison is None else comparison.to_html()
 
 
+def _goodness(attempt: Attempt) -> float:
+    if attempt.scores is None:
+        return -np.inf
+    measure = attempt.scores.measures[0]
+    mean = attempt.scores.to_dict()[str(measure)]
+    return -np.inf if mean is None else measure.sign * mean
+
+
+def _is_near(attempt: Attempt, top: Attempt) -> bool:
+    """Whether the mean is at most one standard error of the paired difference below the top."""
+    if attempt.scores is None or top.scores is None or top.simplicity is None:
+        return attempt is top
+    measure = top.scores.measures[0]
+    lead = measure.sign * (top.scores.per_query(measure) - attempt.scores.per_query(measure))
+    lead = lead[np.isfinite(lead)]
+    if len(lead) < 2:
+        return attempt is top
+    return bool(lead.mean() <= lead.std(ddof=1) / np.sqrt(len(lead)))
+
+
 class AutoRanker(BestRanker):
     """Try several rankers on held-out queries and fit the best one to all queries.
 
@@ -125,16 +161,22 @@ class AutoRanker(BestRanker):
     candidates are fitted to all training rows and evaluated there. With too few queries to hold
     some out, the first candidate is fitted and not evaluated.
 
-    Candidates that cannot handle missing values (NaN) are left out when there are some. Rankers
-    that need scaled features (:class:`RankSVM`, :class:`LargeMarginOrdinal`) are put behind a
-    scaler. A candidate with ``early_stopping`` stops by the held-out queries (if True or a number,
-    by the measure that chooses); its final fit has the best number of rounds, the folds' median.
+    A candidate that cannot handle missing values (NaN) is left out when there are some, which
+    ``dropped_`` tells. Rankers that need scaled features (:class:`RankSVM`,
+    :class:`LargeMarginOrdinal`) are put behind a scaler. A candidate with ``early_stopping`` stops
+    by the held-out queries (if True or a number, by the measure that chooses). Its number of rounds
+    is the one with the best mean over the folds; boosted rankers are evaluated after that many
+    rounds on every fold, and the final fit has as many.
+
+    The default candidates are tried in two steps, on a budget by the size of the data: RankSVM with
+    several C, RankBoost with thresholds and trees, and LambdaMART with and without the pair weights
+    of the measure; then the best LambdaMART with fewer and more leaves and smaller steps. Of those
+    within one standard error of the best mean the simplest is chosen.
 
     Parameters
     ----------
     estimators : "default" or list of (name, estimator) pairs
-        The candidates, rankers or pipelines that end in one. The default is RankSVM with three
-        values of C, and RankBoost with thresholds and with trees, both with early stopping.
+        The candidates, rankers or pipelines that end in one.
     measure : str, Measure or list of them, default "auto"
         The first one chooses; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
         for grades that cannot be gains (below 0 or above 30).
@@ -146,7 +188,10 @@ class AutoRanker(BestRanker):
         Candidates trained at the same time, in threads; None is 1 (most candidates use several
         threads themselves), -1 is all cores.
     verbose : int, default 0
-        1 prints a line for each candidate to standard error.
+        1 prints a line for each candidate to standard error, and one every ten seconds.
+    checkpoint : :class:`rankwright.persist.Checkpoint`, optional
+        Where fitted models are kept, so that an interrupted ``fit`` can be repeated and goes on
+        where it stopped, with the same result.
 
     Attributes
     ----------
@@ -154,6 +199,8 @@ class AutoRanker(BestRanker):
     best_name_ : str
     results_ : tuple of Attempt
         What was tried; prints as a table with significance tests.
+    dropped_ : dict of str
+        The candidates that were not tried, and why.
     held_out_rows_ : (n_held_out,) the rows of X that the candidates were evaluated on, in the order
         of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
     n_features_in_ : int
@@ -194,6 +241,7 @@ class AutoRanker(BestRanker):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        checkpoint: Any = None,
     ) -> None:
         self.estimators = estimators
         self.measure = measure
@@ -201,6 +249,7 @@ class AutoRanker(BestRanker):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def fit(
         self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
@@ -227,16 +276,33 @@ class AutoRanker(BestRanker):
                 raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
             folds = [(rows, _rows(*eval_set, eval_qid, "y of eval_set"))]
         self.held_out_rows_ = np.concatenate([s.test for s in splits]) if splits else None
-        attempts = map_blocks(
-            lambda candidate: self._attempt(*candidate, rows, folds, measures),
-            self._candidates(rows, folds, measures[0], seed),
-            n_threads() if self.n_jobs == -1 else self.n_jobs or 1,
-        )
-        self.results_ = Attempts(attempts)
+        if self.checkpoint is not None:
+            self.checkpoint.open(self._fingerprint(rows, folds, measures))
+        trial = _Trial(rows, folds, measures, default.budget_for(*np.shape(rows.X)), seed)
+        self.results_ = Attempts(self._attempts(trial))
         best = self.results_.best
         self.best_name_ = best.name
-        self.best_estimator_ = best.model if not splits else self._refit(best, rows)
+        refit = bool(splits) or best.n_iterations is not None
+        self.best_estimator_ = self._refit(best, rows) if refit else best.model
+        self._warn_if_improving(best)
         return self
+
+    def _attempts(self, trial: _Trial) -> list[Attempt]:
+        """Try the candidates; of the default ones also variants of the best trees."""
+        first = self._candidates(trial)
+        attempts = self._try(first, trial)
+        if isinstance(self.estimators, str) and trial.folds:
+            trees = Attempts(a for a in attempts if a.name.startswith("LambdaMART"))
+            if trees:
+                best = max(trees, key=_goodness).model
+                more = default.refinements(best, trial.budget)
+                attempts += self._try(more, trial)
+        return attempts
+
+    def _try(self, candidates: Candidates, trial: _Trial) -> list[Attempt]:
+        jobs = n_threads() if self.n_jobs == -1 else self.n_jobs or 1
+        with Progress(bool(self.verbose)) as progress:
+            return map_blocks(lambda one: self._attempt(*one, trial, progress), candidates, jobs)
 
     def _splits(self, rows: Rows, seed: int | None) -> list[Split]:
         n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
@@ -249,49 +315,84 @@ class AutoRanker(BestRanker):
             return [split_queries(np.arange(len(rows.y)), test_size=size, random_state=seed)]
         return []
 
-    def _candidates(
-        self, rows: Rows, folds: list[Any], measure: Measure, seed: int | None
-    ) -> Candidates:
+    def _candidates(self, trial: _Trial) -> Candidates:
         """The candidates that can learn from these rows, as they will be trained."""
+        rows, folds, measure = trial.rows, trial.folds, trial.measures[0]
         has_nan = any(_has_nan(some.X) for some in (rows, *(valid for _, valid in folds)))
         given = self.estimators
+        self.dropped_: dict[str, str] = {}
         if isinstance(given, str):
             wide = hasattr(rows.X, "tocsr") and rows.X.shape[1] > MANY_COLUMNS and not has_nan
-            given = _default_candidates(measure, judged=bool(folds), boosting=not wide)
-        usable = [(name, one) for name, one in given if not has_nan or _allows_nan(one)]
+            given = default.first_candidates(measure, trial.budget, boosting=not wide)
+            if wide:
+                fault = f"X is sparse and has {rows.X.shape[1]:,} columns"
+                self._drop(["boosted rankers"], f"{fault}, more than {MANY_COLUMNS:,}")
+            if not folds:
+                given = default.unjudged_candidates()
+        lacking = [name for name, one in given if has_nan and not _allows_nan(one)]
+        usable = [(name, one) for name, one in given if name not in lacking]
         if not usable:
-            names = ", ".join(name for name, _ in given)
+            names = ", ".join(lacking)
             raise DataError(
                 f"AutoRanker: X has missing values (NaN), which {names} cannot handle. Fill "
                 "them, or use a ranker that learns from missing values, such as RankBoost."
             )
+        self._drop(lacking, "X has missing values (NaN); fill them to have it tried")
+        if not folds:
+            self._drop([name for name, _ in usable[1:]], "too few queries to hold some out")
+            usable = usable[:1]
         return [
-            (name, scaled(_prepared(clone(one), measure, seed), rows.X))
-            for name, one in (usable if folds else usable[:1])
+            (name, scaled(_prepared(clone(one), measure, trial.seed), rows.X))
+            for name, one in usable
         ]
 
-    def _attempt(
-        self, name: str, candidate: Any, rows: Rows, folds: list[Any], measures: list[Measure]
-    ) -> Attempt:
-        start = time.perf_counter()
+    def _drop(self, names: list[str], why: str) -> None:
+        self.dropped_ |= dict.fromkeys(names, why)
+        if names:
+            self._report(f"not tried: {', '.join(names)}: {why}")
+
+    def _attempt(self, name: str, candidate: Any, trial: _Trial, progress: Progress) -> Attempt:
+        start, folds = time.perf_counter(), trial.folds
         if not folds:
-            attempt = Attempt(name, fit_ranker(candidate, rows))
+            progress.text = f"training {name}"
+            attempt = Attempt(name, self._fitted(candidate, name, trial.rows))
         else:
-            models = [fit_ranker(clone(candidate), train, valid) for train, valid in folds]
-            valid = [valid for _, valid in folds]
-            held_out = _predictions(models, valid, "decision_function")
-            reads = any(measure.reads_predictions for measure in measures)
-            predictions = _predictions(models, valid, "predict") if reads else None
-            y = np.concatenate([some.y for some in valid])
-            qid = None if valid[0].qid is None else np.concatenate([some.qid for some in valid])
-            scores = evaluate(held_out, y, qid, measures, predictions=predictions)
-            attempt = Attempt(name, models[0], scores, held_out)
-            if stops_early(candidate):
-                kept = round(np.median([model.best_iteration_ for model in models]))
-                attempt = replace(attempt, n_iterations=kept, curve=models[0].validation_)
+            models = []
+            for number, (train, valid) in enumerate(folds, start=1):
+                progress.text = f"training {name}: fold {number} of {len(folds)}"
+                key = f"{name}, fold {number}"
+                models.append(self._fitted(clone(candidate), key, train, valid))
+            attempt = self._evaluated(Attempt(name, models[0]), models, trial)
+        if isinstance(self.estimators, str):
+            attempt = replace(attempt, simplicity=default.simplicity(name, candidate))
         attempt = replace(attempt, seconds=time.perf_counter() - start)
         self._report(f"training {name}: {attempt}")
         return attempt
+
+    def _evaluated(self, attempt: Attempt, models: list[Any], trial: _Trial) -> Attempt:
+        valid, measures = [valid for _, valid in trial.folds], trial.measures
+        rounds = None
+        if stops_early(models[0]):
+            sign = measures[0].sign
+            rounds, curve = best_round([model.validation_ for model in models], sign)
+            attempt = replace(attempt, n_iterations=rounds, curve=curve)
+        held_out = _predictions(models, valid, "decision_function", rounds)
+        reads = any(measure.reads_predictions for measure in measures)
+        predictions = _predictions(models, valid, "predict", rounds) if reads else None
+        y = np.concatenate([some.y for some in valid])
+        qid = None if valid[0].qid is None else np.concatenate([some.qid for some in valid])
+        scores = evaluate(held_out, y, qid, measures, predictions=predictions)
+        return replace(attempt, scores=scores, held_out=held_out, n_folds=len(valid))
+
+    def _fitted(self, model: Any, key: str, rows: Rows, valid: Rows | None = None) -> Any:
+        """The fitted model, from the checkpoint if it is there."""
+        found = None if self.checkpoint is None else self.checkpoint.load(key)
+        if found is not None:
+            return found
+        fit_ranker(model, rows, valid)
+        if self.checkpoint is not None:
+            self.checkpoint.save(key, model)
+        return model
 
     def _refit(self, best: Attempt, rows: Rows) -> Any:
         start = time.perf_counter()
@@ -300,11 +401,40 @@ class AutoRanker(BestRanker):
             rounds = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
             model.set_params(early_stopping=None, **{rounds: max(best.n_iterations, 1)})
             how = f" with {rounds}={getattr(model, rounds)}"
-        fit_ranker(model, rows)
         n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
-        seconds = time.perf_counter() - start
-        self._report(f"training {best.name} on all {n_queries} queries{how}: {seconds:.1f} s")
+        text = f"training {best.name} on all {n_queries} queries{how}"
+        with Progress(bool(self.verbose)) as progress:
+            progress.text = text
+            model = self._fitted(model, f"{best.name}, all queries", rows)
+        self._report(f"{text}: {time.perf_counter() - start:.1f} s")
         return model
+
+    def _warn_if_improving(self, best: Attempt) -> None:
+        limit = best.model.get_params().get("n_estimators") if best.n_iterations else None
+        if limit is not None and best.n_iterations and best.n_iterations >= 0.97 * limit:
+            warnings.warn(
+                f"AutoRanker: {best.name} still improved at its last rounds "
+                f"({best.n_iterations} of {limit}). Train it with more n_estimators, or with a "
+                "higher learning_rate.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _fingerprint(self, rows: Rows, folds: list[Any], measures: list[Measure]) -> str:
+        """What a checkpoint must agree on: data, folds, candidates, measures and seed."""
+        digest = hashlib.sha256()
+        parts = [rows, *(part for fold in folds for part in fold)]
+        for some in parts:
+            X = some.X.to_numpy() if hasattr(some.X, "to_numpy") else some.X
+            arrays = (X.data, X.indices, X.indptr) if hasattr(X, "tocsr") else (np.asarray(X),)
+            for array in (*arrays, some.y, np.asarray(some.qid, dtype=str)):
+                digest.update(f"{array.dtype} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+        given = self.estimators
+        shown = {} if isinstance(given, str) else {name: one.get_params() for name, one in given}
+        settings = (shown, [*map(str, measures)], self.validation_fraction, self.random_state)
+        digest.update(repr(settings).encode())
+        return digest.hexdigest()
 
     def _report(self, line: str) -> None:
         if self.verbose:
@@ -351,33 +481,51 @@ def stops_early(model: Any) -> bool:
     return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)
 
 
-def _default_candidates(measure: Measure, judged: bool, boosting: bool) -> Candidates:
-    """Linear and boosted rankers; if none is evaluated, the safest one first."""
-    linear: Candidates = [(f"RankSVM C={C:g}", RankSVM(C=C)) for C in (0.01, 1.0, 100.0)]
-    if not judged:
-        return [linear[1], ("RankBoost thresholds", RankBoost())]
-    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=30)
-    weak: dict[str, Any] = {"thresholds": "threshold", "trees": TreeRanking()} if boosting else {}
-    return linear + [
-        (f"RankBoost {name}", RankBoost(estimator=one, n_estimators=500, early_stopping=stopping))
-        for name, one in weak.items()
-    ]
-
-
 def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
-    """The estimator with the seed and the measure of early stopping where it leaves them open."""
+    """The estimator with the seed and the measure of early stopping where it leaves them open.
+
+    Boosted rankers keep all rounds: their number is chosen when all folds are trained.
+    """
     params = estimator.get_params()
     stopping = params.get("early_stopping")
-    if stops_early(estimator) and not isinstance(stopping, EarlyStopping):
-        patience = {} if stopping is True else {"n_iter_no_change": stopping}
-        estimator.set_params(early_stopping=EarlyStopping(measure=str(measure), **patience))
+    if stops_early(estimator):
+        if not isinstance(stopping, EarlyStopping):
+            patience = {} if stopping is True else {"n_iter_no_change": stopping}
+            stopping = EarlyStopping(measure=str(measure), **patience)
+        keeps_all = hasattr(estimator, "decision_function_at")
+        estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=not keeps_all))
     names = [name for name in params if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**{name: seed for name in names if params[name] is None})
 
 
-def _predictions(models: list[Any], valid: list[Rows], method: str) -> FloatArray:
-    pairs = zip(models, valid, strict=True)
-    return np.concatenate([predict_with(model, method, some.X, some.qid) for model, some in pairs])
+def _predictions(
+    models: list[Any], valid: list[Rows], method: str, rounds: int | None = None
+) -> FloatArray:
+    parts = []
+    for model, some in zip(models, valid, strict=True):
+        if rounds is not None and hasattr(model, "decision_function_at"):
+            parts.append(model.decision_function_at(some.X, rounds))
+        else:
+            parts.append(predict_with(model, method, some.X, some.qid))
+    return np.concatenate(parts)
+
+
+def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:
+    """The round with the best mean over the folds, and that mean after each round.
+
+    The mean is over the rounds that all folds have made. It is smoothed by a running mean over a
+    tenth of its rounds, since the best of many noisy values is a lucky one.
+
+    >>> best_round([np.array([0.1, 0.5, 0.3]), np.array([0.1, 0.3, 0.5, 0.9])], 1.0)
+    (2, array([0.1, 0.4, 0.4]))
+    """
+    n_rounds = min(len(curve) for curve in curves)
+    mean = np.mean([curve[:n_rounds] for curve in curves], axis=0)
+    half = n_rounds // 20
+    window = np.ones(2 * half + 1)
+    counts = np.convolve(np.ones(n_rounds), window)[half : half + n_rounds]
+    smooth = np.convolve(mean, window)[half : half + n_rounds] / counts
+    return int(np.argmax(sign * smooth)) + 1, mean
 
 
 def _rows(X: Any, y: Any, qid: Any, name: str) -> Rows:

@@ -82,6 +82,7 @@ def test_grades_are_whole_and_keep_the_order(
 RANKERS = [
     rw.RankSVM(C=1.0),
     rw.RankBoost(n_estimators=30),
+    rw.LambdaMART(n_estimators=20),
     rw.RankNet(max_iter=20, random_state=0),
     rw.OnlineKeepRank(),
     rw.BayesianPRank(),

@@ -1,3 +1,5 @@
+from .interactions import read_feedback as read_feedback
+from .interactions import read_interactions as read_interactions
 from .items import read_items as read_items
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor

@@ -159,7 +159,7 @@ def _read_layout(layout: _Layout, text: Text, duplicates: str) -> Ratings:
 
 def _parse_fast(text: Text, layout: _Layout) -> Ratings | None:
     """A table of nothing but numbers; None if one of them must be looked at."""
-    if layout.scale is None and _has_odd_ids(text, layout):
+    if layout.scale is None and has_odd_ids(text, layout.separator, has_header=layout.has_header):
         return None
     whole = ("user", "item") if layout.scale is None else ("user", "item", "time")
     integers = [layout.columns[role] for role in whole if role in layout.columns]
@@ -185,16 +185,16 @@ def _from_columns(columns: dict[str, NDArray[Any]]) -> Ratings:
     return Ratings(users, items, user, item, np.ascontiguousarray(columns["value"]), time)
 
 
-def _has_odd_ids(text: Text, layout: _Layout) -> bool:
+def has_odd_ids(text: Text, separator: str, *, has_header: bool) -> bool:
     """Whether an id may not be written as a plain number: quoted, 007, +7, -0 or with spaces."""
-    body = text.data.split(b"\n", 1)[-1] if layout.has_header else text.data
+    body = text.data.split(b"\n", 1)[-1] if has_header else text.data
     if b'"' in text.data or b" " in body or text.data[:1] == b"\n":
         return True
-    body, separator = b"\n" + body, layout.separator.encode()
-    starts = [before + sign for before in (b"\n", separator) for sign in (b"+", b"0", b"-0")]
+    body, mark = b"\n" + body, separator.encode()
+    starts = [before + sign for before in (b"\n", mark) for sign in (b"+", b"0", b"-0")]
     if not any(start in body for start in starts):  # far faster than the pattern
         return False
-    return bool(re.search(rb"[\n" + re.escape(separator) + rb"](?:\+|0\d|-0(?!\.))", body))
+    return bool(re.search(rb"[\n" + re.escape(mark) + rb"](?:\+|0\d|-0(?!\.))", body))
 
 
 def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:

@@ -149,7 +149,7 @@ def read_table(
     if is_parquet(path):
         table = read_parquet(path)
         return _items(table, _resolve(list(table), os.fspath(path), columns))
-    fields, names, is_named = _rows(read_text(path, encoding), separator, header)
+    fields, names, is_named = text_rows(read_text(path, encoding), separator, header)
     roles = _resolve(names, os.fspath(path), columns)
     items = _items(_parse(fields, names, roles), roles)
     return items if is_named else replace(items, feature_names=None)
@@ -203,7 +203,7 @@ def find_words(
         names, lines = list(source), None
         columns = [list(map(_text, cells)) for cells in source.values()]
     else:
-        fields, names, _ = _rows(read_text(source), separator, None)
+        fields, names, _ = text_rows(read_text(source), separator, None)
         lines = fields.lines
         columns = [fields.column(index) for index in range(fields.n_fields)]
     resolved = _resolve(names, "the table", roles)
@@ -293,7 +293,9 @@ def _items(table: Columns, roles: _Roles) -> Items:
     )
 
 
-def _rows(text: Text, separator: str | None, header: bool | None) -> tuple[Fields, list[str], bool]:
+def text_rows(
+    text: Text, separator: str | None, header: bool | None
+) -> tuple[Fields, list[str], bool]:
     """The cells below the header, the names of the columns, and whether the header has them."""
     layout = "the same columns as line 1"
     separator = separator or likely_separator(text)

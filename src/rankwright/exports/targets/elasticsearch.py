@@ -126,7 +126,7 @@ def normal_parts(form: Form) -> list[tuple[str, float, float]]:
 
 
 def _splits(forest: Forest, constant: float, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    trees = [*without_categories(forest, np.float32).trees]
+    trees = [*without_categories(forest).trees]
     if constant or not trees:
         trees.append(Leaf(constant))
     return [_tree(tree, names) for tree in trees]

@@ -8,18 +8,18 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
-from rankwright.exports.forest import Forest, Leaf, Node, Split
+from rankwright.exports.forest import MAX_CATEGORY, Forest, Leaf, Node, Split
 from rankwright.exports.form import Form
 from rankwright.exports.target import Files, Options, Reading, Support, Target, needs_forest
 
 CATEGORICAL, DEFAULT_LEFT, MISSING_NAN = 1, 2, 8
-MAX_CATEGORY = 1 << 20  # a set of categories is written as bits
 
 
 class LightGBM(Target):
     """``lightgbm.Booster(model_file=...)`` reads it; doubles throughout."""
 
     name: ClassVar[str] = "lightgbm"
+    tiny: ClassVar[float] = float(np.float32(1e-35))
 
     def support(self, form: Form) -> Support:
         return needs_forest(form, "LightGBM's file")

@@ -65,7 +65,7 @@ def ranklib_text(body: Forest | Linear | None, constant: float) -> str:
     curves = body.curves()
     if curves is not None:
         return _rankboost(curves, constant)
-    trees = (*without_categories(body, np.float32).trees, *([Leaf(constant)] if constant else []))
+    trees = (*without_categories(body).trees, *([Leaf(constant)] if constant else []))
     parts = "".join(
         f'<tree id="{i}" weight="1.0"><split>{_split(tree)}</split></tree>'
         for i, tree in enumerate(map(_with_split, trees), 1)

@@ -79,7 +79,7 @@ class Solr(Target):
             return "LinearModel", {"weights": weights}
         if form.forest is None:
             return "NeuralNetworkModel", {"layers": _layers(form)}
-        trees = without_categories(form.forest, np.float32).trees or (Leaf(0.0),)
+        trees = without_categories(form.forest).trees or (Leaf(0.0),)
         nodes = [{"weight": "1", "root": _node(tree, form)} for tree in trees]
         nulls = {"isNullSameAsZero": False} if form.takes_nan else {}
         return "MultipleAdditiveTreesModel", {**nulls, "trees": nodes}
@@ -126,7 +126,8 @@ def before_slack(target: float, name: str) -> float:
     """The float32 to which Solr adds 0.000001 and gets the threshold that was meant."""
     wanted = np.float32(target)
     near = np.float32(wanted - SLACK)
-    down, up = (np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf))
+    with np.errstate(over="ignore"):
+        down, up = (np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf))
     for value in (near, down, up):
         if np.float32(value + SLACK) == wanted:
             return number32(float(value))

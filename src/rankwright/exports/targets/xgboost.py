@@ -96,7 +96,7 @@ def _linear(form: Form) -> tuple[dict[str, Any], float]:
 def _trees(form: Form) -> dict[str, Any]:
     forest = form.forest
     assert forest is not None
-    trees = without_categories(forest, np.float32).trees or (Leaf(0.0),)
+    trees = without_categories(forest).trees or (Leaf(0.0),)
     model = {
         "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},

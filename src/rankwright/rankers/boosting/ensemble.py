@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -211,6 +212,41 @@ class Ensemble:
         steps = alpha * self.scale[part], -alpha * self.scale[part] * threshold, alpha * default
         slope, offset, missing = (_sums(inverse, step, len(used)) for step in steps)
         return Slopes(self.n_inputs, used, slope, offset, missing, self.absent_abstains)
+
+    def joined(self, other: Ensemble) -> Ensemble:
+        """These trees, and then those of another ensemble."""
+        n = len(self.node_feature)
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name) + shift])
+            for name, shift in {
+                "alpha": 0.0, "root": n, "node_feature": 0, "node_threshold": 0.0,
+                "node_default": 0, "node_low": n, "node_high": n, "node_value": 0.0,
+                "node_gain": 0.0, "node_cover": 0,
+            }.items()
+        }  # fmt: skip
+        if self.node_cat_ptr is not None or other.node_cat_ptr is not None:
+            sizes = [np.diff(ensemble._category_ends()) for ensemble in (self, other)]
+            arrays["node_cat_ptr"] = pointers(np.concatenate(sizes))
+            known = [e.node_categories for e in (self, other) if e.node_categories is not None]
+            arrays["node_categories"] = np.concatenate(known)
+        return replace(self, **arrays)
+
+    def _category_ends(self) -> Any:
+        none = np.zeros(len(self.node_feature) + 1, np.int64)
+        return none if self.node_cat_ptr is None else self.node_cat_ptr
+
+    def staged(self, X: Any) -> Iterator[FloatArray]:
+        """The scores of rows after each round."""
+        scores = np.zeros(X.shape[0])
+        for number in range(len(self.alpha)):
+            scores = scores + self.scorer(number + 1, first=number).decision_function(X)
+            yield scores
+
+    def gain_shares(self, n_features: int) -> FloatArray:
+        """The share of each feature in the gain of all splits."""
+        inner = self.node_feature >= 0
+        gain = _sums(self.node_feature[inner], self.node_gain[inner], n_features)
+        return gain / gain.sum() if gain.sum() > 0 else gain
 
     def importances(self, z: FloatArray, n_features: int) -> FloatArray:
         """The share of each feature in the fall of the log bound.

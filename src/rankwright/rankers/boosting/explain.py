@@ -11,7 +11,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.exceptions import DataError
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation
-from rankwright.rankers.schema import Learned, floats
+from rankwright.rankers.schema import Learned, at_least, floats
 from rankwright.scoring.base import Scorer, row_blocks
 from rankwright.scoring.linear import Slopes
 from rankwright.scoring.traversal import go_up
@@ -64,6 +64,14 @@ class Explained:
             paths = leaf_paths(scorer, self._cover())
             return float((paths.value * paths.share).sum())
         return float(self._baseline().sum())
+
+    def decision_function_at(self, X: Any, n_estimators: int) -> FloatArray:
+        """The scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
+        check_is_fitted(self)
+        at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
+        X = self._checked(X, reset=False)  # type: ignore[attr-defined]
+        scores: FloatArray = Ensemble.of(self).scorer(n_estimators).decision_function(X)
+        return scores
 
     def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
         """Why row ``x1`` scores higher (or lower) than row ``x0``.

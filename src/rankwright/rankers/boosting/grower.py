@@ -288,9 +288,10 @@ class Grower:
                 np.ldexp(1.0, 61 - bits - int(np.frexp(largest[1])[1]) - n.bit_length()),
             ]
         )
-        total = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
+        total: tuple[int, int] = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
         if not whole:
-            total = tuple(self._pairs[rows].sum(axis=0).tolist())
+            first, second = self._pairs[rows].sum(axis=0).tolist()
+            total = first, second
         n_counted, mass = total[1] & ((1 << bits) - 1), total[1] >> bits
         average = mass / max(n_counted, 1)
         defaults = np.array(DEFAULTS[self.rules.default])

@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray
-from rankwright.exceptions import DegenerateDataWarning
+from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.base import BoostedRanker
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
 from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
-from rankwright.rankers.boosting.pair_losses import LOSSES, PairGradients
+from rankwright.rankers.boosting.pair_losses import (
+    LOSSES,
+    ExponentialGradients,
+    Gradients,
+    gradients_of,
+)
 from rankwright.rankers.boosting.pair_weights import WEIGHTING, PairWeights
 from rankwright.rankers.boosting.quantile_bins import QuantileBins
+from rankwright.rankers.boosting.training import CALLBACKS, Round, progress_bar
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
-from rankwright.rankers.schema import floats, integer
+from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 
 
-class LambdaMART(Explained, Ranker):
+def _all_in(values: Any, choices: tuple[int, ...]) -> bool:
+    if isinstance(values, dict):
+        values = list(values.values())
+    array = np.asarray(values)
+    return array.ndim == 1 and array.dtype.kind in "if" and bool(np.isin(array, choices).all())
+
+
+def _are_features(values: Any) -> bool:
+    if isinstance(values, str | dict) or not np.iterable(values):
+        return False
+    return all(
+        isinstance(v, str | np.bool_) or schema.number().test(v) or v in (True, False)
+        for v in values
+    )
+
+
+FEATURES = schema.Constraint("a list of features or a mask", _are_features)
+
+
+class LambdaMART(Explained, BoostedRanker):
     r"""Gradient boosted trees that learn to order rows, weighted by what matters in a list.
 
     Each pair of rows of a query with different grades costs a loss of the difference of its scores,
     times a weight: by default the logistic loss, and the change of NDCG if the two rows changed
-    places. Each round grows a tree on the gradient of that sum. A split is the one that lowers the
-    loss most to second order; a leaf takes one Newton step, times the learning rate.
+    places. Each round grows a tree on the gradient of that sum, leaf by leaf, best split first. A
+    split is the one that lowers the loss most to second order; a leaf takes one Newton step, times
+    the learning rate.
 
     Missing values (NaN) go the way that gains. Sums are sums of integers, so a model has the same
-    bits on any number of threads, and in any order of the queries and of the rows inside them.
+    bits on any number of threads.
 
     Parameters
     ----------
@@ -42,23 +71,86 @@ class LambdaMART(Explained, Ranker):
     learning_rate : float, 0 < rate <= 1, default 0.1
     max_leaf_nodes : int >= 2, default 31
     min_samples_leaf : int >= 1, default 20
+        The least number of rows in a leaf.
     l2_regularization : float >= 0, default 1.0
         Added to the Hessian of a leaf, counted in rows of average Hessian.
     max_bins : int from 2 to 255, default 255
+        At most this many groups of values are told apart in each feature.
     loss : "logistic", "exponential", "fidelity", "squared_hinge" or "squared", default "logistic"
-        Those of RankNet, RankBoost, FRank, RankSVM and MPRank.
+        What a pair costs by the difference of its scores: the losses of RankNet, RankBoost, FRank,
+        RankSVM and MPRank.
     weighting : str or None, default "NDCG@30"
-        None, "grade_difference", or a measure ("NDCG", "AP", "ERR", "RR"), with a truncation level
-        as in "NDCG@30".
+        What a pair counts. None: all the same. ``"grade_difference"``: by its difference of grades.
+        ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows
+        changed places; with a truncation level, as in ``"NDCG@30"``, only pairs with a row among
+        the first 30 count.
+    subsample : float, 0 < share <= 1, default 1.0
+        The share of the queries that each tree is grown on, drawn at random.
+    colsample : float, 0 < share <= 1, default 1.0
+        The share of the features that each tree may use, drawn at random.
+    monotonic_cst : array of -1, 0 and 1 per feature, dict {feature name: -1, 0 or 1}, or None
+        1: the score never falls as the feature grows; -1: it never rises.
+    categorical_features : bool mask, feature numbers, feature names, or None
+        Features whose values are names of categories. A split sends some categories to each side;
+        all but the ``max_bins - 1`` most frequent ones, and those not seen in training, go with the
+        lower side.
+    interaction_cst : "pairwise", "no_interactions", a list of sets of features, or None
+        Which features may occur together in a branch of a tree. Features in none of the sets form
+        one more set.
+    early_stopping : bool, int, EarlyStopping or None, default None
+        Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
+        held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
+    warm_start : bool, default False
+        Whether ``fit`` continues from the trees of the last ``fit`` until there are
+        ``n_estimators``. See also :meth:`fit_more`.
+    callbacks : list of functions, optional
+        Each is called with a ``Round`` after every round; a true answer ends the training.
+    verbose : int, default 0
+        1 shows a progress bar if standard error is a terminal; 0 is silent.
+    n_jobs : int >= 1, -1 or None, default None
+        The number of threads; None and -1: one per CPU, or ``RANKWRIGHT_THREADS``.
+    random_state : int, RandomState or None
+        Draws the queries and features of each tree.
+
+    Attributes
+    ----------
+    alpha_, ``root_`` : (n_trees,) arrays
+        The weight of each tree (the learning rate), and its first node.
+    node_feature_, ``node_threshold_``, ``node_default_``, ``node_low_``, ``node_high_``,
+    ``node_value_``, ``node_gain_``, ``node_cover_`` : (n_nodes,) arrays
+        The nodes of all trees: the feature (-1 for a leaf), the value that rows exceed that go to
+        ``node_high_``, whether missing values go there, the children, the value of a leaf, what the
+        split gained, and how many training rows came through.
+    node_cat_ptr_, ``node_categories_`` : arrays or None
+        Node n is categorical if ``node_cat_ptr_[n + 1] > node_cat_ptr_[n]``; the values between
+        these places of ``node_categories_`` go to ``node_high_``.
+    feature_importances_ : (n_features,) array
+        The share of each feature in the gain of all splits.
+    training_bound_ : float or None
+        With ``loss="exponential"`` and weights that do not depend on the order, the mean
+        exponential loss of the training pairs: no larger share of them is misordered (RankBoost's
+        Theorem 1).
+    validation_ : (n_rounds_tried,) array or None
+        The measure on the validation queries after each round.
+    best_iteration_ : int
+        The number of trees.
+
+    References
+    ----------
+    C. J. C. Burges: From RankNet to LambdaRank to LambdaMART: an overview. MSR-TR-2010-82.
+    Q. Wu, C. J. C. Burges, K. M. Svore, J. Gao: Adapting boosting for information retrieval
+    measures. Information Retrieval 13, 2010.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(600, 3)), np.repeat(np.arange(30), 20)
-    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)         # no single feature says anything
     >>> model = LambdaMART(n_estimators=30).fit(X, y, qid=qid)
     >>> model.score(X, y, qid=qid) > 0.95
     True
+    >>> model.fit_more(10).best_iteration_
+    40
     """
 
     _constraints: ClassVar = {
@@ -72,7 +164,23 @@ class LambdaMART(Explained, Ranker):
         ),
         "loss": schema.one_of(*LOSSES),
         "weighting": WEIGHTING,
+        "subsample": schema.positive(1.0),
+        "colsample": schema.positive(1.0),
+        "monotonic_cst": schema.optional(
+            schema.Constraint("-1, 0 or 1 for each feature", lambda v: _all_in(v, (-1, 0, 1)))
+        ),
+        "categorical_features": schema.optional(FEATURES),
+        "interaction_cst": schema.optional(
+            schema.one_of("pairwise", "no_interactions"),
+            schema.Constraint(
+                "a list of sets of features",
+                lambda v: not isinstance(v, str) and np.iterable(v) and all(map(FEATURES.test, v)),
+            ),
+        ),
         "early_stopping": EARLY_STOPPING,
+        "warm_start": schema.boolean(),
+        "callbacks": CALLBACKS,
+        "verbose": schema.either(schema.at_least(0), schema.boolean()),
         "n_jobs": schema.optional(schema.one_of(-1), schema.at_least(1)),
         "random_state": schema.random_state(),
     }
@@ -80,9 +188,11 @@ class LambdaMART(Explained, Ranker):
         **{name: rule for name, rule in LEARNED.items() if name == "alpha_" or "node" in name},
         "root_": LEARNED["root_"],
         "feature_importances_": floats("n_features", low=0.0, high=1.0),
+        "training_bound_": real(low=0.0, optional=True),
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
     }
+    validation_: FloatArray | None
     _iterative: ClassVar = True
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
@@ -98,7 +208,15 @@ class LambdaMART(Explained, Ranker):
         max_bins: int = 255,
         loss: str = "logistic",
         weighting: str | None = "NDCG@30",
+        subsample: float = 1.0,
+        colsample: float = 1.0,
+        monotonic_cst: Any = None,
+        categorical_features: Any = None,
+        interaction_cst: Any = None,
         early_stopping: Any = None,
+        warm_start: bool = False,
+        callbacks: Any = None,
+        verbose: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -110,63 +228,219 @@ class LambdaMART(Explained, Ranker):
         self.max_bins = max_bins
         self.loss = loss
         self.weighting = weighting
+        self.subsample = subsample
+        self.colsample = colsample
+        self.monotonic_cst = monotonic_cst
+        self.categorical_features = categorical_features
+        self.interaction_cst = interaction_cst
         self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.verbose = verbose
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def fit_more(self, n_more: int, X: Any = None, y: Any = None, **arguments: Any) -> Self:
+        """Train ``n_more`` trees on top of those that are there.
+
+        Without ``X`` it goes on with the rows of the last ``fit`` (the object keeps a reference to
+        them until it is copied or saved). ``arguments`` are those of ``fit``.
+        """
+        check_is_fitted(self)
+        schema.at_least(1).check("fit_more", "n_more", n_more)
+        self._n_more = n_more
+        try:
+            if X is not None:
+                return self.fit(X, y, **arguments)
+            if not hasattr(self, "_seen"):
+                raise ParameterError(
+                    "LambdaMART.fit_more: this model was loaded or copied, and its training rows "
+                    "were not. Pass fit_more(n, X, y, qid=qid)."
+                )
+            X, feedback, validation, self._initial = self._seen
+            self._fit(X, feedback, validation)
+            return self
+        finally:
+            del self._n_more
+
+    def __getstate__(self) -> Any:
+        return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+
     def _fit(self, X: Any, feedback: Grades, validation: Validation | None = None) -> None:
-        threads = None if self.n_jobs in (None, -1) else self.n_jobs
-        with Team(threads) as pool:
-            trees = self._boost(X, feedback, validation, pool)
-        kept = validation.n_kept(len(trees)) if validation else len(trees)
-        self._keep(trees[:kept], X.shape[1])
+        more = getattr(self, "_n_more", None)
+        known = self._ensemble if (more or self.warm_start) and hasattr(self, "alpha_") else None
+        n_known = len(known.alpha) if known else 0
+        n_new = more or self.n_estimators - n_known
+        if n_new < 0:
+            raise ParameterError(
+                f"LambdaMART(warm_start=True, n_estimators={self.n_estimators}).fit: there are "
+                f"{n_known} trees already. Set n_estimators to {n_known} or more."
+            )
+        self._seen = X, feedback, validation, self._initial
+        start = self._start(X.shape[0], validation)
+        if known and validation:
+            curve = np.zeros(0) if self.validation_ is None else self.validation_[:n_known]
+            validation.resume(known.scorer(n_known).decision_function(validation.X), curve)
+        with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
+            weights = PairWeights.parse(self.weighting)
+            losses = gradients_of(feedback, X.shape[0], self.loss, weights, pool)
+            trees: list[Tree] = []
+            if len(losses.rows):
+                trees = self._boost(X, losses, start, validation, pool, known, n_new)
+            kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
+            self._keep(known, trees[: max(kept, 0)], X.shape[1])
+            self.training_bound_ = None
+            if isinstance(losses, ExponentialGradients):
+                scores = start + self._scorer().decision_function(X)
+                self.training_bound_ = losses.bound(scores[losses.rows])
         self.validation_ = np.array(validation.curve) if validation else None
 
     def _boost(
-        self, X: Any, grades: Grades, validation: Validation | None, pool: Team
+        self,
+        X: Any,
+        losses: Gradients,
+        start: FloatArray,
+        validation: Validation | None,
+        pool: Team,
+        known: Ensemble | None,
+        n_new: int,
     ) -> list[Tree]:
+        """The trees of ``n_new`` rounds after those that are known."""
         from rankwright.rankers.boosting._kernels.tree import walk_tree
 
-        losses = PairGradients(grades, self.loss, PairWeights.parse(self.weighting), pool)
-        if not len(losses.rows):
-            return []
-        n_features = X.shape[1]
-        categorical = np.zeros(n_features, bool)
+        categorical = self._feature_mask(X.shape[1])
+        monotone = self._monotone(categorical)
         bins = QuantileBins.learn(X, losses.rows, losses.count, self.max_bins, categorical, pool)
-        binned = bins.binned(X, losses.rows, np.zeros(n_features), pool)
-        rules = TreeRules(self.max_leaf_nodes, self.min_samples_leaf, self.l2_regularization)
-
-        def name_split(feature: int, cut: int, up: Any) -> tuple[float, FloatArray]:
-            return bins.threshold(feature, cut), np.zeros(0)
-
-        grower = Grower(binned, losses.count, name_split, rules, pool)
+        binned = bins.binned(X, losses.rows, monotone, pool)
+        rules = TreeRules(
+            self.max_leaf_nodes,
+            self.min_samples_leaf,
+            self.l2_regularization,
+            interactions=self._interactions(X.shape[1]),
+        )
+        grower = Grower(binned, losses.count, bins.name_split, rules, pool)
         held_out = bins.encode(validation.X, None, pool) if validation else None
-        scores, trees = np.zeros(len(losses.rows)), []
-        for _ in range(self.n_estimators):
-            tree = grower.grow(*losses.at(scores))
-            if len(tree.nodes) == 1:
-                break
-            tree.alpha = self.learning_rate
-            trees.append(tree)
-            grower.add_values(self.learning_rate, scores)
-            if validation is not None and held_out is not None:
-                added = np.zeros(validation.X.shape[0])
-                walk_tree(held_out, tree.table(), self.learning_rate, 0, len(added), added)
-                if validation.add(added):
+        n_known = len(known.alpha) if known else 0
+        scores, start = np.zeros(len(losses.rows)), start[losses.rows]
+        if known:
+            scores = known.scorer(n_known).decision_function(X)[losses.rows]
+        trees: list[Tree] = []
+        with progress_bar(type(self).__name__, n_new, self.verbose) as show:
+            for draw in self._draws(losses, X.shape[1], n_known, n_new):
+                tree = grower.grow(*losses.at(start + scores), *draw)
+                if len(tree.nodes) == 1:
+                    break
+                tree.alpha = float(self.learning_rate)
+                trees.append(tree)
+                if draw[0] is None:
+                    grower.add_values(tree.alpha, scores)
+                else:
+                    walk_tree(binned.codes, tree.table(), tree.alpha, 0, len(scores), scores)
+                stop, value = False, None
+                if validation is not None and held_out is not None:
+                    added = np.zeros(validation.X.shape[0])
+                    walk_tree(held_out, tree.table(), tree.alpha, 0, len(added), added)
+                    stop, value = validation.add(added), validation.curve[-1]
+                number = n_known + len(trees)
+                show(len(trees), "" if value is None else f"validation {value:.4f}")
+                report = Round(number, tree, None, None, value)
+                stop = sum(bool(call(report)) for call in self.callbacks or []) > 0 or stop
+                if stop:
                     break
         return trees
 
-    def _keep(self, trees: list[Tree], n_features: int) -> None:
+    def _draws(
+        self, losses: Gradients, n_features: int, first: int, n: int
+    ) -> Iterator[tuple[Any, Any]]:
+        """The rows and the features of each tree; None for all. A draw depends on its number."""
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        for number in range(first, first + n):
+            rng = np.random.default_rng([seed, number])
+            rows = features = None
+            if self.subsample < 1.0:
+                n_queries = int(losses.query.max()) + 1
+                drawn = np.zeros(n_queries, bool)
+                size = max(1, round(self.subsample * n_queries))
+                drawn[rng.permutation(n_queries)[:size]] = True
+                rows = np.flatnonzero(drawn[losses.query]).astype(np.int32)
+            if self.colsample < 1.0:
+                features = np.zeros(n_features, bool)
+                size = max(1, round(self.colsample * n_features))
+                features[rng.permutation(n_features)[:size]] = True
+            yield rows, features
+
+    def _keep(self, known: Ensemble | None, trees: list[Tree], n_features: int) -> None:
         ensemble = Ensemble.from_rounds(n_features, False, trees, True, False)
+        ensemble = known.joined(ensemble) if known else ensemble
         for name in self._learned:
             if hasattr(ensemble, name.removesuffix("_")):
                 setattr(self, name, getattr(ensemble, name.removesuffix("_")))
-        inner = ensemble.node_feature >= 0
-        gain = np.bincount(
-            ensemble.node_feature[inner], ensemble.node_gain[inner], n_features
-        ).astype(np.float64)
-        self.feature_importances_ = gain / gain.sum() if gain.sum() > 0 else gain
-        self.best_iteration_ = len(trees)
+        self.feature_importances_ = ensemble.gain_shares(n_features)
+        self.best_iteration_ = len(ensemble.alpha)
+
+    def _feature_mask(self, n_features: int) -> BoolArray:
+        """Which features are categorical."""
+        given, mask = self.categorical_features, np.zeros(n_features, bool)
+        if given is None:
+            return mask
+        names = list(getattr(self, "feature_names_in_", []))
+        values = np.atleast_1d(np.asarray(given))
+        if values.dtype.kind == "b" and values.shape == (n_features,):
+            return np.asarray(values)
+        for value in values.tolist():
+            mask[_feature_number(value, names, n_features, "categorical_features")] = True
+        return mask
+
+    def _monotone(self, categorical: BoolArray) -> Any:
+        try:
+            monotone = _check_monotonic_cst(self, self.monotonic_cst)
+        except ValueError as error:
+            raise ParameterError(f"LambdaMART(monotonic_cst=...): {error}") from None
+        if both := np.flatnonzero((monotone != 0) & categorical).tolist():
+            raise ParameterError(
+                f"LambdaMART: feature {both[0]} is categorical and monotone. Categories have no "
+                "order: set its monotonic_cst to 0."
+            )
+        return monotone
+
+    def _interactions(self, n_features: int) -> tuple[frozenset[int], ...]:
+        given, every = self.interaction_cst, range(n_features)
+        if given is None:
+            return ()
+        if isinstance(given, str) and given in ("no_interactions", "pairwise"):
+            size = 1 if given == "no_interactions" else min(2, n_features)
+            return tuple(frozenset(group) for group in combinations(every, size))
+        names = list(getattr(self, "feature_names_in_", []))
+        groups = [
+            frozenset(_feature_number(f, names, n_features, "interaction_cst") for f in group)
+            for group in given
+        ]
+        rest = frozenset(every) - frozenset().union(*groups)
+        return (*groups, rest) if rest else tuple(groups)
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        return Ensemble.of(self)
 
     def _scorer(self) -> Scorer:
-        return Ensemble.of(self).scorer(len(self.alpha_))
+        return self._ensemble.scorer(len(self.alpha_))
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """The scores after each round, one round after the other."""
+        check_is_fitted(self)
+        return self._ensemble.staged(self._checked(X, reset=False))
+
+
+def _feature_number(value: Any, names: list[Any], n_features: int, parameter: str) -> int:
+    """The number of a feature given by name or number."""
+    if isinstance(value, str):
+        if value in names:
+            return names.index(value)
+        found = f"the columns are {', '.join(map(str, names[:8]))}" if names else "X has no names"
+        raise ParameterError(f"LambdaMART({parameter}=...): no feature {value!r}: {found}.")
+    if isinstance(value, bool) or int(value) != value or not 0 <= value < n_features:
+        raise ParameterError(
+            f"LambdaMART({parameter}=...): feature {value!r}; X has {n_features} features, "
+            f"numbered from 0. For a mask give {n_features} values."
+        )
+    return int(value)

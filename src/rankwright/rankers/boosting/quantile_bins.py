@@ -98,9 +98,12 @@ class QuantileBins:
             np.asarray(monotone, np.int8),
         )
 
-    def threshold(self, feature: int, cut: int) -> float:
-        """The value that rows with a code above the cut exceed."""
-        return -np.inf if cut < 0 else float(self.edges[feature][cut])
+    def name_split(self, feature: int, cut: int, up: Any) -> tuple[float, FloatArray]:
+        """The value that rows with a code above the cut exceed, and the categories that go up."""
+        edges = self.edges[feature]
+        if self.categorical[feature]:
+            return 0.0, edges[up[: len(edges)] == 1]
+        return (-np.inf if cut < 0 else float(edges[cut])), np.zeros(0)
 
 
 def column(X: Any, feature: int) -> FloatArray:

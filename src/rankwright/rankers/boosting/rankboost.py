@@ -26,7 +26,7 @@ from rankwright.rankers.boosting.ensemble import (
 )
 from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
 from rankwright.rankers.boosting.grower import TreeRanking
-from rankwright.rankers.boosting.training import boost
+from rankwright.rankers.boosting.training import CALLBACKS, boost
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
@@ -136,10 +136,7 @@ class RankBoost(Explained, Ranker):
         "smoothing": schema.optional(schema.positive(0.25)),
         "weighting": schema.optional(schema.one_of("ndcg")),
         "early_stopping": EARLY_STOPPING,
-        "callbacks": schema.Constraint(
-            "None or a list of functions",
-            lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
-        ),
+        "callbacks": CALLBACKS,
         "verbose": schema.either(schema.at_least(0), schema.boolean()),
     }
     _learned: ClassVar = {
@@ -249,11 +246,7 @@ class RankBoost(Explained, Ranker):
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """The scores after each round, one round after the other."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        scores = np.zeros(X.shape[0])
-        for number in range(len(self.alpha_)):
-            scores = scores + self._ensemble.scorer(number + 1, first=number).decision_function(X)
-            yield scores
+        return self._ensemble.staged(self._checked(X, reset=False))
 
     def contribution(self, feature: int | str) -> Curve:
         """What a feature adds to the score as a function of its value (monotone if cumulative)."""

@@ -14,6 +14,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
+from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns, SparseBins
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
 from rankwright.rankers.boosting.grower import TreeLearner, TreeRanking
@@ -113,6 +114,12 @@ def _weak_rankings(bins: SparseBins, ranking: Any, alpha: Any) -> list[WeakRanki
     return [WeakRanking(*values) for values in zip(*columns, strict=True)]
 
 
+CALLBACKS = schema.Constraint(
+    "None or a list of functions",
+    lambda value: value is None or (isinstance(value, list) and all(map(callable, value))),
+)
+
+
 @dataclass(frozen=True)
 class Round:
     """What a callback is told after each round.
@@ -121,15 +128,16 @@ class Round:
     ----------
     number : int, rounds so far
     weak : what was added: a WeakRanking, or a tree
-    z : float, the factor by which the bound on the ranking loss fell
-    bound : float, the product of all z so far: at most this share of the pairs is misordered
+    z : float or None, the factor by which the bound on the ranking loss fell
+    bound : float or None, the product of all z so far: at most this share of the pairs is
+        misordered
     validation : float or None, the measure on the held-out queries
     """
 
     number: int
     weak: Any
-    z: float
-    bound: float
+    z: float | None
+    bound: float | None
     validation: float | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,20 @@ def _project(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     combinations of the others, and dual_p^2 / Q_pp is the squared length of what is lost.
     """
     ridge = 1e-10 * max(float(np.trace(gram)) / len(gram), 1e-300)
-    inverse = linalg.pinvh(gram + ridge * np.eye(len(gram)))
+    inverse = _inverse(gram + ridge * np.eye(len(gram)))
     weight = np.maximum(np.diag(inverse), 1e-300)
     dropped = int(np.argmin(_over_members(dual**2) / weight))
     return dropped, -inverse[:, dropped] / weight[dropped]
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix, the pseudo-inverse where Cholesky's method fails."""
+    factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
+    if failed:
+        return np.asarray(linalg.pinvh(matrix))
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def _over_members(parts: FloatArray) -> FloatArray:
@@ -243,6 +254,11 @@ KERNEL_CONSTRAINTS: dict[str, schema.Constraint] = {
 }
 
 
+@lru_cache(maxsize=64)
+def _gram_of(kernel: str, gamma: float, degree: int, coef0: float) -> Gram:
+    return Gram.of(kernel, gamma=gamma, degree=degree, coef0=coef0)
+
+
 class KernelStream(SupportRanker):
     """A support ranker with a kernel of its own; see KernelPRank for the parameters.
 
@@ -287,8 +303,10 @@ class KernelStream(SupportRanker):
     def _gram(self, n_features: int) -> Gram | None:
         if self._is_explicit(n_features):
             return None
-        gamma = self._gamma(n_features)
-        return Gram.of(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        options = (self._gamma(n_features), int(self.degree), float(self.coef0))
+        if not isinstance(self.kernel, str):
+            return Gram(self.kernel)
+        return _gram_of(self.kernel, *options)  # a stream of single rows asks once a row
 
     def _gamma(self, n_features: int) -> float:
         return 1.0 / n_features if self.gamma == "auto" else float(self.gamma)

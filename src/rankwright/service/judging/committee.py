@@ -28,8 +28,12 @@ def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
     array([0., 0., 0., 0., 0., 0.])
     """
     scores = model.member_scores(X)
-    ranks = np.stack([queries.places(column) for column in scores.T])
-    variance: FloatArray = ranks.var(axis=0)
+    variance = np.empty(len(scores))
+    for size in np.unique(queries.sizes):  # lists of one length are sorted together
+        of_size = np.flatnonzero(queries.sizes == size)
+        rows = queries.order[queries.ptr[of_size][:, None] + np.arange(size)]
+        places = np.argsort(np.argsort(-scores[rows], axis=1, kind="stable"), axis=1)
+        variance[rows] = places.var(axis=2)
     return variance
 
 

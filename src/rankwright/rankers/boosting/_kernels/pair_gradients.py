@@ -16,6 +16,13 @@ import math
 import numpy as np
 from numba import njit
 
+from rankwright.rankers.boosting._kernels.level_gradients import (
+    Rows,
+    is_worth_it,
+    level_gradients,
+    smooth_terms,
+)
+
 # Codes of losses and of weights, as in pair_losses and pair_weights.
 LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
 PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
@@ -26,20 +33,14 @@ SHUFFLED = 16  # a query whose rows move more places than this times its size is
 def pair_terms(difference, gap, loss):
     """The slope (positive: the pair should move apart) and the curvature of one pair's loss."""
     if loss == EXPONENTIAL:
-        slope = math.exp(-difference)
+        slope = math.exp(min(-difference, 300.0))
         return slope, slope
     if loss == SQUARED_HINGE:
         short = 1.0 - difference
         return (2.0 * short, 2.0) if short > 0 else (0.0, 0.0)
     if loss == SQUARED:
         return 2.0 * (gap - difference), 2.0
-    small = math.exp(-abs(difference))
-    wrong = (small if difference >= 0 else 1.0) / (1.0 + small)
-    right = (1.0 if difference >= 0 else small) / (1.0 + small)
-    if loss == LOGISTIC:
-        return wrong, wrong * right
-    slope = 0.5 * math.sqrt(right) * wrong
-    return slope, slope * max(1.5 * right - 0.5, 0.25)
+    return smooth_terms(difference, loss)
 
 
 @njit(cache=True, nogil=True)
@@ -167,7 +168,7 @@ def fill_places(scores, queries, gain, discounts, order, start, stop, cutoff, pl
         p = k - start
         places[0, p] = math.exp(min(max(scores[row] - middle, -600.0), 600.0))
         places[1, p], places[2, p] = gain[row], queries.weight[row]
-        copies = max(1, int(round(queries.weight[row])))
+        copies = max(1, round(queries.weight[row]))
         mean, top, share = 0.0, 0.0, 0.0
         for _ in range(copies):
             mean += discounts[place]
@@ -207,8 +208,23 @@ def write_rows(scores, queries, order, query, slope, curve, out):
 
 
 @njit(cache=True, nogil=True)
+def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
+    """Write the sums of a query by place, computed from sums over its grades."""
+    m = len(ordered)
+    by_grade = np.argsort(queries.grade[ordered], kind="mergesort")
+    own = ordered[by_grade]
+    rows = Rows(scores[own], queries.grade[own], queries.weight[own], np.zeros(m, np.int64))
+    for k in range(1, m):
+        rows.level[k] = rows.level[k - 1] + (rows.grade[k] > rows.grade[k - 1])
+    out = np.empty((2, m))
+    level_gradients(rows, loss, gaps, out)
+    for k in range(m):
+        slope[by_grade[k]], curve[by_grade[k]] = out[0, k], out[1, k]
+
+
+@njit(cache=True, nogil=True)
 def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
-    """Gradients and Hessians of queries first .. last - 1, pair by pair.
+    """Gradients and Hessians of queries first .. last - 1, pair by pair or by sums over grades.
 
     ranked  Ranked, of pair_weights: gains of rows, discounts of places, the cutoff, and whether a
             pair is also weighted by its difference of grades
@@ -230,6 +246,11 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
             scores, queries, ranked.gain, ranked.discount, order, start, stop, ranked.cutoff, places
         )
         gain = places[1, :m]
+        gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
+        if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
+            sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
+            write_rows(scores, queries, order, q, slope, curve, out)
+            continue
         fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
         if not fast:
             prepare_places(weights, gain, prefix, prefix2)
@@ -246,7 +267,7 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
                 if gap == 0.0:
                     continue
                 w = places[2, i] * places[2, j]
-                if weights == GRADE_DIFFERENCE or ranked.magnitude:
+                if gaps:
                     w *= abs(gap)
                 if weights == NDCG:
                     w *= abs(gain[i] - gain[j]) * (places[4, i] - places[5, i] * places[3, j])

@@ -202,7 +202,7 @@ def scan_categories(at, feature, bins, leaves, leaf, growth, best, ranked):
 
     The last code may stand for rare categories: those go down, as unknown ones do.
     """
-    ridge, bits = growth.ridge, growth.bits
+    bits = growth.bits
     mask = (np.int64(1) << bits) - 1
     whole, packed = leaves.total[leaf, 0], leaves.total[leaf, 1]
     n_rows, least = packed & mask, growth.min_samples
@@ -275,7 +275,7 @@ def partition_rows(words, shift, up, rows, pairs, buffer):
 
 @njit(cache=True, nogil=True)
 def add_values(rows, starts, values, out):
-    """Add the value of each leaf to its rows: those of leaf i are rows[starts[i] : starts[i + 1]]."""
+    """Add the value of each leaf i to its rows, rows[starts[i] : starts[i + 1]]."""
     for leaf in range(len(values)):
         for k in range(starts[leaf], starts[leaf + 1]):
             out[rows[k]] += values[leaf]

@@ -1,0 +1,252 @@
+"""Events between users and items, without ratings: clicks, plays, purchases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data import vocabulary
+from rankwright.data.frames import columns_of
+from rankwright.data.ratings import Ratings, find_column, in_int64
+from rankwright.data.times import as_times
+from rankwright.data.vocabulary import Vocabulary, as_column, as_ids, encode, read_only
+from rankwright.exceptions import DataError
+
+
+class Interactions:
+    """Events: a user took (clicked, played, bought) an item. One row each, in the order given.
+
+    A pair of user and item may occur many times; its weights are added up. Later means a larger
+    ``time``; without times, later in the order given. Times need not ascend.
+
+    Parameters
+    ----------
+    users, items : (n_events,) ids of any hashable type
+        The user and the item of each event.
+    weight : (n_events,) positive numbers or None
+        How much an event counts, such as a number of plays; None counts every event once.
+    time : (n_events,) numbers, ISO texts or dates, or None
+        When it happened. Texts and dates become seconds since 1970.
+
+    Attributes
+    ----------
+    users, items : (n_users,), (n_items,) arrays
+        The distinct ids, in order of first appearance.
+    user, item : (n_events,) int64
+        The user and the item of each event, as indices into ``users`` and ``items``.
+    weight : (n_events,) float64
+    time : (n_events,) float64 or None
+
+    Examples
+    --------
+    >>> events = Interactions(["ann", "bob", "ann"], ["Heat", "Heat", "Alien"], time=[3, 1, 2])
+    >>> events
+    Interactions(3 events, 2 users, 2 items, times 1 to 3)
+    >>> events.users, events.user
+    (array(['ann', 'bob'], dtype='<U3'), array([0, 1, 0]))
+    """
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    user: IntArray
+    item: IntArray
+    weight: FloatArray
+    time: FloatArray | None
+
+    def __init__(self, users: Any, items: Any, *, weight: Any = None, time: Any = None) -> None:
+        user, user_ids = encode(in_int64(as_ids(users, "users")), "users")
+        item, item_ids = encode(in_int64(as_ids(items, "items")), "items")
+        if len(user) != len(item):
+            sizes = f"users has {len(user)} entries and items {len(item)}"
+            raise DataError(f"Interactions: {sizes}. Give one of each per event.")
+        self._set(user_ids, item_ids, user, item, weight, time)
+
+    def _set(
+        self, users: Any, items: Any, user: Any, item: Any, weight: Any, time: Any
+    ) -> Interactions:
+        n = len(user)
+        weight = np.ones(n) if weight is None else as_column(weight, "weight", n)
+        if (weight <= 0).any():
+            row = int(np.argmax(weight <= 0))
+            fix = "give a weight > 0, or drop the event"
+            raise DataError(f"Interactions: weight is {weight[row]:g} in row {row}. Fix: {fix}.")
+        self.users, self.items = read_only(users), read_only(items)
+        self.user, self.item = read_only(user), read_only(item)
+        self.weight = read_only(weight)
+        self.time = None if time is None else read_only(as_times(time, "time", n))
+        return self
+
+    @classmethod
+    def from_numbers(
+        cls, users: Any, items: Any, user: IntArray, item: IntArray, weight: Any, time: Any
+    ) -> Self:
+        """Events as indices into distinct ids, of which some may have no event."""
+        made = cls.__new__(cls)
+        made._set(np.asarray(users), np.asarray(items), user, item, weight, time)
+        return made
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        weight: str | None = None,
+        time: str | None = None,
+    ) -> Self:
+        """Columns of a pandas, polars, pyarrow or other data frame, or of a dict of columns.
+
+        Parameters
+        ----------
+        frame : data frame
+        user, item, weight, time : str or None
+            Columns; None looks for common names (``user_id``, ``sku``, ``quantity``,
+            ``timestamp`` ...). Only ``user`` and ``item`` must exist. A rating is not a weight
+            unless you name its column.
+
+        Examples
+        --------
+        >>> log = {"visitor": ["a", "a"], "sku": [7, 8], "timestamp": ["2024-05-01", "2024-05-02"]}
+        >>> Interactions.from_frame(log).time
+        array([1.7145216e+09, 1.7146080e+09])
+        """
+        table = columns_of(frame)
+        chosen = {"user": user, "item": item, "weight": weight, "time": time}
+        found = {
+            role: find_column(role, name, list(table), optional=role in ("weight", "time"))
+            for role, name in chosen.items()
+        }
+        columns = {role: None if at is None else table[at] for role, at in found.items()}
+        return cls(columns["user"], columns["item"], weight=columns["weight"], time=columns["time"])
+
+    @classmethod
+    def from_csr(cls, matrix: Any, *, users: Any = None, items: Any = None) -> Self:
+        """A SciPy sparse matrix, users by items; stored zeros are left out.
+
+        ``users`` and ``items`` are the ids of its rows and columns, 0, 1, ... by default.
+
+        >>> from scipy.sparse import csr_array
+        >>> Interactions.from_csr(csr_array([[2, 0], [1, 1]]), items=["Heat", "Alien"]).weight
+        array([2., 1., 1.])
+        """
+        from scipy.sparse import coo_array, issparse
+
+        if not issparse(matrix) or matrix.ndim != 2:
+            kind = type(matrix).__name__
+            raise DataError(f"from_csr got {kind}: give a SciPy sparse matrix, users by items.")
+        cells = coo_array(matrix.tocsr())
+        ids = []
+        for size, given, name in zip(cells.shape, (users, items), ("users", "items"), strict=True):
+            names = np.arange(size) if given is None else in_int64(as_ids(given, name))
+            if len(names) != size:
+                raise DataError(f"from_csr: {len(names)} {name} for {size}. Give one id for each.")
+            ids.append(Vocabulary(names, name).ids)
+        kept = cells.data != 0
+        user, item = (place[kept].astype(np.int64) for place in (cells.row, cells.col))
+        return cls.from_numbers(
+            ids[0], ids[1], user, item, cells.data[kept].astype(np.float64), None
+        )
+
+    @classmethod
+    def from_ratings(cls, ratings: Ratings, *, at_least: float | None = None) -> Self:
+        """Ratings as events of weight 1: all, or those of ``at_least`` a value.
+
+        >>> ratings = Ratings.from_arrays([1, 1, 2], [7, 8, 7], [5, 2, 4])
+        >>> len(Interactions.from_ratings(ratings, at_least=4))
+        2
+        """
+        kept = ratings if at_least is None else ratings.take(ratings.value >= at_least).compact()
+        return cls.from_numbers(kept.users, kept.items, kept.user, kept.item, None, kept.time)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Interactions | Ratings]) -> Self:
+        """Events of several sources, one after another; ratings count as events of weight 1.
+
+        Times are kept if every part has them.
+
+        >>> Interactions.concat([Interactions([1], [7]), Ratings.from_arrays([1], [8], [5])])
+        Interactions(2 events, 1 users, 2 items)
+        """
+        events = [cls.from_ratings(p) if isinstance(p, Ratings) else p for p in parts]
+        if not events:
+            raise DataError("Interactions.concat got no parts: give one or more.")
+        columns = [
+            joined([getattr(part, ids)[getattr(part, numbers)] for part in events])
+            for ids, numbers in (("users", "user"), ("items", "item"))
+        ]
+        times = [part.time for part in events if part.time is not None]
+        time = np.concatenate(times) if len(times) == len(events) else None
+        return cls(*columns, weight=np.concatenate([part.weight for part in events]), time=time)
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_events(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def user_counts(self) -> IntArray:
+        """Events of each user."""
+        return np.bincount(self.user, minlength=self.n_users)
+
+    @cached_property
+    def item_counts(self) -> IntArray:
+        """Events of each item."""
+        return np.bincount(self.item, minlength=self.n_items)
+
+    @cached_property
+    def user_vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.users, "user")
+
+    @cached_property
+    def item_vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.items, "item")
+
+    def take(self, rows: ArrayLike | slice) -> Interactions:
+        """Some of the events (a mask, row numbers or a slice) over the same users and items."""
+        index = vocabulary.row_numbers(rows, len(self))
+        time = None if self.time is None else self.time[index]
+        return self.from_numbers(
+            self.users, self.items, self.user[index], self.item[index], self.weight[index], time
+        )
+
+    def to_csr(self) -> Any:
+        """A SciPy CSR array, users by items, with the sum of the weights of each pair."""
+        from scipy.sparse import csr_array
+
+        shape = (self.n_users, self.n_items)
+        return csr_array((self.weight, (self.user, self.item)), shape=shape)
+
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Ids, weights and times as columns, for ``pandas.DataFrame(events.to_columns())``."""
+        columns = {"user": self.users[self.user], "item": self.items[self.item]}
+        columns["weight"] = self.weight
+        return columns if self.time is None else columns | {"time": self.time}
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self):,} events", f"{self.n_users:,} users", f"{self.n_items:,} items"]
+        if self.time is not None and len(self):
+            parts.append(f"times {self.time.min():.10g} to {self.time.max():.10g}")
+        return f"Interactions({', '.join(parts)})"
+
+
+def joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    """One column of ids; kinds are kept apart, as 7 and "7" are two ids."""
+    if len({column.dtype.kind for column in columns}) == 1:
+        return np.concatenate(columns)
+    return np.concatenate([column.astype(object) for column in columns])

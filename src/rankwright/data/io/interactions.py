@@ -1,0 +1,185 @@
+"""Files of events: a CSV, Parquet or JSONL table with a user and an item in each row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import BoolArray
+from rankwright.data.frames import Columns, read_parquet
+from rankwright.data.interactions import Interactions
+from rankwright.data.io.fields import is_number, parse_numeric
+from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.io.ratings import has_odd_ids, read_ratings
+from rankwright.data.io.tables import read_jsonl, text_rows
+from rankwright.data.ratings import Ratings, find_column, usual_place
+from rankwright.data.vocabulary import as_column
+from rankwright.exceptions import DataError, ParameterError
+
+ROLES = ("user", "item", "weight", "time")
+FORMATS = ("csv", "parquet", "jsonl")
+
+
+def read_interactions(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    at_least: float | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    **columns: Any,
+) -> Interactions:
+    """Read events from a file, gzipped or not.
+
+    Parameters
+    ----------
+    path : path
+    format : str or None
+        ``csv``, ``parquet`` or ``jsonl`` (one object per line); None detects it. A format of
+        :func:`read_ratings` (``movielens-1m`` ...) reads ratings as events.
+    at_least : number or None
+        With a rating in each row: leave out the rows with a lower one.
+    separator, encoding : of a CSV file
+    **columns
+        ``user``, ``item``, ``weight``, ``time``: names of columns, or places from 0 in a CSV file
+        without a header. The default is a common name (``user_id``, ``sku``, ``quantity``,
+        ``timestamp`` ...), or the order user, item, time without a header. Times are numbers or
+        ISO texts.
+
+    Returns
+    -------
+    interactions : Interactions
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> _ = path.write_text("user,item,timestamp\\nann,7,2024-05-01\\nann,8,2024-05-02\\n")
+    >>> read_interactions(path)
+    Interactions(2 events, 1 users, 2 items, times 1714521600 to 1714608000)
+    """
+    if unknown := sorted(set(columns) - set(ROLES)):
+        raise ParameterError(
+            f"read_interactions({unknown[0]}=...): columns are {', '.join(ROLES)}."
+        )
+    if format is not None and format not in FORMATS:
+        if columns:
+            name = next(iter(columns))
+            raise ParameterError(f"read_interactions({name}=...): {format!r} has fixed columns.")
+        ratings = read_ratings(path, format, duplicates="last")
+        return Interactions.from_ratings(ratings, at_least=at_least)
+    table = _read(path, format, separator, encoding)
+    names = list(table)
+    roles = {
+        role: find_column(
+            role,
+            _named(role, columns.get(role), names),
+            names,
+            optional=role in ("weight", "time"),
+        )
+        for role in ROLES
+    }
+    kept = slice(None) if at_least is None else _rated(table, at_least, os.fspath(path))
+    arrays = {role: None if name is None else table[name][kept] for role, name in roles.items()}
+    return Interactions(
+        arrays["user"], arrays["item"], weight=arrays["weight"], time=arrays["time"]
+    )
+
+
+def read_feedback(
+    path: str | os.PathLike[str], format: str | None = None, **options: Any
+) -> Ratings | Interactions:
+    """Read ratings, or events if the file has no column of ratings.
+
+    ``options`` as in :func:`read_ratings` (with ``value`` for the rating) and
+    :func:`read_interactions`; a ``value`` asks for ratings and a ``weight`` for events.
+    """
+    duplicates = options.pop("duplicates", "error")
+    if "value" not in options and ("weight" in options or _without_ratings(path, format)):
+        return read_interactions(path, format, **options)
+    return read_ratings(path, format, duplicates=duplicates, **options)
+
+
+def _without_ratings(path: Any, format: str | None) -> bool:
+    """Whether the names of the columns tell of users and items, but not of ratings."""
+    if format not in (None, *FORMATS):
+        return False
+    if format == "jsonl" or (format is None and _is_jsonl(path)):
+        return True
+    if format == "parquet" or is_parquet(path):
+        names = list(read_parquet(path))
+    else:
+        names = read_text(path).first_line.decode(errors="replace").strip().split(",")
+        names = names if len(names) > 1 else names[0].replace(";", "\t").split("\t")
+        names = [name.strip('"') for name in names]
+    return usual_place("value", names) is None and usual_place("item", names) is not None
+
+
+def _is_jsonl(path: Any) -> bool:
+    return not is_parquet(path) and read_text(path).data.lstrip()[:1] == b"{"
+
+
+def _read(
+    path: Any, format: str | None, separator: str | None, encoding: str
+) -> Mapping[str, NDArray[Any]]:
+    if format == "parquet" or (format is None and is_parquet(path)):
+        return read_parquet(path)
+    if format == "jsonl" or (format is None and _is_jsonl(path)):
+        return read_jsonl(path)
+    text = read_text(path, encoding)
+    return _numeric(text, separator or ",") or _Cells(text, separator)
+
+
+def _numeric(text: Text, separator: str) -> Columns | None:
+    """A table of whole numbers below a header; None if one cell is something else."""
+    names = [name.strip() for name in text.first_line.decode(text.encoding).split(separator)]
+    if b'"' in text.data or any(map(is_number, names)) or len(names) < 2:
+        return None
+    if has_odd_ids(text, separator, has_header=True):
+        return None
+    dtype = [(f"f{index}", np.int64) for index in range(len(names))]
+    rows = parse_numeric(text, separator, dtype, n_header=1)
+    if rows is None or len(set(names)) < len(names):
+        return None
+    return {name: np.ascontiguousarray(rows[f"f{index}"]) for index, name in enumerate(names)}
+
+
+class _Cells(Mapping[str, NDArray[Any]]):
+    """The columns of a text, each parsed when it is needed."""
+
+    def __init__(self, text: Text, separator: str | None) -> None:
+        self._fields, names, is_named = text_rows(text, separator, None)
+        if not is_named:
+            order = ("user", "item", "time", "weight")
+            names = [*order[: len(names)], *names[len(order) :]]
+        self._places = {name: index for index, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        number, distinct = self._fields.encode(self._places[name], name)
+        return np.asarray(distinct[number])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _named(role: str, column: Any, names: list[str]) -> Any:
+    if isinstance(column, int) and not isinstance(column, bool):
+        if not 0 <= column < len(names):
+            raise DataError(f"read_interactions({role}={column}): there are {len(names)} columns.")
+        return names[column]
+    return column
+
+
+def _rated(table: Mapping[str, NDArray[Any]], at_least: float, path: str) -> BoolArray:
+    place = usual_place("value", list(table))
+    if place is None:
+        raise DataError(f"{path}: at_least={at_least:g} needs a column of ratings.")
+    ratings = table[list(table)[place]]
+    return as_column(ratings, "rating", len(ratings)) >= at_least

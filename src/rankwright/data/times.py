@@ -1,0 +1,61 @@
+"""Times of events as seconds: numbers, ISO texts, datetime objects, datetime columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from rankwright._typing import FloatArray
+from rankwright.data.vocabulary import as_column
+from rankwright.exceptions import DataError
+
+
+def as_times(values: Any, name: str, n_rows: int) -> FloatArray:
+    """Finite float64 times: numbers as given, dates and ISO texts as seconds since 1970 (UTC).
+
+    >>> as_times(["1970-01-02", "1970-01-01T00:00:01.5Z"], "time", 2)
+    array([8.64e+04, 1.50e+00])
+    """
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    column = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if column.dtype.kind == "M":
+        if np.isnat(column).any():
+            row = int(np.argmax(np.isnat(column)))
+            raise DataError(f"{name} is missing in row {row}: give a time, or drop the row.")
+        micros = column.astype("datetime64[us]").astype(np.int64)
+        return as_column(micros / 1e6, name, n_rows)
+    if column.dtype.kind in "OU" and column.ndim == 1:
+        distinct: dict[Any, float] = {}
+        cells = column.tolist()
+        for row, cell in enumerate(cells):
+            if cell not in distinct:
+                distinct[cell] = _seconds(cell, name, row)
+        return as_column([distinct[cell] for cell in cells], name, n_rows)
+    return as_column(column, name, n_rows)
+
+
+def _seconds(cell: Any, name: str, row: int) -> float:
+    """One time; a text without an offset is UTC."""
+    try:
+        if isinstance(cell, str):
+            text = cell.strip()
+            cell = float(text) if _is_number(text) else datetime.fromisoformat(text)
+        if isinstance(cell, datetime):
+            return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
+        if isinstance(cell, date):
+            return datetime(cell.year, cell.month, cell.day, tzinfo=UTC).timestamp()
+        return float(cell)
+    except (TypeError, ValueError):
+        fix = "give a number or an ISO time such as 2024-05-31T18:30:00Z"
+        raise DataError(f"{name} is {cell!r} in row {row}: {fix}.") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not (len(text) == 8 and text.isdigit() and text[:2] in ("19", "20"))  # 20240531

@@ -1,0 +1,112 @@
+"""Matrix factorization of implicit feedback by alternating least squares."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import IntArray
+from rankwright.parallel import map_blocks
+from rankwright.rankers import schema
+from rankwright.rankers.schema import floats
+from rankwright.recommend.experts.base import Expert, Scores
+from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.experts.neighbors import row_ranges
+
+
+class ImplicitALS(Expert):
+    """Weighted matrix factorization: 1 for what a user took with confidence 1 + alpha * weight,
+    0 with confidence 1 for the rest (Hu, Koren and Volinsky 2008), by conjugate gradients.
+
+    Only the factors of items are kept. Those of a user are solved from the history each time, so
+    an event counts at once. An update leaves the factors of known items as they are (they are as
+    old as the last ``fit``), and solves those of new items from their users.
+
+    Parameters
+    ----------
+    n_factors, l2_regularization, alpha : of the model
+    max_iter : sweeps over users and items
+    random_state : seed of the start
+    """
+
+    exact: ClassVar = False
+    _constraints: ClassVar = {
+        "n_factors": schema.at_least(1),
+        "l2_regularization": schema.positive(),
+        "alpha": schema.positive(),
+        "max_iter": schema.at_least(1),
+        "random_state": schema.at_least(0),
+    }
+    _learned: ClassVar = {"factors_": floats("n_items", "n_factors")}
+
+    def __init__(
+        self,
+        n_factors: int = 64,
+        l2_regularization: float = 10.0,
+        alpha: float = 5.0,
+        max_iter: int = 10,
+        random_state: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.l2_regularization = l2_regularization
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, histories: Histories) -> Self:
+        rng = np.random.default_rng(self.random_state)
+        self.factors_ = rng.normal(0.0, 0.01, (histories.n_items, self.n_factors)).astype(
+            np.float32
+        )
+        users = np.zeros((histories.n_users, self.n_factors), np.float32)
+        columns = _columns(histories)
+        for _ in range(self.max_iter):
+            self._solve(histories.rows, self.factors_, users)
+            self._solve(columns, users, self.factors_)
+        return self
+
+    def _solve(self, rows: Rows, factors: Scores, solution: Scores, max_iter: int = 3) -> None:
+        from rankwright.recommend.experts._kernels import solve_rows
+
+        gram = factors.T @ factors + np.float32(self.l2_regularization) * np.eye(
+            factors.shape[1], dtype=np.float32
+        )
+        table = (rows, factors, gram, self.alpha, max_iter)
+        map_blocks(lambda block: solve_rows(*table, *block, solution), row_ranges(rows.n_rows))
+
+    def users(self, rows: Rows) -> Scores:
+        """Factors of the users with these histories, (n_rows, n_factors)."""
+        users = np.zeros((rows.n_rows, self.factors_.shape[1]), np.float32)
+        self._solve(rows, self.factors_, users, max_iter=8)
+        return users
+
+    def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
+        n_known = len(self.factors_)
+        if histories.n_items > n_known:
+            fresh = np.zeros((histories.n_items - n_known, self.factors_.shape[1]), np.float32)
+            self.factors_ = np.concatenate([self.factors_, fresh])
+            columns = _columns(histories).take(np.arange(n_known, histories.n_items))
+            takers, place = np.unique(columns.item, return_inverse=True)
+            solved = self.users(histories.rows.take(takers.astype(np.int64)))
+            self._solve(columns._replace(item=place.astype(np.int32)), solved, fresh, max_iter=8)
+            self.factors_[n_known:] = fresh
+
+    def scores(self, rows: Rows) -> Scores:
+        return np.asarray(self.users(rows) @ self.factors_.T)
+
+    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+        """The user is a weighted sum over the history, and so is the score."""
+        chosen = self.factors_[items].astype(np.float64)
+        confidence = 1.0 + self.alpha * np.asarray(weight, np.float64)
+        system = self.factors_.T @ self.factors_ + self.l2_regularization * np.eye(chosen.shape[1])
+        system = system + (chosen * (confidence - 1.0)[:, None]).T @ chosen
+        direction = np.linalg.solve(system, self.factors_[item].astype(np.float64))
+        return np.asarray(confidence * (chosen @ direction), np.float32)
+
+
+def _columns(histories: Histories) -> Rows:
+    """The users of each item."""
+    ptr, entry = histories.by_item
+    return Rows(ptr, histories.user[entry], histories.weight[entry])

@@ -1,0 +1,57 @@
+"""The interface of experts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from rankwright._typing import IntArray
+from rankwright.rankers.schema import Constraint, Holds, Learned
+from rankwright.recommend.experts.histories import Histories, Rows
+
+Scores = NDArray[np.float32]
+
+
+class Expert(BaseEstimator, ABC):  # type: ignore[misc]
+    """A model of all histories that scores every item for any history.
+
+    ``update`` follows new events. With ``exact`` the updated expert is bit for bit the one that
+    ``fit`` would make of all events; otherwise its docstring says what stays behind.
+    """
+
+    _constraints: ClassVar[dict[str, Constraint]] = {}
+    _learned: ClassVar[dict[str, Learned | Holds]] = {}
+    exact: ClassVar[bool] = True
+    personal: ClassVar[bool] = True  # whether scores depend on the history
+
+    @abstractmethod
+    def fit(self, histories: Histories) -> Self:
+        """Learn from all histories."""
+
+    def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
+        """Follow the histories of some users, which changed from ``before``."""
+        self.fit(histories)
+
+    def prepare(self, histories: Histories) -> None:
+        """After loading: check sizes, and derive what scoring needs."""
+        self._histories = histories
+        sizes = {"n_users": histories.n_users, "n_items": histories.n_items}
+        for name, declared in self._learned.items():
+            declared.check(name, getattr(self, name, None), sizes)
+
+    @abstractmethod
+    def scores(self, rows: Rows) -> Scores:
+        """Finite scores, (n_rows, n_items) float32; 0 where nothing is known."""
+
+    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+        """What each item of a history adds to the score of an item."""
+        each = Rows(np.arange(len(items) + 1), items, np.ones(len(items), np.float32))
+        return self.scores(each)[:, item]
+
+    @classmethod
+    def learned(cls) -> dict[str, Learned | Holds]:
+        return dict(cls._learned)

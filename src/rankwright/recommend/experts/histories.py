@@ -1,0 +1,218 @@
+"""What each user took, oldest first: the data that experts learn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import IntArray
+from rankwright.data.interactions import Interactions, joined
+from rankwright.data.vocabulary import Vocabulary, read_only
+from rankwright.exceptions import DataError
+
+
+class Rows(NamedTuple):
+    """Histories in compressed rows: row u has ``item[ptr[u]:ptr[u + 1]]``, oldest first."""
+
+    ptr: NDArray[np.int64]
+    item: NDArray[np.int32]
+    weight: NDArray[np.float32]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.ptr) - 1
+
+    def row(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        entries = slice(*self.ptr[number : number + 2])
+        return self.item[entries], self.weight[entries]
+
+    def take(self, numbers: IntArray) -> Rows:
+        """Some of the rows."""
+        counts = self.ptr[numbers + 1] - self.ptr[numbers]
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        entries = np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
+        return Rows(ptr, self.item[entries], self.weight[entries])
+
+    def matrix(self, n_items: int) -> Any:
+        """A SciPy CSR array of ones, rows by items."""
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(self.item), np.float32)
+        return csr_array((ones, self.item, self.ptr), shape=(self.n_rows, n_items))
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """The items of each user, each once, oldest first; a repeated event counts as its last.
+
+    >>> events = Interactions(["a", "b", "a", "a"], [7, 7, 8, 7], time=[1, 5, 2, 9])
+    >>> histories = Histories.of(events)
+    >>> histories.ptr, histories.item, histories.weight
+    (array([0, 2, 3]), array([1, 0, 0], dtype=int32), array([1., 2., 1.], dtype=float32))
+    """
+
+    users: NDArray[Any]  # (n_users,) ids
+    items: NDArray[Any]  # (n_items,) ids
+    ptr: NDArray[np.int64]  # (n_users + 1,)
+    item: NDArray[np.int32]  # (n_pairs,)
+    weight: NDArray[np.float32]  # (n_pairs,) sums of the weights of the events
+    time: NDArray[np.float64] | None  # (n_pairs,) of the last event
+
+    def __post_init__(self) -> None:
+        n, ptr = len(self.item), self.ptr
+        if (
+            len(ptr) != len(self.users) + 1
+            or ptr[0] != 0
+            or ptr[-1] != n
+            or (np.diff(ptr) < 0).any()
+        ):
+            raise DataError("Histories.ptr does not ascend from 0 to the number of pairs.")
+        if n and not 0 <= self.item.min() <= self.item.max() < len(self.items):
+            raise DataError(f"Histories.item: numbers must lie in 0 .. {len(self.items) - 1}.")
+        for name in ("weight", "time"):
+            column = getattr(self, name)
+            if column is not None and (len(column) != n or not np.isfinite(column).all()):
+                raise DataError(f"Histories.{name}: {n} finite numbers needed.")
+        for name in ("item", "weight"):
+            kind = np.int32 if name == "item" else np.float32
+            object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), kind)))
+
+    @classmethod
+    def of(cls, events: Interactions) -> Histories:
+        """Group events by user and sort them by time; equal times keep their order."""
+        time = np.arange(len(events), dtype=np.float64) if events.time is None else events.time
+        order = np.lexsort((time, events.user))
+        user, item = events.user[order], events.item[order]
+        keys = user * np.int64(events.n_items) + item
+        by_key = np.argsort(keys, kind="stable")
+        ends = np.flatnonzero(np.append(keys[by_key][1:] != keys[by_key][:-1], True)[: len(keys)])
+        last = by_key[ends]  # the last event of each pair
+        totals = np.cumsum(events.weight[order][by_key])[ends]
+        weight = np.diff(totals, prepend=0.0)
+        back = np.argsort(last, kind="stable")
+        rows = last[back]
+        counts = np.bincount(user[rows], minlength=events.n_users)
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return cls(
+            events.users,
+            events.items,
+            ptr,
+            item[rows].astype(np.int32),
+            weight[back].astype(np.float32),
+            None if events.time is None else time[order][rows],
+        )
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @cached_property
+    def rows(self) -> Rows:
+        return Rows(self.ptr, self.item, self.weight)
+
+    @cached_property
+    def user(self) -> NDArray[np.int32]:
+        """The user of each pair."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), np.diff(self.ptr))
+
+    @cached_property
+    def by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Pointers and the entries of each item, as indices into the pairs."""
+        from scipy.sparse import csr_array
+
+        places = np.arange(len(self), dtype=np.int32)
+        rows = csr_array((places, self.item, self.ptr), shape=(self.n_users, self.n_items))
+        columns = rows.tocsc()
+        return columns.indptr.astype(np.int64), columns.data
+
+    @cached_property
+    def item_counts(self) -> IntArray:
+        """Users of each item."""
+        return np.bincount(self.item, minlength=self.n_items)
+
+    @cached_property
+    def user_vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.users, "user")
+
+    @cached_property
+    def item_vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.items, "item")
+
+    def with_items(self, ids: NDArray[Any]) -> Histories:
+        """The same histories over a catalog that has these items too."""
+        items, _ = _extended(self.item_vocabulary, ids)
+        return replace(self, items=items)
+
+    def merged(self, events: Interactions) -> tuple[Histories, IntArray]:
+        """With new events, of known or new users and items; and the numbers of their users.
+
+        The result is that of all events at once, users and items in order of first appearance.
+        """
+        if (self.time is None) != (events.time is None) and len(self):
+            has = "have no times, but those of fit have" if self.time is not None else "have times"
+            raise DataError(f"the new events {has}: give both with times, or both without.")
+        users, number = _extended(self.user_vocabulary, events.users)
+        items, item = _extended(self.item_vocabulary, events.items)
+        user = number[events.user]
+        changed = np.unique(user)
+        known = changed[changed < self.n_users]
+        rows = self.rows.take(known)
+        entries = np.flatnonzero(np.isin(self.user, known))
+        old = (np.repeat(known, np.diff(rows.ptr)), rows.item.astype(np.int64))
+        time = None
+        if events.time is not None:
+            time = np.concatenate([[] if self.time is None else self.time[entries], events.time])
+        part = Histories.of(
+            Interactions.from_numbers(
+                users,
+                items,
+                np.concatenate([old[0], user]),
+                np.concatenate([old[1], item[events.item]]),
+                np.concatenate([rows.weight, events.weight]),
+                time,
+            )
+        )
+        return self._spliced(part, changed), changed
+
+    def _spliced(self, part: Histories, changed: IntArray) -> Histories:
+        """These histories, with those of some users taken from another."""
+        counts = np.diff(part.ptr)
+        counts[: self.n_users] += np.diff(self.ptr) * ~np.isin(np.arange(self.n_users), changed)
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        first = np.append(self.ptr[:-1], np.zeros(part.n_users - self.n_users, np.int64))
+        first[changed] = len(self) + part.ptr[changed]
+        source = np.repeat(first - ptr[:-1], counts) + np.arange(ptr[-1])
+        columns = [
+            None if a is None or b is None else np.concatenate([a, b])[source]
+            for a, b in ((self.item, part.item), (self.weight, part.weight), (self.time, part.time))
+        ]
+        made = Histories(part.users, part.items, ptr, *columns)  # type: ignore[arg-type]
+        for name, ids in (("user_vocabulary", self.users), ("item_vocabulary", self.items)):
+            if len(ids) == len(getattr(made, name[:4] + "s")):
+                vars(made)[name] = getattr(self, name)
+        return made
+
+    def events(self) -> Interactions:
+        """The pairs as events, in order of time if there are times."""
+        user = self.user.astype(np.int64)
+        columns = (user, self.item.astype(np.int64), self.weight.astype(np.float64), self.time)
+        return Interactions.from_numbers(self.users, self.items, *columns)
+
+
+def _extended(known: Vocabulary, ids: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+    """All ids, new ones last, and the number of each of ``ids``."""
+    numbers = known.numbers(ids, unknown=-1)
+    fresh = np.flatnonzero(numbers < 0)
+    numbers[fresh] = len(known) + np.arange(len(fresh))
+    return (joined([known.ids, ids[fresh]]) if len(fresh) else known.ids), numbers

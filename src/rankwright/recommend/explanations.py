@@ -1,0 +1,114 @@
+"""Recommendations and the reasons for them, as objects that print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Recommendation(NamedTuple):
+    """An item and its score; higher comes first."""
+
+    item: Any
+    score: float
+
+
+class Viewer(NamedTuple):
+    """A user who rated the item: the rating, and the agreement with you or what it adds."""
+
+    user: Any
+    rating: float
+    weight: float
+
+
+class Liked(NamedTuple):
+    """A rating of your own, and what it adds to the score."""
+
+    item: Any
+    rating: float
+    added: float
+
+
+class Taken(NamedTuple):
+    """An item that you took, and what it adds to the score."""
+
+    item: Any
+    added: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item has its score. What lowers the score is listed as "although", not "because".
+
+    >>> print(Explanation("Alien", 4.25, (Viewer("bob", 5.0, 0.81),), (Liked("Heat", 5.0, 0.4),)))
+    Alien: score 4.25
+    because these viewers, who agree with you, rated it:
+      bob gave it 5 (agreement 0.81)
+    and because of what you rated:
+      you gave Heat 5 (adds +0.4)
+    >>> print(Explanation("Alien", 1.2, (Viewer("eve", 1.0, 0.5),), (), by_agreement=False))
+    Alien: score 1.2
+    because of what these viewers gave it:
+      eve gave it 1 (adds +0.5)
+    >>> print(Explanation("Alien", 3.9, (), ()))
+    Alien: score 3.9
+    because of its average rating: none of your ratings says more.
+    """
+
+    item: Any
+    score: float
+    viewers: tuple[Viewer, ...]
+    ratings: tuple[Liked, ...]
+    by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
+    middle: float | None = None  # with by_agreement: a viewer's rating below does not speak for it
+
+    def __str__(self) -> str:
+        first, form = "of what these viewers gave it:", "adds {:+.2g}"
+        if self.by_agreement:
+            first, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
+        low = -float("inf") if self.middle is None else self.middle
+        against = [v for v in self.viewers if v.rating < low]
+        reasons = [
+            ("because " + first, [v for v in self.viewers if v.rating >= low], form),
+            ("although these viewers, who agree with you, rated it low:", against, form),
+        ]
+        parts = []
+        for title, viewers, shape in reasons:
+            lines = [f"{v.user} gave it {v.rating:g} ({shape.format(v.weight)})" for v in viewers]
+            parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
+        for title, sign in (("because of what you rated:", 1), ("although you rated:", -1)):
+            rated = [r for r in self.ratings if (r.added >= 0) == (sign > 0)]
+            lines = [f"you gave {r.item} {r.rating:g} (adds {r.added:+.2g})" for r in rated]
+            parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
+        if not parts:
+            parts = ["because of its average rating: none of your ratings says more."]
+        return f"{self.item}: score {self.score:.4g}\n" + "\nand ".join(parts)
+
+
+@dataclass(frozen=True)
+class EventExplanation:
+    """Why an item has its score: the part of each expert, and what you took.
+
+    >>> parts = {"NextItems": 1.5, "Popularity": 0.25}
+    >>> print(EventExplanation("Alien", 1.75, parts, (Taken("Heat", 1.5),)))
+    Alien: score 1.75 (NextItems 1.5, Popularity 0.25)
+    because you took:
+      Heat (adds +1.5)
+    """
+
+    item: Any
+    score: float
+    experts: Mapping[str, float]
+    taken: tuple[Taken, ...]
+    titles: Mapping[Any, str] = field(default_factory=dict)  # of the items named here
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {value:.3g}" for name, value in self.experts.items())
+        lines = [f"{self.titles.get(self.item, self.item)}: score {self.score:.4g} ({parts})"]
+        if not self.taken:
+            return lines[0] + "\nbecause many users take it: nothing that you took says more."
+        lines.append("because you took:")
+        for item, added in self.taken:
+            lines.append(f"  {self.titles.get(item, item)} (adds {added:+.2g})")
+        return "\n".join(lines)

@@ -1,0 +1,362 @@
+"""LambdaMART: a plain grower, constraints, categories, continued training, initial scores."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rankwright as rw
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.feedback.grades import Grades
+from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.parallel import Team
+from rankwright.rankers.boosting.grower import Grower, TreeRules
+from rankwright.rankers.boosting.quantile_bins import QuantileBins
+
+SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Any, Any, Any]:
+    """Numbers with gaps, a category in column 3, 30 queries."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[:, 3] = rng.integers(0, 6, 600)
+    worth = X[:, 0] + np.where(X[:, 3] == 2, 2.0, 0.0) - (X[:, 3] == 4) + 0.3 * rng.normal(size=600)
+    X[::7, 1] = np.nan
+    worth[::7] += 1.0  # to lack column 1 says something
+    return X, np.digitize(worth, [0.0, 1.0, 2.0]).astype(float), np.repeat(np.arange(30), 20)
+
+
+def scores_of(model: Any, data: Any) -> Any:
+    X, y, qid = data
+    return model.fit(X, y, qid=qid).decision_function(X)
+
+
+# ---- one tree ----
+
+
+def plain_tree(X: Any, g: Any, h: Any, rules: TreeRules) -> tuple[Any, list[Any]]:
+    """Grow leaf by leaf, trying every split by adding up its rows; returns values and splits."""
+    ridge = rules.l2_regularization * h.sum() / len(g)
+
+    def worth(rows: Any) -> float:
+        return float(g[rows].sum() ** 2 / (h[rows].sum() + ridge))
+
+    def best(rows: Any) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = (1e-9, None)
+        for feature in range(X.shape[1]):
+            x = X[rows, feature]
+            known = np.unique(x[~np.isnan(x)])
+            for threshold in [-np.inf, *((known[:-1] + known[1:]) / 2)]:
+                for default in (False, True):
+                    up = np.where(np.isnan(x), default, x > threshold)
+                    if min(up.sum(), (~up).sum()) < rules.min_samples_leaf:
+                        continue
+                    gain = worth(rows[up]) + worth(rows[~up]) - worth(rows)
+                    if gain > found[0] * (1 + 1e-7):
+                        found = gain, rows[up], rows[~up]
+        return found
+
+    leaves = [(np.arange(len(g)), best(np.arange(len(g))))]
+    gains = []
+    while len(leaves) < rules.max_leaf_nodes and max(split[0] for _, split in leaves) > 1e-9:
+        at = int(np.argmax([split[0] for _, split in leaves]))
+        _, (gain, up, down) = leaves.pop(at)
+        gains.append(gain)
+        leaves += [(down, best(down)), (up, best(up))]
+    values = np.zeros(len(g))
+    for rows, _ in leaves:
+        values[rows] = g[rows].sum() / (h[rows].sum() + ridge)
+    return values, gains
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_tree_is_that_of_a_plain_grower(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(120, 5)), 1)
+    X[rng.random((120, 5)) < 0.15] = np.nan
+    g, h = rng.normal(size=120) + np.nan_to_num(X[:, 0]) * (X[:, 1] > 0), rng.random(120) + 0.1
+    rules = TreeRules(8, 4, 1.0)
+    count, rows = np.ones(120, np.int64), np.arange(120)
+    with Team(1) as pool:
+        bins = QuantileBins.learn(X, rows, count, 255, np.zeros(5, bool), pool)
+        binned = bins.binned(X, rows, np.zeros(5), pool)
+        grower = Grower(binned, count, bins.name_split, rules, pool)
+        tree, scores = grower.grow(g, h), np.zeros(120)
+        grower.add_values(1.0, scores)
+    values, gains = plain_tree(X, g, h, rules)
+    np.testing.assert_allclose(scores, values, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        sorted(node.gain for node in tree.nodes if node.feature >= 0), sorted(gains), rtol=1e-6
+    )
+
+
+def test_every_leaf_holds_enough_rows_and_covers_add_up(data: Any) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**{**SMALL, "min_samples_leaf": 17}).fit(X, y, qid=qid)
+    leaves = model.node_feature_ < 0
+    assert model.node_cover_[leaves].min() >= 17
+    inner = ~leaves
+    children = (
+        model.node_cover_[model.node_low_[inner]] + model.node_cover_[model.node_high_[inner]]
+    )
+    np.testing.assert_array_equal(model.node_cover_[inner], children)
+    np.testing.assert_array_equal(model.node_cover_[model.root_], len(y))
+
+
+# ---- the same bits ----
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"subsample": 0.6, "colsample": 0.5}, {"categorical_features": [3]}]
+)
+def test_one_thread_and_two_give_the_same_bits(data: Any, options: dict[str, Any]) -> None:
+    one, two = (
+        scores_of(rw.LambdaMART(**SMALL, **options, n_jobs=n_jobs), data) for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_the_order_of_queries_and_rows_changes_no_bit(data: Any) -> None:
+    X, y, qid = data
+    order = np.random.default_rng(1).permutation(len(y))
+    plain = rw.LambdaMART(**SMALL).fit(X, y, qid=qid)
+    shuffled = rw.LambdaMART(**SMALL).fit(X[order], y[order], qid=qid[order])
+    np.testing.assert_array_equal(plain.decision_function(X), shuffled.decision_function(X))
+
+
+# ---- going on ----
+
+
+def test_fit_more_and_warm_start_equal_one_longer_fit(data: Any, tmp_path: Path) -> None:
+    X, y, qid = data
+    options: Any = {**SMALL, "subsample": 0.7, "colsample": 0.5, "categorical_features": [3]}
+    options["eval_set"], options["eval_qid"] = None, None
+    fit = {"qid": qid, "eval_set": (X[:200], y[:200]), "eval_qid": qid[:200]}
+    options = {k: v for k, v in options.items() if not k.startswith("eval")}
+    whole = rw.LambdaMART(**options).fit(X, y, **fit)
+    part = rw.LambdaMART(**{**options, "n_estimators": 7}).fit(X, y, **fit)
+    rw.save(part, tmp_path / "part.rw")
+    loaded = rw.load(tmp_path / "part.rw").fit_more(5, X, y, **fit)
+    warm = rw.LambdaMART(**{**options, "n_estimators": 7, "warm_start": True}).fit(X, y, **fit)
+    warm.set_params(n_estimators=12).fit(X, y, **fit)
+    for model in (part.fit_more(5), loaded, warm):
+        np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+        np.testing.assert_array_equal(model.validation_, whole.validation_)
+        np.testing.assert_array_equal(model.node_cat_ptr_, whole.node_cat_ptr_)
+        assert model.best_iteration_ == 12
+
+
+def test_going_on_is_refused_without_rows_or_with_fewer_trees(data: Any) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**SMALL, warm_start=True).fit(X, y, qid=qid)
+    with pytest.raises(ParameterError, match="loaded or copied"):
+        pickle.loads(pickle.dumps(model)).fit_more(3)
+    with pytest.raises(ParameterError, match="12 trees already"):
+        model.set_params(n_estimators=5).fit(X, y, qid=qid)
+    with pytest.raises(ParameterError, match="n_more"):
+        model.fit_more(0)
+
+
+def test_initial_scores_are_where_training_starts(data: Any) -> None:
+    X, y, qid = data
+    first = rw.LambdaMART(**SMALL).fit(X, y, qid=qid)
+    start = first.decision_function(X)
+    rest = rw.LambdaMART(**SMALL).fit(X, y, qid=qid, init_score=start)
+    longer = rw.LambdaMART(**{**SMALL, "n_estimators": 24}).fit(X, y, qid=qid)
+    np.testing.assert_allclose(
+        start + rest.decision_function(X), longer.decision_function(X), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_initial_scores_are_checked(data: Any) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**SMALL)
+    with pytest.raises(DataError, match="600 rows"):
+        model.fit(X, y, qid=qid, init_score=np.zeros(3))
+    with pytest.raises(DataError, match="NaN or infinite"):
+        model.fit(X, y, qid=qid, init_score=np.full(600, np.nan))
+    with pytest.raises(DataError, match="eval_init_score"):
+        model.fit(X, y, qid=qid, init_score=y, eval_set=(X, y), eval_qid=qid)
+
+
+def test_held_out_queries_start_from_their_own_initial_scores(data: Any) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**{**SMALL, "early_stopping": 5})
+    model.fit(X, y, qid=qid, init_score=10.0 * y)
+    assert model.validation_[0] > 0.99  # the initial scores are in perfect order
+
+
+# ---- losses ----
+
+
+@pytest.mark.parametrize("weighting", [None, "grade_difference"])
+def test_the_exponential_loss_bounds_the_share_of_misordered_pairs(
+    data: Any, weighting: Any
+) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**SMALL, loss="exponential", weighting=weighting).fit(X, y, qid=qid)
+    pairs = Grades(y, qid, magnitude=weighting is not None).to_pairs()
+    scores = model.decision_function(X)
+    wrong = scores[pairs.upper] <= scores[pairs.lower]
+    mean = np.average(np.exp(scores[pairs.lower] - scores[pairs.upper]), weights=pairs.weight)
+    assert np.average(wrong, weights=pairs.weight) <= model.training_bound_ < 1
+    assert model.training_bound_ == pytest.approx(mean, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "fidelity", "squared_hinge", "squared"])
+def test_every_loss_learns(data: Any, loss: str) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**SMALL, loss=loss).fit(X, y, qid=qid)
+    assert model.score(X, y, qid=qid) > 0.85
+    assert model.training_bound_ is None
+
+
+# ---- features ----
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10_000))
+def test_monotone_constraints_hold(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 3))
+    y = np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2], [-0.5, 0.5]).astype(float)
+    options: Any = {**SMALL, "min_samples_leaf": 2, "n_estimators": 8}
+    model = rw.LambdaMART(**options, monotonic_cst=[1, -1, 0]).fit(X, y, qid=np.arange(200) // 20)
+    grid = np.linspace(-3, 3, 60)
+    for feature, sign in ((0, 1), (1, -1)):
+        rows = np.repeat(rng.normal(size=(20, 3)), 60, axis=0)
+        rows[:, feature] = np.tile(grid, 20)
+        steps = np.diff(model.decision_function(rows).reshape(20, 60), axis=1)
+        assert (sign * steps >= -1e-12).all()
+
+
+def test_a_categorical_split_separates_categories_that_no_threshold_does(data: Any) -> None:
+    X, y, qid = data
+    options: Any = {**SMALL, "max_leaf_nodes": 2, "n_estimators": 1}
+    X = X[:, [3]]
+    model = rw.LambdaMART(**options, categorical_features=[0]).fit(X, y, qid=qid)
+    high = model.node_categories_.tolist()
+    assert model.node_cat_ptr_.tolist() == [0, len(high), len(high), len(high)]
+    scores = dict(zip(range(6), model.decision_function(np.arange(6.0)[:, None]), strict=True))
+    assert scores[2] > scores[4]
+    assert 2.0 in high
+    assert 4.0 not in high
+    unknown = model.decision_function([[17.0], [2.5], [-1.0]])
+    np.testing.assert_array_equal(unknown, [scores[4]] * 3)  # with those that go low
+
+
+def test_more_categories_than_bins_go_with_the_unknown_ones() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 40, (800, 1)).astype(float)
+    y = (X[:, 0] % 2).astype(float)
+    model = rw.LambdaMART(**SMALL, categorical_features=[True], max_bins=11)
+    scores = model.fit(X, y, qid=np.arange(800) // 20).decision_function(np.arange(40.0)[:, None])
+    frequent = np.argsort(-np.bincount(X[:, 0].astype(int)), kind="stable")[:10]
+    odd = frequent[frequent % 2 == 1]
+    rare = np.setdiff1d(np.arange(40), frequent)
+    assert scores[odd].min() > scores[frequent[frequent % 2 == 0]].max()
+    assert len(np.unique(scores[rare])) == 1
+
+
+def test_missing_values_go_the_way_that_gains(data: Any) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**{**SMALL, "n_estimators": 40}).fit(X, y, qid=qid)
+    rows = np.zeros((2, 4))
+    rows[0, 1] = np.nan
+    lacks, has = model.decision_function(rows)
+    assert lacks > has
+
+
+def features_by_branch(model: Any) -> set[frozenset[int]]:
+    """The features of each branch of each tree."""
+    branches = set()
+    waiting = [(int(root), frozenset[int]()) for root in model.root_]
+    while waiting:
+        node, path = waiting.pop()
+        if model.node_feature_[node] < 0:
+            branches.add(path)
+            continue
+        path |= {int(model.node_feature_[node])}
+        waiting += [(int(model.node_low_[node]), path), (int(model.node_high_[node]), path)]
+    return branches
+
+
+@pytest.mark.parametrize(
+    ("constraint", "groups"),
+    [
+        ("no_interactions", [{0}, {1}, {2}, {3}]),
+        ([{0, 1}], [{0, 1}, {2, 3}]),
+        ([[0, 1], [1, 2, 3]], [{0, 1}, {1, 2, 3}]),
+    ],
+)
+def test_interaction_constraints_hold(
+    data: Any, constraint: Any, groups: Any, tmp_path: Path
+) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**SMALL, interaction_cst=constraint).fit(X, y, qid=qid)
+    assert all(any(branch <= group for group in groups) for branch in features_by_branch(model))
+    rw.save(model, tmp_path / "model.rw")
+    again = rw.load(tmp_path / "model.rw").fit_more(2, X, y, qid=qid)
+    np.testing.assert_array_equal(
+        again.decision_function(X), model.fit_more(2).decision_function(X)
+    )
+
+
+def test_features_are_found_by_name(data: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y, qid = data
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "kind"])
+    named: Any = {"categorical_features": ["kind"], "monotonic_cst": {"a": 1}}
+    plain: Any = {"categorical_features": [3], "monotonic_cst": [1, 0, 0, 0]}
+    one = rw.LambdaMART(**SMALL, **named).fit(frame, y, qid=qid).decision_function(frame)
+    two = rw.LambdaMART(**SMALL, **plain).fit(X, y, qid=qid).decision_function(X)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_early_stopping_keeps_the_best_rounds_and_a_callback_ends_training(data: Any) -> None:
+    X, y, qid = data
+    fit: Any = {"qid": qid[200:], "eval_set": (X[:200], y[:200]), "eval_qid": qid[:200]}
+    model = rw.LambdaMART(**{**SMALL, "n_estimators": 200}, early_stopping=5)
+    model.fit(X[200:], y[200:], **fit)
+    assert model.best_iteration_ == int(np.argmax(model.validation_)) + 1 == len(model.alpha_)
+    assert len(model.validation_) == model.best_iteration_ + 5
+    last = [*model.staged_decision_function(X[:200])][-1]
+    np.testing.assert_allclose(last, model.decision_function(X[:200]), rtol=1e-12, atol=1e-12)
+    value = rw.evaluate(last, y[:200], qid[:200], ["NDCG@10"])["NDCG@10"]
+    assert float(value) == pytest.approx(model.validation_.max())
+    ended = rw.LambdaMART(**SMALL, callbacks=[lambda report: report.number == 4])
+    assert ended.fit(X, y, qid=qid).best_iteration_ == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learning_rate": 0.0}, {"learning_rate": 2.0}, {"max_leaf_nodes": 1}, {"max_bins": 256},
+        {"min_samples_leaf": 0}, {"l2_regularization": -1.0}, {"loss": "hinge"},
+        {"weighting": "MAP"}, {"subsample": 0.0}, {"subsample": 1.5}, {"colsample": -1},
+        {"monotonic_cst": [2, 0, 0, 0]}, {"monotonic_cst": [1, 0]}, {"monotonic_cst": {"x": 1}},
+        {"categorical_features": [4]}, {"categorical_features": ["kind"]},
+        {"categorical_features": [3], "monotonic_cst": [0, 0, 0, 1]}, {"interaction_cst": "all"},
+        {"interaction_cst": [{0, 9}]}, {"n_jobs": 0}, {"n_estimators": 0}, {"callbacks": 3},
+    ],
+)  # fmt: skip
+def test_a_nonsensical_parameter_is_refused(data: Any, options: dict[str, Any]) -> None:
+    X, y, qid = data
+    with pytest.raises(ParameterError, match=r"LambdaMART"):
+        rw.LambdaMART(**options).fit(X, y, qid=qid)
+
+
+def test_it_orders_better_than_one_feature(data: Any) -> None:
+    X, y, qid = data
+    model = rw.LambdaMART(**SMALL).fit(X[:400], y[:400], qid=qid[:400])
+    own = model.score(X[400:], y[400:], qid=qid[400:])
+    queries = Grades(y[400:], qid[400:]).queries
+    assert own > pairwise_accuracy(X[400:, 0], y[400:], queries, None)[0]

@@ -1,0 +1,183 @@
+"""Gradients and Hessians of every pair loss under every weight equal sums over explicit pairs."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankwright.exceptions import ParameterError
+from rankwright.feedback.grades import Grades
+from rankwright.parallel import Team
+from rankwright.rankers.boosting.pair_losses import (
+    LOSSES,
+    ExponentialGradients,
+    PairGradients,
+)
+from rankwright.rankers.boosting.pair_weights import PairWeights
+
+WEIGHTS = (None, "grade_difference", "NDCG", "NDCG@3", "AP", "AP@2", "ERR", "RR")
+
+
+def slope_and_curvature(loss: str, d: Any, gap: Any) -> tuple[Any, Any]:
+    """Minus the first derivative of a pair's loss, and the second (see pair_losses)."""
+    right, wrong = 1 / (1 + np.exp(-d)), 1 / (1 + np.exp(d))
+    if loss == "logistic":
+        return wrong, wrong * right
+    if loss == "exponential":
+        return np.exp(-d), np.exp(-d)
+    if loss == "fidelity":
+        slope = 0.5 * np.sqrt(right) * wrong
+        return slope, slope * (1 + 3 * right**2) / 4
+    if loss == "squared_hinge":
+        return 2 * np.maximum(1 - d, 0), 2.0 * (d < 1)
+    return 2 * (gap - d), 2 + 0 * d
+
+
+def measure(name: str, grades: Any, lowest: float, highest: float) -> float:
+    """The measure of a list of grades, best place first."""
+    place = np.arange(1, len(grades) + 1)
+    relevant = grades > lowest
+    if name == "NDCG":
+        return float(((2**grades - 1) / np.log2(place + 1)).sum())
+    if name == "AP":
+        return float((np.cumsum(relevant) / place)[relevant].mean())
+    if name == "RR":
+        return float(1 / place[relevant][0])
+    stop = (2**grades - 1) / 2**highest
+    still = np.concatenate([[1], np.cumprod(1 - stop)[:-1]])
+    return float((still * stop / place).sum())
+
+
+def pair_weight(weights: str | None, y: Any, order: Any, a: int, b: int) -> float:
+    """The weight of the pair at places a < b of the order, by doing the swap."""
+    if weights is None:
+        return 1.0
+    if weights == "grade_difference":
+        return float(abs(y[order[a]] - y[order[b]]))
+    name, _, cutoff = weights.partition("@")
+    if cutoff and a >= int(cutoff):
+        return 0.0
+    swapped = order.copy()
+    swapped[[a, b]] = swapped[[b, a]]
+    before, after = (measure(name, y[rows], LOWEST, HIGHEST) for rows in (order, swapped))
+    ideal = 1.0
+    if name == "NDCG":
+        best = np.sort(y)[::-1][: int(cutoff) if cutoff else None]
+        ideal = measure(name, best, LOWEST, HIGHEST)
+    return abs(after - before) / ideal
+
+
+LOWEST, HIGHEST = 0.0, 3.0
+
+
+def explicit(loss: str, weights: str | None, scores: Any, y: Any) -> Any:
+    """Sums over the pairs of one query; rows of equal score and grade share theirs."""
+    out, order = np.zeros((2, len(y))), np.lexsort((y, -scores))
+    for a, b in product(range(len(y)), repeat=2):
+        if a >= b or y[order[a]] == y[order[b]]:
+            continue
+        upper, lower = (a, b) if y[order[a]] > y[order[b]] else (b, a)
+        u, v = order[upper], order[lower]
+        slope, curvature = slope_and_curvature(loss, scores[u] - scores[v], y[u] - y[v])
+        w = pair_weight(weights, y, order, a, b)
+        out[:, u] += w * slope, w * curvature
+        out[:, v] += -w * slope, w * curvature
+    for s, g in set(zip(scores.tolist(), y.tolist(), strict=True)):
+        same = (scores == s) & (y == g)
+        out[:, same] = out[:, same].mean(axis=1, keepdims=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def lists() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    y = np.concatenate([[0.0, 3.0], rng.integers(0, 4, 41)]).astype(float)
+    scores = np.round(rng.normal(size=43), 1) * 1.5  # with ties
+    return scores, y, np.repeat([0, 1, 2], [15, 8, 20])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_and_hessians_are_sums_over_pairs(lists: Any, loss: str, weights: Any) -> None:
+    scores, y, qid = lists
+    pairs = PairGradients(Grades(y, qid), loss, PairWeights.parse(weights), Team(1))
+    expected = np.concatenate(
+        [explicit(loss, weights, scores[qid == q], y[qid == q]) for q in range(3)], axis=1
+    )
+    np.testing.assert_array_equal(pairs.rows, np.arange(43))
+    np.testing.assert_allclose(np.array(pairs.at(scores)), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [None, "grade_difference"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_long_list_is_summed_by_grades_to_the_same_numbers(loss: str, weights: Any) -> None:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, 700).astype(float)
+    scores = np.round(rng.normal(size=700) * 64) / 64  # differences without rounding
+    pairs = PairGradients(Grades(y), loss, PairWeights.parse(weights), Team(1))
+    above = y[:, None] > y[None]
+    gap = np.where(above, y[:, None] - y[None], 0.0)
+    slope, curvature = slope_and_curvature(loss, scores[:, None] - scores[None], gap)
+    weight = gap if weights else above.astype(float)
+    slope, curvature = weight * slope, weight * curvature
+    pull, bend = pairs.at(scores)
+    scale = np.abs(slope).sum(axis=1).max()
+    np.testing.assert_allclose(pull, slope.sum(1) - slope.sum(0), rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(bend, curvature.sum(1) + curvature.sum(0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", [None, "grade_difference"])
+def test_the_exponential_loss_by_levels_is_that_by_pairs_but_for_a_factor(
+    lists: Any, weights: Any
+) -> None:
+    scores, y, qid = lists
+    parsed = PairWeights.parse(weights)
+    grades = Grades(y, qid)
+    levels = ExponentialGradients(grades, len(y), parsed, Team(1))
+    pairs = PairGradients(grades, "exponential", parsed, Team(1))
+    ours = np.array(levels.at(scores[levels.rows]))
+    plain = np.array(pairs.at(scores))[:, levels.rows]
+    np.testing.assert_allclose(ours / ours[1].sum(), plain / plain[1].sum(), rtol=1e-10, atol=1e-12)
+    mean = plain[1].sum() / 2 / (grades.total_weight if weights is None else _gap_weight(y, qid))
+    np.testing.assert_allclose(levels.bound(scores[levels.rows]), mean, rtol=1e-10)
+
+
+def _gap_weight(y: Any, qid: Any) -> float:
+    return float(Grades(y, qid, magnitude=True).total_weight)
+
+
+@pytest.mark.parametrize("weights", ["NDCG@5", "AP", None])
+def test_neither_threads_nor_the_order_of_rows_change_a_bit(weights: Any) -> None:
+    rng = np.random.default_rng(2)
+    y, qid = rng.integers(0, 3, 3000).astype(float), np.repeat(np.arange(60), 50)
+    scores = np.round(rng.normal(size=3000), 1)
+    shuffled = rng.permutation(3000)
+    one = PairGradients(Grades(y, qid), "logistic", PairWeights.parse(weights), Team(1))
+    expected = np.array(one.at(scores))
+    with Team(2) as team:
+        grades = Grades(y[shuffled], qid[shuffled])
+        two = PairGradients(grades, "logistic", PairWeights.parse(weights), team)
+        found = np.zeros_like(expected)
+        found[:, shuffled[two.rows]] = two.at(scores[shuffled][two.rows])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_row_of_weight_two_counts_as_two_rows() -> None:
+    y, scores = np.array([0.0, 1, 2, 0, 1]), np.array([0.3, 0.1, 0.2, 0.5, -1.0])
+    weights = PairWeights.parse("NDCG@3")
+    once = PairGradients(
+        Grades(y, sample_weight=[1.0, 2, 1, 2, 1]), "logistic", weights, Team(1)
+    ).at(scores)
+    rows = [0, 1, 1, 2, 3, 3, 4]
+    twice = PairGradients(Grades(y[rows]), "logistic", weights, Team(1)).at(scores[rows])
+    for one, two in zip(once, twice, strict=True):
+        np.testing.assert_allclose(one, np.bincount(rows, two), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("text", ["NDCG@0", "ndcg", "MAP", "NDCG@", 3, ""])
+def test_an_unknown_weighting_is_refused(text: Any) -> None:
+    with pytest.raises(ParameterError, match="weighting="):
+        PairWeights.parse(text)

@@ -1,0 +1,124 @@
+"""Kill a process that logs and learns, again and again; started by test_kills.py.
+
+``python kills.py STORE N RANKER``: a parent that has everything loaded forks a child, the child
+appends events and feedback and learns from them, and is killed after a random time. The parent
+knows what the child said was on the disk, and replays the log without ever being killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from rankwright.service.entries import Event, Feedback, decode_event, decode_feedback, encode
+from rankwright.service.experiments import Experiments
+from rankwright.service.learning.follower import Follower
+from rankwright.service.learning.live import LiveRanker, Plan
+from rankwright.service.models import Models
+from rankwright.service.store import LogReader, Store
+
+N_FEATURES = 5
+TRUTH = np.array([1.0, -2.0, 0.5, 0.0, 1.5])
+
+
+def child(path: str, plan: Plan, seed: int, said: int) -> None:
+    """Log and learn until killed; write the number of each feedback that is on the disk."""
+    store = Store(path)
+    experiments, models = Experiments(store), Models(store, ())
+    follower = Follower(store, models, experiments, plan, snapshot_every=5)
+    follower.start()
+    random, waiting = np.random.default_rng(seed), []
+    for number in range(10**9):
+        rows = random.standard_normal((4, N_FEATURES))
+        grades = np.clip(np.round(rows @ TRUTH / 2 + 2), 0, 4)
+        event = f"{seed}-{number}"
+        ids = [f"d{i}" for i in range(4)]
+        store.append_event(event, encode(Event("q", "m", ids, b"", rows.tobytes())))
+        body = encode(Feedback("1", grades=dict(zip(ids, grades.tolist(), strict=True))))
+        waiting.append((event, store.append("feedback", f"{event}/1", body, event=event)))
+        if number % 3 == 0:  # a client that did not hear the answer sends it again
+            waiting.append((event, store.append("feedback", f"{event}/1", body, event=event)))
+        if len(waiting) >= 8:
+            for name, future in waiting:
+                future.result()
+                os.write(said, f"{name}/1\n".encode())
+            waiting = []
+
+
+def run_and_kill(path: str, plan: Plan, seed: int, seconds: float) -> set[str]:
+    """What a child said was on the disk before it was killed."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        try:
+            child(path, plan, seed, writer)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        first = pipe.readline()  # it is at work
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        lines = [first, *pipe.read().splitlines(keepends=True)]
+    assert os.WIFSIGNALED(status), "the child failed before it was killed"
+    return {line.decode().strip() for line in lines if line.endswith(b"\n")}
+
+
+class Reference:
+    """The ranker that is never killed, and what the log held so far."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.live, self.seen, self.keys = LiveRanker(plan), 0, Counter()
+
+    def check(self, path: str, said: set[str]) -> None:
+        """Everything said is in the log once; the snapshot has the bits of the reference."""
+        log = LogReader(path)
+        snapshot = log.state("live")
+        last = 0 if snapshot is None else LiveRanker.restore(snapshot).progress.last_seq
+        for entry in log.entries(("feedback",), after=self.seen):
+            self.keys[entry.key] += 1
+            self.seen = entry.seq
+            event = decode_event(log.find(entry.event, "event").body)
+            self.live.apply(entry.seq, decode_feedback(entry.body), event)
+            if entry.seq == last:
+                assert snapshot == self.live.snapshot(), f"other bits after entry {last}"
+        ok = log.select("PRAGMA quick_check")
+        log.close()
+        assert ok == [("ok",)], ok
+        assert all(self.keys[key] == 1 for key in said), "an acknowledged feedback is lost"
+        assert max(self.keys.values()) == 1, "a feedback is there twice"
+
+
+def main(path: str, n_kills: int, ranker: str) -> None:
+    plan = Plan(ranker, grades=(0.0, 1.0, 2.0, 3.0, 4.0))
+    reference, random, n_said = Reference(plan), np.random.default_rng(0), 0
+    Reference(plan).live.apply(  # compile before the first fork
+        1,
+        Feedback("1", grades={"a": 1.0}),
+        Event("q", "m", ["a"], b"", np.ones((1, N_FEATURES)).tobytes()),
+    )
+    for number in range(n_kills):
+        said = run_and_kill(path, plan, number, random.uniform(0.0, 0.04))
+        n_said += len(said)
+        reference.check(path, said)
+    store = Store(path)  # a last start, which learns what the last kill left
+    final = Follower(store, Models(store, ()), Experiments(store), plan)
+    final.start()
+    while not final.ready:
+        time.sleep(0.01)
+    final.close()
+    store.close()
+    assert final.live.snapshot() == reference.live.snapshot(), "the replay has other bits"
+    n_log = sum(reference.keys.values())
+    print(f"{n_kills} kills, {n_said} acknowledged, {n_log} in the log, 0 lost, bits equal")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,67 @@
+"""Requests generated from the OpenAPI document: no failure, no answer outside the schema.
+
+``RANKWRIGHT_CASES`` sets the number of requests; ``python -m benchmarks serve`` sends 20,000.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode, checks
+
+from rankwright.service.operations import OPERATIONS
+from rankwright.service.protocol.openapi import describe
+
+N_CASES = int(os.environ.get("RANKWRIGHT_CASES", "2000"))
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+SCHEMA = schemathesis.openapi.from_dict(describe(tuple(OPERATIONS)))
+FOUND = {result.ok().label: result.ok() for result in SCHEMA.get_all_operations()}
+WITH_BODY = [name for name in FOUND if "requestBody" in FOUND[name].definition.raw]
+WITH_QUERY = [name for name, op in FOUND.items() if list(op.query) and name not in WITH_BODY]
+PLAIN = [name for name in FOUND if name not in (*WITH_BODY, *WITH_QUERY)]
+# Bodies vary most; a request without a body or parameters cannot be wrong.
+SHARES = [(WITH_BODY, 0.8), (WITH_QUERY, 0.15), (PLAIN, 0.05)]
+N_EXAMPLES = {name: 1.1 * N_CASES * part / len(group) for group, part in SHARES for name in group}
+MODES = [(name, mode) for name in FOUND for mode in GenerationMode]
+MODES = [(name, mode) for name, mode in MODES if mode.is_positive or name not in PLAIN]
+SENT = Counter()
+
+
+@pytest.mark.parametrize("name, mode", MODES, ids=lambda part: getattr(part, "value", part))
+def test_no_generated_request_fails(shared, name, mode):
+    n_examples = int(N_EXAMPLES[name]) // (1 if name in PLAIN else 2)
+
+    @settings(
+        max_examples=n_examples + 1,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        derandomize=True,
+        database=None,
+    )
+    @given(case=FOUND[name].as_strategy(generation_mode=mode))
+    def send(case):
+        SENT["cases"] += 1
+        case.headers["host"] = "localhost"
+        kwargs = case.as_transport_kwargs(base_url="http://localhost")
+        wanted = ("method", "url", "json", "data", "params", "headers")
+        kwargs = {k: v for k, v in kwargs.items() if k in wanted and v is not None}
+        if isinstance(kwargs.get("data"), bytes | str):
+            kwargs["content"] = kwargs.pop("data")
+        answer = shared.request(kwargs.pop("method"), kwargs.pop("url"), **kwargs)
+        case.validate_response(schemathesis.Response.from_any(answer), checks=CHECKS)
+
+    send()
+
+
+def test_enough_requests_were_sent():
+    assert SENT["cases"] >= N_CASES
