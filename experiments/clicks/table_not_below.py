@@ -2,7 +2,8 @@
 
 Each way learns from 5,000 simulated sessions for three sets, two logging rankers and three
 attention curves; the table counts the settings whose mean NDCG@10 over seeds is level with the
-logging ranker (at most 0.01 lower) or above, and of the others those that warned.
+logging ranker (at most 0.01 lower) or above, and of the others those that warned of a reversed
+order. (The warning of items that were never shown comes for all of OHSUMED and MSLR.)
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def main(argv: list[str]) -> None:
                         log = with_swaps(task, feature, gamma, n, seed)
                         with Warned() as warning:
                             gains.append(task.fit(learn(log, task.train, gamma)))
-                        warned &= warning.said
+                        warned &= warning.reversed
                     settings[f"{name}, feature {feature}, {curve}"] = {
                         "logger": task.logger_ndcg(feature), "learned": float(np.mean(gains)),
                         "warned": warned,
