@@ -30,14 +30,15 @@ def at_random(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
     return np.zeros(len(pool))  # ties keep the shuffled order
 
 
-def variance(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
-    """The variance of the ranks that the members give."""
+def relative_variance(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
+    """The variance of the members' ranks as shares of the list: what the judging page uses."""
     return rank_variance(committee, pool.X, pool.queries)
 
 
-def relative_variance(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
-    """The same as a share of the length of the list, so that long lists have no advantage."""
-    return variance(committee, pool, rng) / pool.queries.sizes[pool.queries.codes] ** 2
+def variance(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
+    """The variance of the ranks themselves, which is larger in longer lists."""
+    sizes = pool.queries.sizes[pool.queries.codes]
+    return relative_variance(committee, pool, rng) * sizes**2
 
 
 def vote_entropy(committee: Any, pool: rw.Items, rng: np.random.Generator) -> Any:
@@ -51,7 +52,7 @@ def vote_entropy(committee: Any, pool: rw.Items, rng: np.random.Generator) -> An
 RULES: dict[str, Callable[[Any, rw.Items, np.random.Generator], Any]] = {
     "at random": at_random,
     "rank variance": variance,
-    "rank variance / length²": relative_variance,
+    "relative rank variance": relative_variance,
     "vote entropy": vote_entropy,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -141,6 +142,19 @@ def test_two_judges_get_kappa_and_their_differences(judge_at) -> None:
     assert client.get("/judge/export/qrels").text.splitlines()[0] == "q0 0 d0 2"
 
 
+def test_a_judge_who_is_deleted_is_gone_from_the_page_at_once(judge_at) -> None:
+    client = judge_at()
+    grade(client, start_judging(client, "ann"))
+    html = grade(client, start_judging(client, "bob"))
+    assert "2 judges" in html
+    entries = [json.loads(line) for line in client.get("/v1/log").text.splitlines()]
+    assert [entry["user"] for entry in entries] == ["ann", "bob"]
+    assert {entry["kind"] for entry in entries} == {"judgment"}
+    assert client.delete("/v1/log?user=bob").json()["deleted"] == 1
+    assert "1 judge," in client.get("/judge?mode=grades").text
+    assert "bob" not in client.get("/judge/export/csv").text
+
+
 # What is shown is text.
 
 
@@ -238,7 +252,7 @@ def test_nothing_to_undo_and_unknown_exports_say_so(judge_at) -> None:
     html = start_judging(client)
     answer = client.post("/judge/undo", data=fields(html, "/judge/undo"))
     assert answer.status_code == 409
-    assert "no judgment to take back" in answer.text
+    assert "no judgment of grades to take back" in answer.text
     assert client.get("/judge/export/xml").status_code == 404
     assert client.get("/judge/export/..%2f..%2fetc").status_code == 404
     assert client.get("/judge?mode=stars").status_code == 422
@@ -252,7 +266,7 @@ def test_nothing_to_undo_and_unknown_exports_say_so(judge_at) -> None:
 def test_the_judged_model_is_served_with_the_features_of_the_queue(judge_at) -> None:
     client = judge_at()
     html = start_judging(client)
-    button = fields(html, "/judge/undo") | {"mode": "grades"}
+    button = fields(html, "/judge/undo")
     assert client.post("/judge/model", data=button).status_code == 409
     for _ in range(8):  # the higher x, the better
         document = fields(html)["document"]

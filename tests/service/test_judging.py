@@ -7,6 +7,7 @@ import io
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,6 +118,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path) -> None:
         read_queue(queue, documents=documents)
     documents.write_text("id,title\na,B,C\n")
     with pytest.raises(DataError, match="another number of columns"):
+        read_queue(queue, documents=documents)
+    documents.write_text(f"id,title\na,{'x' * 200_000}\n")
+    with pytest.raises(DataError, match=r":2:1: not CSV \(field larger"):
         read_queue(queue, documents=documents)
     documents.write_text("no tab\n")
     with pytest.raises(DataError, match="no tab"):
@@ -231,17 +235,28 @@ def test_undo_restores_the_grade_before() -> None:
         judging.apply(key, "ann", judging.answer("grades", "q0", ["d0"], grade))
     judging.apply("3", "bob", judging.answer("grades", "q0", ["d0"], 0))
     for key, grades in (("4", {(0,): 3.0}), ("5", {})):
-        judging.apply(key, "ann", judging.undo("ann"))
+        judging.apply(key, "ann", judging.undo("ann", "grades"))
         assert judging.values("grades")["ann"] == grades
-    with pytest.raises(DataError, match="no judgment to take back"):
-        judging.undo("ann")
+    with pytest.raises(DataError, match="no judgment of grades to take back"):
+        judging.undo("ann", "grades")
     assert judging.values("grades")["bob"] == {(0,): 0.0}
+
+
+def test_what_was_deleted_from_the_log_is_forgotten() -> None:
+    judging = Judging(small_queue(), overlap=1.0)
+    judge_all(judging, "ann", limit=5)
+    expected = list(judging.model("grades").losses)
+    judge_all(judging, "bob", limit=7)
+    judging.forget("bob")
+    assert judging.judges == ["ann"]
+    assert judging.progress("bob", "grades") == (0, 15)
+    assert judging.model("grades").losses == expected
 
 
 def test_nobody_takes_back_the_judgment_of_another() -> None:
     judging = Judging(small_queue(), overlap=1.0)
     judging.apply("1", "ann", judging.answer("grades", "q0", ["d0"], 3))
-    judging.apply("2", "bob", judging.undo("ann"))
+    judging.apply("2", "bob", judging.undo("ann", "grades"))
     assert judging.values("grades")["ann"] == {(0,): 3.0}
 
 
@@ -252,6 +267,17 @@ class Entry:
         from rankwright.service.entries import encode
 
         self.key, self.user, self.time, self.body = key, user, float(len(key)), encode(judgment)
+
+
+class FakeLog(list):
+    """Entries that are numbered from 1."""
+
+    def entries(self, kinds, *, after):
+        assert kinds == ("judgment",)
+        for seq, entry in enumerate(self, 1):
+            entry.seq = seq
+            if seq > after:
+                yield entry
 
 
 actions = st.lists(
@@ -274,9 +300,9 @@ def test_replay_of_the_log_rebuilds_state_models_and_exports(steps) -> None:
     for number, (judge, action, mode, value) in enumerate(steps):
         key = f"k{number}"
         if action == "undo":
-            if not any(record.judge == judge for record in live.records):
+            if live.last(judge, mode) is None:
                 continue
-            judgment = live.undo(judge)
+            judgment = live.undo(judge, mode)
         elif action == "repeat" and log:
             log.append(log[-1])
             assert not live.apply(log[-1].key, log[-1].user, judgment, log[-1].time)
@@ -292,7 +318,9 @@ def test_replay_of_the_log_rebuilds_state_models_and_exports(steps) -> None:
         log.append(Entry(key, judge, judgment))
         assert live.apply(key, judge, judgment, log[-1].time)
     replayed = Judging(queue, overlap=0.5)
-    replayed.replay(log)
+    replayed.follow(FakeLog(log[: len(log) // 2]))
+    replayed.follow(FakeLog(log))
+    replayed.follow(FakeLog(log))
     assert replayed.records == live.records
     assert to_csv(replayed) == to_csv(live)
     for mode in MODES:
@@ -325,8 +353,18 @@ def test_the_live_model_learns_in_every_mode(mode) -> None:
     model = judging.model(mode)
     assert model.curve()[-1] < 0.75 * model.baseline()[-1]
     assert rw.evaluate(model.scores(), levels, queue.queries.codes, ["NDCG@5"])["NDCG@5"] > 0.93
-    raw = model.pipeline().decision_function(queue.X)
+    named = pd.DataFrame(queue.X, columns=queue.feature_names)
+    raw = model.pipeline().decision_function(named)
     np.testing.assert_allclose(raw, model.scores(), rtol=1e-9, atol=1e-9)
+
+
+def test_the_baseline_is_the_median_of_the_judgments_before() -> None:
+    judging = Judging(small_queue(), overlap=1.0)
+    grades = iter([4, 0, 1, 3, 3, 0, 2])
+    judge_all(judging, "ann", value=lambda task: next(grades), limit=7)
+    given = [record.judgment.value for record in judging.records]
+    medians = [2.0, *(np.median(given[:k]) for k in range(1, 7))]
+    assert judging.model("grades").baseline_losses == np.abs(np.subtract(medians, given)).tolist()
 
 
 def test_the_committee_chooses_once_it_has_learned() -> None:
@@ -429,10 +467,11 @@ def test_markdown_has_the_usual_marks() -> None:
     assert '<a href="https://x.org">more</a>' in html
 
 
-def test_rank_variance_is_that_of_places_member_by_member() -> None:
+def test_rank_variance_is_that_of_relative_places_member_by_member() -> None:
     rng = np.random.default_rng(3)
     X, qid = rng.normal(size=(60, 4)), rng.integers(9, size=60)
     model = rw.OAPBPM(n_estimators=7, random_state=0).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
     queries = Queries.from_ids(qid)
     places = [queries.places(column) for column in model.member_scores(X).T]
-    np.testing.assert_allclose(rank_variance(model, X, queries), np.var(places, axis=0))
+    relative = np.array(places) / queries.sizes[queries.codes]
+    np.testing.assert_allclose(rank_variance(model, X, queries), relative.var(axis=0), atol=1e-12)

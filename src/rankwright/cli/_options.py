@@ -41,6 +41,7 @@ Measures = Annotated[list[str], _option("NDCG@10, AP, P@5, RR, ...; use commas."
 ModelFile = Annotated[str, _option("A model file, written by `rankwright train`.")]
 NewModel = Annotated[str, _option("Where to write the model.", alias="-o")]
 Output = Annotated[str | None, _option("A file instead of standard output.", alias="-o")]
+Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lt=65536))]
 RandomState = Annotated[int, _option("Seeds everything random.", validator=SEED)]
 Report = Annotated[str | None, _option("Write a page with tables and charts to this HTML file.")]
 RunName = Annotated[str, _option("The name of the run.", validator=_check_run_name)]

@@ -14,6 +14,8 @@ def demo(
     random_state: opt.RandomState = 0,
     report: str = "report.html",
     json: opt.Json = False,
+    serve: bool = False,
+    port: opt.Port = 8000,
 ) -> None:
     """Train every family of rankers on generated data, and compare them.
 
@@ -22,12 +24,20 @@ def demo(
 
     rankwright demo
     rankwright demo --random-state 7 --report seven.html
+    rankwright demo --serve
 
     Parameters
     ----------
     report
         Where to write the page.
+    serve
+        Instead: serve generated models and users over HTTP, until Ctrl-C.
+    port
+        The port of --serve; 0 takes a free one.
     """
+    if serve:
+        _serve(random_state, port)
+        return
     start = time.perf_counter()
     console.check_targets(report=report)
     from rankwright.report.demonstrations import PARTS, demo_page
@@ -47,3 +57,15 @@ def demo(
         return
     print(f"Done in {seconds:.0f} s. The report page: {os.path.abspath(report)}")
     console.suggest("train", "YOUR-DATA.txt", "--report", "training.html")
+
+
+def _serve(random_state: int, port: int) -> None:
+    import tempfile
+
+    from rankwright.service.demonstration import demo_settings
+    from rankwright.service.server import serve
+
+    with tempfile.TemporaryDirectory() as folder:
+        with console.working("training the models of the demo"):
+            settings = demo_settings(folder, random_state)
+        serve(settings, port, note=console.note)

@@ -11,14 +11,12 @@ from rankwright.cli import _options as opt
 from rankwright.cli._training import parse_settings, parse_value
 from rankwright.exceptions import ParameterError
 
-Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lt=65536))]
-
 
 def serve(
     *models: Annotated[str, Parameter(name="MODEL", help="Model files; the first is active.")],
     store: str = "feedback.db",
     host: str = "127.0.0.1",
-    port: Port = 8000,
+    port: opt.Port = 8000,
     token_file: str | None = None,
     learn: str | None = None,
     set: opt.Settings = [],  # noqa: B006

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -120,6 +120,7 @@ class Service:
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
         self.training = asyncio.Lock()
+        self.on_delete: list[Callable[[str], None]] = []  # called with a user who was deleted
         self.experiments = Experiments(self.store)
         self.models = Models(self.store, settings.models)
         self.follower = Follower(

@@ -128,6 +128,11 @@ class Models:
         """The model with this key, if there is one."""
         return self._state.models.get(key)
 
+    def can_rank(self, keys: list[str]) -> bool:
+        """Whether these models are there and know their features."""
+        found = [self._state.models.get(key) for key in keys]
+        return all(served is not None and served.n_features is not None for served in found)
+
     def shadows(self) -> list[Served]:
         state = self._state
         return [state.models[key] for key in state.shadow] if state.shadow else []

@@ -9,8 +9,6 @@ from msgspec import Meta
 
 from rankwright.service import feedback, ranking
 from rankwright.service.learning.labels import items_from_log
-from rankwright.service.learning.live import make_ranker
-from rankwright.service.learning.retraining import Retrained, file_of, retrain
 from rankwright.service.protocol import types
 from rankwright.service.protocol.metrics import metrics
 from rankwright.service.protocol.openapi import document, page
@@ -81,6 +79,9 @@ async def train(service: Service, call: Call) -> types.TrainAnswer:
 
 
 def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
+    from rankwright.service.learning.live import make_ranker
+    from rankwright.service.learning.retraining import file_of, retrain  # scikit-learn
+
     ranker = make_ranker(request.ranker, request.parameters)
     items = items_from_log(service.store, request.labels)
     served = service.models.active("rank")
@@ -113,7 +114,7 @@ def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
     )
 
 
-def _is_better(result: Retrained) -> bool:
+def _is_better(result: Any) -> bool:
     return result.new is not None and (result.active is None or result.new > result.active)
 
 

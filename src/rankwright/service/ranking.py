@@ -48,7 +48,7 @@ def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
 def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     """Rank the candidates of a query, and log what is shown."""
     experiment = service.experiments.choose(request)
-    if experiment is not None:
+    if experiment is not None and service.models.can_rank(experiment.models):
         return _rank_interleaved(service, request, experiment)
     served = service.model_for(request)
     found = candidates(request, served, service.models.features(), service.settings.max_items)
@@ -181,24 +181,20 @@ async def recommend(service: Service, call: Call) -> RankAnswer:
 
 def _recommend(service: Service, request: RecommendRequest, served: Served) -> RankAnswer:
     model = served.model
-    vocabulary = model.ratings_.item_vocabulary
+    users, known = model._data.user_vocabulary, model._data.item_vocabulary
     if (request.user is None) == (request.ratings is None):
         raise Problem(422, "Send either user, the id of a known user, or ratings of a new one.")
-    dropped = {_known(vocabulary, item, "exclude") for item in request.exclude}
-    wanted = None
-    if request.filter is not None:
-        wanted = {_known(vocabulary, item, "filter") for item in request.filter}
-    n_all = len(model.ratings_.items)
+    wanted = request.filter
+    limits: dict[str, Any] = {
+        "exclude": [_known(known, item, "exclude") for item in request.exclude] or "taken",
+        "filter": None if wanted is None else [_known(known, item, "filter") for item in wanted],
+    }
     if request.ratings is None:
-        user = _known(model.ratings_.user_vocabulary, request.user, "user")
-        best = model.recommend(user, n_all)
+        best = model.recommend(_known(users, request.user, "user"), request.n, **limits)
     else:
-        ratings = {_known(vocabulary, item, "ratings"): v for item, v in request.ratings.items()}
-        best = model.recommend_new(ratings, n_all)
-    kept = [each for each in best if each.item not in dropped]
-    if wanted is not None:
-        kept = [each for each in kept if each.item in wanted]
-    return _listed(service, request, served.version, [tuple(each) for each in kept[: request.n]])
+        ratings = {_known(known, item, "ratings"): v for item, v in request.ratings.items()}
+        best = model.recommend_new(ratings, request.n, **limits)
+    return _listed(service, request, served.version, [tuple(each) for each in best])
 
 
 def _known(vocabulary: Any, sent: Any, where: str) -> Any:

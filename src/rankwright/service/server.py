@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -41,6 +42,8 @@ def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
             timeout_graceful_shutdown=STOP_SECONDS,
             ws="none",
         )
+        gc.collect()
+        gc.freeze()  # what is loaded now stays: no collection has to look at it again
         _Server(config, settings, service, note).run()
     finally:
         service.close()

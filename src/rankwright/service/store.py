@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import apsw
@@ -28,11 +29,15 @@ CREATE TABLE IF NOT EXISTS log(
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL,
     key TEXT NOT NULL UNIQUE, event TEXT, user TEXT, body BLOB NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS log_user ON log(user) WHERE user IS NOT NULL;
+CREATE INDEX IF NOT EXISTS log_answers ON log(seq) WHERE kind != 'event';
 CREATE TABLE IF NOT EXISTS models(
     version TEXT PRIMARY KEY, time REAL NOT NULL, about BLOB NOT NULL, file BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 """
 COLUMNS = "seq, time, kind, key, event, user, body"
+INSERT = """
+INSERT INTO log(time, kind, key, event, user, body) VALUES(?, ?, ?, ?, ?, ?)
+ON CONFLICT(key) DO NOTHING"""
 
 
 class Entry(NamedTuple):
@@ -59,11 +64,12 @@ class Appended(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """Work of the writer: a function of the connection, and who waits for its result."""
+    """Work of the writer: an event, or a function of the connection that somebody waits for."""
 
+    event: Entry | None
     run: Callable[[Any], Any]
-    size: int
     future: Future[Any] | None
+    size: int = 0
 
 
 class LogReader:
@@ -99,7 +105,10 @@ class LogReader:
         condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         condition += "" if user is None else " AND user = ?"
         values = (*kinds, *(() if user is None else (user,)))
-        query = f"SELECT {COLUMNS} FROM log WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
+        table = "log"
+        if kinds and "event" not in kinds:  # far fewer rows than the events
+            table, condition = "log INDEXED BY log_answers", f" AND kind != 'event'{condition}"
+        query = f"SELECT {COLUMNS} FROM {table} WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
         while True:  # block by block: a long read would keep the WAL from being truncated
             block = [Entry._make(row) for row in self._reader().execute(query, (after, *values))]
             yield from block
@@ -182,13 +191,13 @@ class Store(LogReader):
         """
         entry = Entry(0, time.time(), kind, key, event, user, body)
         future: Future[Appended] = Future()
-        self._submit(_Job(lambda db: _insert(db, entry), len(body), future))
+        self._submit(_Job(None, lambda db: _insert(db, entry), future, len(body)))
         return future
 
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
         """Append what was shown, without waiting; its feedback comes later in the same log."""
         entry = Entry(0, time.time(), "event", event, event, user, body)
-        self._submit(_Job(lambda db: _insert(db, entry), len(body), None))
+        self._submit(_Job(entry, _nothing, None, len(body)))
         self.recent[event] = entry
         if len(self.recent) > MOST_RECENT:
             self.recent.popitem(last=False)
@@ -196,7 +205,7 @@ class Store(LogReader):
     def write(self, run: Callable[[Any], Any]) -> Future[Any]:
         """Run a function of the writing connection in the next transaction."""
         future: Future[Any] = Future()
-        self._submit(_Job(run, 0, future))
+        self._submit(_Job(None, run, future))
         return future
 
     def delete_user(self, user: str) -> int:
@@ -246,7 +255,7 @@ class Store(LogReader):
         return self.recent.get(event) or self.find(event, "event")
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        """Call this after every commit, in the writer's thread."""
+        """Call this after every commit of more than events, in the writer's thread."""
         self._listeners.append(listener)
 
     @property
@@ -277,8 +286,9 @@ class Store(LogReader):
                 self._pending -= sum(job.size for job in jobs)
             for job, result in zip(jobs, results, strict=True):
                 _resolve(job.future, result)
-            for listener in self._listeners:
-                listener()
+            if any(job.future is not None for job in jobs):  # more than events
+                for listener in self._listeners:
+                    listener()
 
     def _next_jobs(self) -> list[_Job]:
         """Wait for work, and a few milliseconds longer for more; empty at the end."""
@@ -300,14 +310,29 @@ class Store(LogReader):
     def _commit(self, jobs: list[_Job]) -> list[Any]:
         """Run the jobs in one transaction. If one fails, each gets a transaction of its own."""
         try:
-            with self._writer:
-                results = [job.run(self._writer) for job in jobs]
+            self._writer.execute("BEGIN IMMEDIATE")
+            results = self._work(jobs)
+            self._writer.execute("COMMIT")
         except Exception as error:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
             if len(jobs) == 1:
                 self._forget_unwritten(error)
                 return [StoreError(f"{self.path} cannot be written: {error}.")]
             return [self._commit([job])[0] for job in jobs]
         self.error = None
+        return results
+
+    def _work(self, jobs: list[_Job]) -> list[Any]:
+        """The result of each job; events that follow one another are inserted by one call."""
+        results: list[Any] = []
+        for are_events, group in groupby(jobs, lambda job: job.event is not None):
+            members = list(group)
+            if are_events:
+                self._writer.executemany(INSERT, [job.event[1:] for job in members if job.event])
+                results += [None] * len(members)
+            else:
+                results += [job.run(self._writer) for job in members]
         return results
 
     def _forget_unwritten(self, error: Exception) -> None:
@@ -357,11 +382,7 @@ def read_log(path: Any) -> Iterator[dict[str, Any]]:
 
 
 def _insert(db: Any, entry: Entry) -> Appended:
-    rows = db.execute(
-        "INSERT INTO log(time, kind, key, event, user, body) VALUES(?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT(key) DO NOTHING RETURNING seq",
-        entry[1:],
-    ).fetchall()
+    rows = db.execute(f"{INSERT} RETURNING seq", entry[1:]).fetchall()
     if rows:
         return Appended(rows[0][0], False)
     return Appended(db.execute("SELECT seq FROM log WHERE key = ?", (entry.key,)).get, True)
@@ -370,6 +391,10 @@ def _insert(db: Any, entry: Entry) -> Appended:
 def _delete(db: Any, condition: str, values: tuple[Any, ...]) -> int:
     db.execute(f"DELETE FROM log WHERE {condition}", values)
     return int(db.changes())
+
+
+def _nothing(db: Any) -> None:
+    return None
 
 
 def _resolve(future: Future[Any] | None, result: Any) -> None:
@@ -391,9 +416,10 @@ def _open(path: str) -> Any:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     db = apsw.Connection(path)
     db.set_busy_timeout(5000)
+    db.execute("PRAGMA page_size=16384")  # of a new file: lists with features are tens of kB
     for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "mmap_size=0"):
         db.execute(f"PRAGMA {setting}").fetchall()
-    db.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
+    db.execute("PRAGMA wal_autocheckpoint=1000").fetchall()
     db.execute(SCHEMA)
     return db
 

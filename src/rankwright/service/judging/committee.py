@@ -11,7 +11,10 @@ from rankwright.data.queries import Queries
 
 
 def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
-    """The variance of each item's rank in its query over the members of an ensemble.
+    """The variance over the members of an ensemble of each item's rank, as a share of its list.
+
+    Ranks are divided by the length of the list. Otherwise the longest lists would be judged first,
+    which is worse than judging at random on MQ2008 (``experiments/oap_bpm/README.md``).
 
     Parameters
     ----------
@@ -33,7 +36,7 @@ def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
         of_size = np.flatnonzero(queries.sizes == size)
         rows = queries.order[queries.ptr[of_size][:, None] + np.arange(size)]
         places = np.argsort(np.argsort(-scores[rows], axis=1, kind="stable"), axis=1)
-        variance[rows] = places.var(axis=2)
+        variance[rows] = places.var(axis=2) / size**2
     return variance
 
 

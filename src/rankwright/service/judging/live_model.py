@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -48,7 +49,8 @@ class LiveModel:
         self.committee = OAPBPM(n_estimators=MEMBERS, random_state=0)
         self.committee.start(self.rows.shape[1], self.classes)
         self.losses: list[float] = []
-        self.values: list[float] = []
+        self.baseline_losses: list[float] = []
+        self._sorted: list[float] = []  # the judgments so far
         self._priority: tuple[int, FloatArray] | None = None
 
     def learn(self, examples: Sequence[Example]) -> None:
@@ -64,7 +66,15 @@ class LiveModel:
         predicted = self.ranker.partial_fit_predict(X, y)[:: len(X) // len(values)]
         self.committee.partial_fit(X, y)
         self.losses += np.abs(predicted - values).tolist()
-        self.values += values.tolist()
+        for value in values.tolist():
+            self.baseline_losses.append(abs(self._median() - value))
+            insort(self._sorted, value)
+
+    def _median(self) -> float:
+        """Of the judgments so far; of all grades before the first one."""
+        ordered = self._sorted or self.classes.tolist()
+        half = len(ordered) // 2
+        return float(ordered[half] + ordered[-half - 1]) / 2.0
 
     def _row(self, rows: tuple[int, ...]) -> FloatArray:
         row: FloatArray = self.rows[rows[0]]
@@ -72,7 +82,7 @@ class LiveModel:
 
     @property
     def n_seen(self) -> int:
-        return len(self.values)
+        return len(self.losses)
 
     def curve(self) -> FloatArray:
         """The mean rank loss (absolute difference) of the predictions so far."""
@@ -80,12 +90,7 @@ class LiveModel:
 
     def baseline(self) -> FloatArray:
         """The same for always predicting the median of the judgments before."""
-        medians = [
-            float(np.median(self.values[:k])) if k else float(np.median(self.classes))
-            for k in range(self.n_seen)
-        ]
-        losses = np.abs(np.array(medians) - self.values)
-        return np.cumsum(losses) / np.arange(1, self.n_seen + 1)
+        return np.cumsum(self.baseline_losses) / np.arange(1, self.n_seen + 1)
 
     def scores(self) -> FloatArray:
         """What the model orders the documents of the queue by."""

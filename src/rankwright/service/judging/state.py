@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -41,6 +41,12 @@ class Judgment(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str = ""
     of: str = ""  # the key of the entry that is taken back
     features: list[list[float]] = []
+
+
+class Log(Protocol):
+    """What the state is rebuilt from: entries with seq, key, user, time and body."""
+
+    def entries(self, kinds: tuple[str, ...], *, after: int) -> Iterable[Any]: ...
 
 
 class Record(NamedTuple):
@@ -89,7 +95,7 @@ class Judging:
     True
     >>> judging.progress("ann", "grades")
     Progress(done=1, total=4)
-    >>> judging.apply("k2", "ann", judging.undo("ann"))
+    >>> judging.apply("k2", "ann", judging.undo("ann", "grades"))
     True
     >>> judging.progress("ann", "grades").done
     0
@@ -99,13 +105,17 @@ class Judging:
         self.queue = queue
         self.assignment = Assignment(queue, overlap, seed)
         self.lock = threading.RLock()
+        self._last_seq = 0
         self._seen: set[str] = set()
+        self._shown: dict[tuple[Mode, Item], tuple[str, float]] = {}
+        self._clear()
+
+    def _clear(self) -> None:
         self._records: dict[str, Record] = {}
         self._answers: dict[Mode, dict[str, dict[Item, Record]]] = {
             mode: defaultdict(dict) for mode in MODES
         }
         self._models: dict[Mode, LiveModel] = {}
-        self._shown: dict[tuple[Mode, Item], tuple[str, float]] = {}
 
     # What judges do.
 
@@ -135,12 +145,17 @@ class Judging:
             features=features if action == "judge" else [],
         )  # fmt: skip
 
-    def undo(self, judge: str) -> Judgment:
-        """The entry that takes back the last answer of a judge."""
-        last = next((r for r in reversed(self.records) if r.judge == judge), None)
+    def undo(self, judge: str, mode: Mode) -> Judgment:
+        """The entry that takes back the last answer of a judge in a mode."""
+        last = self.last(judge, mode)
         if last is None:
-            raise DataError(f"{judge} has no judgment to take back.")
-        return Judgment("undo", last.judgment.mode, of=last.key)
+            raise DataError(f"{judge} has no judgment of {mode} to take back.")
+        return Judgment("undo", mode, of=last.key)
+
+    def last(self, judge: str, mode: Mode) -> Record | None:
+        """The last answer of a judge in a mode."""
+        own = (r for r in reversed(self.records) if r.judge == judge and r.judgment.mode == mode)
+        return next(own, None)
 
     def apply(self, key: str, judge: str, judgment: Judgment, when: float = 0.0) -> bool:
         """Apply an entry of the log; False if it was applied before."""
@@ -154,11 +169,21 @@ class Judging:
                 self._add(Record(key, judge, when, judgment))
             return True
 
-    def replay(self, entries: Iterable[Any]) -> None:
-        """Apply the entries of a log, in its order."""
-        for entry in entries:
-            judgment = msgspec.msgpack.decode(entry.body, type=Judgment)
-            self.apply(entry.key, entry.user or "", judgment, entry.time)
+    def follow(self, log: Log) -> None:
+        """Apply what the log holds and was not applied yet, in its order."""
+        with self.lock:
+            for entry in log.entries((KIND,), after=self._last_seq):
+                judgment = msgspec.msgpack.decode(entry.body, type=Judgment)
+                self.apply(entry.key, entry.user or "", judgment, entry.time)
+                self._last_seq = entry.seq
+
+    def forget(self, judge: str) -> None:
+        """Drop everything of a judge, after it was deleted from the log."""
+        with self.lock:
+            kept = [record for record in self._records.values() if record.judge != judge]
+            self._clear()
+            for record in kept:
+                self._add(record)
 
     def _add(self, record: Record) -> None:
         item = self._item(record.judgment)

@@ -14,6 +14,7 @@ from rankwright.service.models import LIVE, Models, Served
 from rankwright.service.store import Entry, Store, put_state
 
 PUBLISH_SECONDS = 0.2
+ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
 log = logging.getLogger("rankwright.service")
 
@@ -59,8 +60,8 @@ class Follower:
     @property
     def behind(self) -> int:
         """Entries that wait to be learned."""
-        sql = "SELECT count(*) FROM log WHERE seq > ? AND kind = 'feedback'"
-        return int(self.store.select(sql, (self.seen,))[0][0])
+        sql = f"SELECT count(*) FROM {ANSWERS} AND seq > ? AND kind = 'feedback'"
+        return int(self.store.select(sql, (0 if self._rebuild else self.seen,))[0][0])
 
     def begin(self, n_features: int, names: Any) -> Served:
         """The live ranker before its first example, for requests with these features."""
@@ -160,7 +161,8 @@ class Follower:
         self.store.delete_before(time.time() - 86400 * self.retention_days, self.seen)
 
     def _forget(self) -> None:
-        self._rebuild, self.seen = False, 0
+        self.seen = 0
+        self._rebuild = False
         self.live = None if self.plan is None else LiveRanker(self.plan)
         self.experiments.reset_counts()
         self._snapshot()
@@ -171,12 +173,12 @@ class Follower:
         """The snapshot of the same plan, or a ranker that learns the log from its beginning."""
         if plan is None:
             return None
-        plan.make()  # refuse wrong names and parameters now
         content = self.store.state("live")
         if content is not None:
             live = LiveRanker.restore(content)
             if live.plan == plan:
                 return live
+        plan.make()  # refuse wrong names and parameters now
         return LiveRanker(plan)
 
     def _first_seq(self) -> int:
@@ -187,7 +189,7 @@ class Follower:
         return min(places, default=self._last_seq())
 
     def _last_seq(self) -> int:
-        rows = self.store.select("SELECT max(seq) FROM log WHERE kind = 'feedback'")
+        rows = self.store.select(f"SELECT max(seq) FROM {ANSWERS} AND kind = 'feedback'")
         return int(rows[0][0] or 0)
 
     def _first_event(self) -> Event | None:

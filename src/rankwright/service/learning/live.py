@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,7 @@ import numpy as np
 import rankwright
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError, RankwrightError
-from rankwright.persist.classes import serve
 from rankwright.persist.scorer import SavedScorer
-from rankwright.rankers.base import find_ranker, rankers
 from rankwright.scoring.linear import Linear
 from rankwright.service.entries import Event, Feedback
 from rankwright.service.learning.labels import grades_of
@@ -37,6 +38,8 @@ CURVE_POINTS = 512
 
 def make_ranker(name: str, parameters: dict[str, Any]) -> Any:
     """A ranker by its name, with parameters that it has."""
+    from rankwright.rankers.base import find_ranker, rankers  # scikit-learn: only to train
+
     cls = find_ranker(name)
     if cls is None:
         raise ParameterError(f"ranker {name!r} is unknown. Known: {', '.join(rankers())}.")
@@ -105,13 +108,20 @@ class LiveRanker:
     """
 
     plan: Plan
-    ranker: Any = None
+    file: bytes = b""  # of the ranker in a snapshot, until it is first needed
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
         self.progress = Progress(self.plan)
-        if self.ranker is None:
-            self.ranker = self.plan.make()
+
+    @cached_property
+    def ranker(self) -> Any:
+        """The online ranker; loading it imports scikit-learn, which takes longer than the rest."""
+        file, self.file = self.file, b""
+        if not file:
+            return self.plan.make()
+        with _as_path(file) as path:
+            return rankwright.load(path)
 
     @property
     def started(self) -> bool:
@@ -145,10 +155,9 @@ class LiveRanker:
 
     def snapshot(self) -> bytes:
         """The whole state; :meth:`restore` gives a ranker that continues with the same bits."""
-        file = b""
-        if self.started:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "live.rw"
+        file = self.file
+        if self.started and not file:
+            with _as_path(b"") as path:
                 rankwright.save(self.ranker, path)
                 file = path.read_bytes()
         return msgspec.msgpack.encode((self.progress, file))
@@ -157,13 +166,7 @@ class LiveRanker:
     def restore(cls, content: bytes) -> LiveRanker:
         """The state that :meth:`snapshot` returned."""
         progress, file = msgspec.msgpack.decode(content, type=tuple[Progress, bytes])
-        ranker = None
-        if file:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "live.rw"
-                path.write_bytes(file)
-                ranker = rankwright.load(path)
-        live = cls(progress.plan, ranker)
+        live = cls(progress.plan, file)
         live.progress = progress
         return live
 
@@ -173,16 +176,25 @@ class LiveRanker:
         named = None if names is None else tuple(names)
         version, about = f"{LIVE}-{self.progress.last_seq}", {}
         if self.started:
-            parts = serve(self.ranker)
-            assert parts is not None
-            transforms, scorer, allow_nan = copy.deepcopy(parts)
-            saved = SavedScorer(self.plan.ranker, scorer, tuple(transforms), named, allow_nan)
+            saved = replace(self._scorer(), feature_names=named)
             about = {"RankLoss": self.rank_loss, "examples": float(self.progress.n_examples)}
         elif n_features is None:
             return Served(version, LIVE, self.plan.ranker, "rank", "live", None)
         else:
             saved = SavedScorer(self.plan.ranker, Linear(np.zeros(n_features)), (), named)
         return served_scorer(saved, version, LIVE, "live", measures=about)
+
+    def _scorer(self) -> SavedScorer:
+        """A copy of what scores; from the file where the ranker is not loaded yet."""
+        if self.file:
+            with _as_path(self.file) as path:
+                return rankwright.load_scorer(path)
+        from rankwright.persist.classes import serve
+
+        parts = serve(self.ranker)
+        assert parts is not None
+        transforms, scorer, allow_nan = copy.deepcopy(parts)
+        return SavedScorer(self.plan.ranker, scorer, tuple(transforms), None, allow_nan)
 
     def _examples(self, feedback: Feedback, event: Event | None) -> tuple[FloatArray, FloatArray]:
         none = np.empty((0, 0)), np.empty(0)
@@ -227,3 +239,12 @@ class LiveRanker:
         state.curve.append((state.n_examples, self.rank_loss))
         if len(state.curve) >= CURVE_POINTS:  # every second one, so that the curve stays short
             state.curve, state.step = state.curve[1::2], 2 * state.step
+
+
+@contextmanager
+def _as_path(content: bytes) -> Iterator[Path]:
+    """The path of a file with this content, for as long as it is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "live.rw"
+        path.write_bytes(content)
+        yield path

@@ -8,8 +8,8 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-WIDTH, HEIGHT = 560, 220
-LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
+WIDTH, HEIGHT = 560, 240
+LEFT, RIGHT, TOP, BOTTOM = 50, 14, 12, 50
 MOST_POINTS = 280
 
 
@@ -46,10 +46,10 @@ def line_chart(
             _text(LEFT - 6, y_of(value) + 5, f"{value:g}", "end"),
         ]
     parts += [
-        _text(x_of(position), HEIGHT - BOTTOM + 18, f"{position:,}", "middle")
+        _text(x_of(position), HEIGHT - BOTTOM + 21, f"{position:,}", "middle")
         for position in _ticks(ceil(first), floor(last))
     ]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, x_title, "middle"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, x_title, "middle"))
     for number, line in enumerate(lines.values()):
         pairs = (line[k] for k in _thinned(len(line)))
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in pairs)

@@ -8,7 +8,7 @@ from starlette.routing import BaseRoute
 
 from rankwright.service.judging.demo import demo_judgments, demo_queue
 from rankwright.service.judging.queue import read_queue
-from rankwright.service.judging.state import KIND, Judging
+from rankwright.service.judging.state import Judging
 from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages
 
@@ -39,5 +39,6 @@ def open_judging(service: Service) -> Judging:
             n_grades=settings.judging_grades,
         )
         judging = Judging(queue, overlap=settings.overlap)
-    judging.replay(service.store.entries([KIND]))
+    judging.follow(service.store)
+    service.on_delete.append(judging.forget)
     return judging

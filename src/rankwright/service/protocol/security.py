@@ -72,7 +72,7 @@ class Security:
             await self.app(scope, receive, send_safely)
         except Exception as error:
             problem = as_problem(error)
-            if problem.status >= 500:
+            if problem.status == 500:
                 log.exception("%s %s", scope["method"], scope["path"])
             if started:
                 raise

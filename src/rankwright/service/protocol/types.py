@@ -22,7 +22,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A body that holds nothing but what is declared."""
 
 
-class Item(Request):
+class Item(Request, gc=False):
     """A candidate: its id, and its features by name or in the order of the model. null is NaN."""
 
     id: Id
@@ -52,7 +52,7 @@ class RankRequest(Request):
 RankBatch = Annotated[list[RankRequest], Meta(min_length=1, max_length=MOST_BATCH)]
 
 
-class RankedItem(msgspec.Struct, omit_defaults=True):
+class RankedItem(msgspec.Struct, omit_defaults=True, gc=False):
     """An item of an answer. ``contributions`` says how far each feature moves its score, compared
     with the mean of the candidates."""
 

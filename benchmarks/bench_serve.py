@@ -1,0 +1,321 @@
+"""The service beside the least that any such service does, in one run; kills, soak, interleaving.
+
+``python -m benchmarks serve`` runs every part; ``python -m benchmarks.bench_serve latency soak``
+some of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.serve_load import N_FEATURES, Connection, Server, measure, post, rank_body
+
+import rankwright as rw
+from rankwright.data.synthetic import make_queries
+from rankwright.online_eval import always_valid_interval
+from rankwright.selection.progressive_validation import progressive
+from rankwright.service import Settings, create_app, read_log
+from rankwright.service.entries import Event
+from rankwright.service.experiments import Experiment
+from rankwright.service.learning.live import Plan
+from rankwright.service.protocol.types import RankRequest
+
+ROUNDS, PER_ROUND, CLIENTS = 8, 250, 4
+
+
+def latency() -> None:
+    """CPU and time of a ranking request: 100 documents x 46 features as JSON, 4 connections."""
+    random = np.random.default_rng(0)
+    bodies = [json.dumps(rank_body(random)).encode() for _ in range(16)]
+    requests = [post("/v1/rank", body) for body in bodies]
+    with tempfile.TemporaryDirectory() as folder:
+        files = _model_files(Path(folder))
+        servers = {"floor": Server.floor(folder)}
+        for name, path in files.items():
+            servers[name] = Server.service(folder, path, "--store", f"{name}.db")
+        found: dict[str, list[Any]] = {name: [] for name in servers}
+        for number in range(ROUNDS + 1):  # by turns, so that other load hits all alike
+            for name, server in servers.items():
+                result = measure(server, requests, PER_ROUND, CLIENTS)
+                if number:  # the first round warms up
+                    found[name].append(result)
+        for server in servers.values():
+            server.stop()
+    print(f"100 documents x {N_FEATURES} features, {len(bodies[0]):,} bytes of JSON, {CLIENTS}")
+    print("connections, one process; medians of rounds taken by turns\n")
+    base = _summary(found["floor"])
+    print(f"{'':24}{'CPU us':>9}{'p50 ms':>9}{'p99 ms':>9}{'CPU x':>8}{'p50 x':>8}{'p99 x':>8}")
+    for name, rounds in found.items():
+        row = _summary(rounds)
+        ratios = "".join(f"{a / b:8.2f}" for a, b in zip(row, base, strict=True))
+        print(f"{name:24}{row[0] * 1e6:9.0f}{row[1] * 1e3:9.2f}{row[2] * 1e3:9.2f}{ratios}")
+    print("goals: CPU 1.3 x the floor for a linear model, 1.6 x for 300 trees; p99 2 x\n")
+
+
+def _summary(rounds: list[Any]) -> tuple[float, float, float]:
+    """Medians over the rounds of the CPU, the median and the 99th percentile."""
+    cpu = float(np.median([cpu for _, cpu in rounds]))
+    p50, p99 = (float(np.median([np.quantile(t, q) for t, _ in rounds])) for q in (0.5, 0.99))
+    return cpu, p50, p99
+
+
+def _model_files(folder: Path) -> dict[str, str]:
+    """A linear model and 300 boosted stumps of 46 features."""
+    sample = make_queries(60, n_features=N_FEATURES, random_state=0)
+    models = {
+        "linear": rw.Regression(),
+        "300 trees": rw.RankBoost(n_estimators=300),
+    }
+    for name, model in models.items():
+        rw.save(model.fit(sample.X, sample.y, qid=sample.qid), folder / f"{name[:3]}.rw")
+    return {name: str(folder / f"{name[:3]}.rw") for name in models}
+
+
+def feedback() -> None:
+    """Durable feedback events a second, 64 connections."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server.service(folder)
+        rows = np.random.default_rng(0).standard_normal((10, 10)).tolist()
+        items = [{"id": f"d{i}", "features": row} for i, row in enumerate(rows)]
+        connection = Connection(server.port)
+        ask = post("/v1/rank", json.dumps({"query": "q", "items": items}).encode())
+        events = [json.loads(connection.send(ask))["event"] for _ in range(200)]
+        connection.close()
+        n_requests, n_clients = 20_000, 64
+        requests = [
+            post(
+                "/v1/feedback",
+                json.dumps(
+                    {"event": events[i % 200], "id": str(i), "grades": {"d1": i % 5, "d2": 0}}
+                ).encode(),
+            )
+            for i in range(n_requests)
+        ]
+        start = time.perf_counter()
+        times, cpu = measure(server, requests, n_requests, n_clients)
+        seconds = time.perf_counter() - start
+        server.stop()
+        n_rows = sum(1 for _ in read_log(Path(folder) / "feedback.db")) - 200
+    print(
+        f"{n_requests:,} feedback events on the disk in {seconds:.1f} s: "
+        f"{n_requests / seconds:,.0f} a second (goal 2,000), {cpu * 1e6:.0f} us CPU each, "
+        f"p50 {np.median(times) * 1e3:.1f} ms, p99 {np.quantile(times, 0.99) * 1e3:.1f} ms; "
+        f"{n_rows:,} are in the log\n"
+    )
+
+
+N_EVENTS, N_SHOWN = 100_000, 8
+TRUTH = np.array([1.0, -2.0, 0.5, 0.0, 1.5])
+
+
+def soak() -> None:
+    """100,000 lists and their grades by simulated users: loss, memory, start after a kill."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "feedback.db")
+        app = create_app(Settings(store=path, learn="BayesianPRank", grades=(0, 1, 2, 3, 4)))
+        start, cpu = time.perf_counter(), time.process_time()
+        memory = asyncio.run(_simulate(app))
+        follower = app.service.follower
+        while follower.behind:
+            time.sleep(0.05)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        app.service.close()
+        live = follower.live
+        size = os.path.getsize(path) / 2**20
+        print(f"{N_EVENTS:,} lists and their grades: {seconds:.0f} s, {cpu:.0f} s CPU with the")
+        print(
+            f"simulated users; log {size:.0f} MB; an hour at {N_EVENTS / 3600:.0f} lists a second"
+        )
+        print("memory in MB after each fifth: " + ", ".join(f"{each:.0f}" for each in memory))
+        offline, X, y = _offline(path)
+        test = np.random.default_rng(1).standard_normal((20_000, len(TRUTH)))
+        truth = _grades(test, np.random.default_rng(2))
+        ours, theirs = (
+            float(np.abs(each.predict(test) - truth).mean()) for each in (live.ranker, offline)
+        )
+        *_, last = progressive(Plan("BayesianPRank").make(), X, y, classes=range(5), every=len(y))
+        print(
+            f"rank loss so far, live: {live.rank_loss:.4f}; offline on the log: "
+            f"{last['RankLoss']:.4f}"
+        )
+        print(
+            f"rank loss on new items, live: {ours:.4f}; trained offline on the log: "
+            f"{theirs:.4f} ({ours / theirs - 1:+.1%}; goal within 5 %)\n"
+        )
+        _start_after_kill(folder)
+
+
+async def _simulate(app: Any) -> list[float]:
+    """Users who rank and grade, 32 at a time; the memory of this process at five moments."""
+    random, memory = np.random.default_rng(0), []
+    for part in range(5):
+        for _ in range(N_EVENTS // 5 // 32):
+            await asyncio.gather(*(_visit(app, random) for _ in range(32)))
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        print(f"  {part + 1} of 5", file=sys.stderr, flush=True)
+    return memory
+
+
+async def _visit(app: Any, random: np.random.Generator) -> None:
+    rows = random.standard_normal((N_SHOWN, len(TRUTH)))
+    items = [{"id": f"d{i}", "features": row} for i, row in enumerate(rows.tolist())]
+    answer = await _call(app, "/v1/rank", {"query": "q", "items": items})
+    grades = _grades(rows, random)
+    seen = [item["id"] for item in answer["items"][:4]]
+    feedback = {item: float(grades[int(item[1:])]) for item in seen}
+    await _call(app, "/v1/feedback", {"event": answer["event"], "id": "1", "grades": feedback})
+
+
+def _grades(rows: Any, random: np.random.Generator) -> Any:
+    return np.clip(np.round(rows @ TRUTH / 2 + 2 + 0.3 * random.standard_normal(len(rows))), 0, 4)
+
+
+async def _call(app: Any, path: str, content: Any) -> Any:
+    """A request without a socket."""
+    body, parts = json.dumps(content).encode(), []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        parts.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+    await app({**scope, "query_string": b"", "client": ("127.0.0.1", 1)}, receive, send)
+    if parts[0]["status"] != 200:
+        raise RuntimeError(parts[1]["body"].decode())
+    return json.loads(parts[1]["body"])
+
+
+def _offline(path: str) -> Any:
+    """The same ranker, trained on everything in the log at once."""
+    lists, rows, grades = {}, [], []
+    for line in read_log(path):
+        if line["kind"] == "event":
+            lists[line["event"]] = line["items"]
+        else:
+            for item in lists.pop(line["event"]):
+                if item["id"] in line["grades"]:
+                    rows.append(item["features"])
+                    grades.append(line["grades"][item["id"]])
+    X, y = np.array(rows), np.array(grades)
+    return Plan("BayesianPRank").make().fit(X, y), X, y
+
+
+def _start_after_kill(folder: str) -> None:
+    """How long a server needs from kill -9 to the next answer, with the log of the soak."""
+    options = ("--learn", "BayesianPRank", "--grades", "0-4")
+    server = Server.service(folder, *options)
+    row = np.zeros(len(TRUTH)).tolist()
+    ask = post("/v1/rank", json.dumps({"items": [{"id": "d0", "features": row}]}).encode())
+    connection = Connection(server.port)
+    for number in range(200):
+        event = json.loads(connection.send(ask))["event"]
+        body = {"event": event, "id": str(number), "grades": {"d0": 2}}
+        connection.send(post("/v1/feedback", json.dumps(body).encode()))
+    server.stop(signal.SIGKILL)
+    start = time.perf_counter()
+    server = Server.service(folder, *options)
+    Connection(server.port).send(ask)
+    seconds, cpu = time.perf_counter() - start, server.cpu
+    server.stop()
+    print(
+        f"from the start after kill -9 to the first answer: {seconds:.1f} s, {cpu:.1f} s CPU "
+        f"(goal 2 s; log of {N_EVENTS:,} lists)\n"
+    )
+
+
+def interleaving() -> None:
+    """200 experiments between a better and a worse ranker, and 200 between equals."""
+    for method in ("team_draft", "probabilistic"):
+        for name, noise in (("one is better", (0.3, 1.0)), ("both are equal", (0.6, 0.6))):
+            found, sessions = Counter(), []
+            for seed in range(200):
+                winner, n_sessions = _experiment(method, noise, seed)
+                found[winner] += 1
+                sessions.append(n_sessions)
+            print(
+                f"{method}, {name}: better {found['better']}, worse {found['worse']}, "
+                f"undecided {found[None]} of 200; median {np.median(sessions):.0f} sessions"
+            )
+    print("promised: at most 5 % wrong (10 of 200), however often one looks\n")
+
+
+def _experiment(method: str, noise: tuple[float, float], seed: int) -> tuple[str | None, int]:
+    """Run one experiment until it decides, looking every 20 sessions, 1,500 at most."""
+    random = np.random.default_rng(seed)
+    trial = Experiment("t", ["better", "worse"], method, 1.0, seed, 0.05, 0.0)
+    for number in range(1, 1501):
+        value = random.standard_normal(10)
+        lists = [
+            [f"d{i}" for i in np.argsort(-(value + each * random.standard_normal(10)))]
+            for each in noise
+        ]
+        request = RankRequest(query=str(number), user=str(seed), n=10)
+        shown = trial.interleave(lists, request)
+        look = random.random(10) < 1 / np.arange(1, 11)  # people look at the top
+        like = random.random(10) < 1 / (1 + np.exp(-2 * value))
+        clicks = [x for x, seen in zip(shown.items, look, strict=True) if seen and like[int(x[1:])]]
+        event = Event("q", "m", list(shown.items), b"", interleaved=_without_items(shown))
+        trial.count(str(number), clicks, event)
+        if number % 20 == 0:
+            low, high = always_valid_interval(trial.wins, trial.losses)
+            if low > 0.5 or high < 0.5:
+                return ("better" if low > 0.5 else "worse"), number
+    return None, 1500
+
+
+def _without_items(shown: Any) -> dict[str, Any]:
+    return {name: value for name, value in shown.to_dict().items() if name != "items"}
+
+
+def kills() -> None:
+    """kill -9 at 1,000 random moments under load."""
+    _tests("test_kills.py::test_acknowledged", RANKWRIGHT_KILLS="1000")
+
+
+def schema() -> None:
+    """20,000 requests generated from the OpenAPI document."""
+    _tests("test_schema.py", RANKWRIGHT_CASES="20000")
+
+
+def _tests(name: str, **settings: str) -> None:
+    path, _, test = name.partition("::")
+    words = [sys.executable, "-m", "pytest", "-q", f"tests/service/{path}", "-k", test or "test"]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(words, cwd=root, env={**os.environ, **settings}, capture_output=True)
+    print(settings, done.stdout.decode().splitlines()[-1], "\n")
+
+
+PARTS = {
+    "latency": latency,
+    "feedback": feedback,
+    "soak": soak,
+    "interleaving": interleaving,
+    "kills": kills,
+    "schema": schema,
+}
+
+
+def run(parts: Any = ()) -> None:
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
+    for name in parts or PARTS:
+        print(f"-- {name}: {PARTS[name].__doc__}", flush=True)
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

@@ -1,0 +1,162 @@
+"""Servers and clients for ``bench_serve``: the service, the floor beside it, and raw HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+N_ITEMS, N_FEATURES = 100, 46
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def floor_app() -> Any:
+    """The least that any such service does: decode the body with msgspec, answer a constant."""
+    import msgspec
+
+    from rankwright.service.protocol.types import RankRequest
+
+    decoder = msgspec.json.Decoder(RankRequest)
+    items = [{"id": f"d{i:03}", "score": 0.123456789 * i, "rank": i + 1} for i in range(N_ITEMS)]
+    body = msgspec.json.encode({"event": "0" * 24, "model": "floor", "items": items})
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        message = await receive()
+        parts = [message["body"]]
+        while message.get("more_body"):
+            message = await receive()
+            parts.append(message["body"])
+        decoder.decode(b"".join(parts))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+class Server:
+    """A server in a process of its own; ``cpu`` is the processor time that it has used."""
+
+    def __init__(self, command: list[str], folder: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, *command, "--port", str(self.port)]
+        start = time.perf_counter()
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, stderr=subprocess.DEVNULL
+        )
+        self.wait()
+        self.seconds = time.perf_counter() - start
+
+    @classmethod
+    def service(cls, folder: str, *options: str) -> Server:
+        return cls(["-m", "rankwright", "serve", *options], folder)
+
+    @classmethod
+    def floor(cls, folder: str) -> Server:
+        here = str(Path(__file__).parents[1])
+        options = ["--factory", "--app-dir", here, "--log-level", "critical", "--lifespan", "off"]
+        return cls(["-m", "uvicorn", "benchmarks.serve_load:floor_app", *options], folder)
+
+    def wait(self) -> None:
+        """Wait until something answers."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.005)
+        raise RuntimeError("the server does not start")
+
+    @property
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        self.process.send_signal(how)
+        self.process.wait(60)
+
+
+class Connection:
+    """A keep-alive connection that sends ready-made requests."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, request: bytes) -> bytes:
+        """Send a request; the body of the answer."""
+        self.socket.sendall(request)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._receive()
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            body += self._receive()
+        if b" 200 " not in head[:20] and b" 201 " not in head[:20]:
+            raise RuntimeError(f"{head[:60]!r} {body[:300]!r}")
+        return body
+
+    def _receive(self) -> bytes:
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    """A request as bytes."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def rank_body(random: np.random.Generator) -> dict[str, Any]:
+    """100 documents with 46 features, as most clients would send them."""
+    rows = random.standard_normal((N_ITEMS, N_FEATURES)).round(6)
+    items = [{"id": f"d{i:03}", "features": row.tolist()} for i, row in enumerate(rows)]
+    return {"query": "red shoes", "items": items}
+
+
+def measure(server: Server, requests: list[bytes], n_requests: int, n_clients: int) -> Any:
+    """Seconds of each request, and the server's processor time for one."""
+    times: list[float] = []
+
+    def work(number: int) -> None:
+        connection = Connection(server.port)
+        for i in range(number, n_requests, n_clients):
+            start = time.perf_counter()
+            connection.send(requests[i % len(requests)])
+            times.append(time.perf_counter() - start)
+        connection.close()
+
+    before = server.cpu
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(n_clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return np.array(times), (server.cpu - before) / n_requests
