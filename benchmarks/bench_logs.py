@@ -17,6 +17,7 @@ ROWS = int(os.environ.get("RANKWRIGHT_LOG_ROWS", 10_000_000))
 
 WRITE = """
 import duckdb
+duckdb.sql('SET enable_progress_bar = false')
 duckdb.sql('''SELECT setseed(0.5)''')
 duckdb.sql(f'''COPY (
     SELECT 's' || (i // 10) AS session,
@@ -29,9 +30,11 @@ duckdb.sql(f'''COPY (
 STEPS = {
     "DuckDB, plain scan": """
 import duckdb
+duckdb.sql('SET enable_progress_bar = false')
 duckdb.sql("SELECT position, count(*), sum(clicked) FROM '{path}' GROUP BY 1").fetchall()""",
     "DuckDB, group by query, item, position": """
 import duckdb
+duckdb.sql('SET enable_progress_bar = false')
 duckdb.sql("SELECT query, item, position, count(*), sum(clicked) FROM '{path}' GROUP BY ALL"
            ).fetchnumpy()""",
     "read_log": """

@@ -85,7 +85,9 @@ class Warned:
     def __exit__(self, *error: Any) -> None:
         self._catch.__exit__(*error)
         kinds = ClickBiasWarning, DegenerateDataWarning
-        self.said = any(issubclass(one.category, kinds) for one in self._seen or ())
+        seen = [str(w.message) for w in self._seen or () if issubclass(w.category, kinds)]
+        self.said = bool(seen)  # of reversed orders, or of items that were never shown
+        self.reversed = any("revers" in message for message in seen)
 
 
 def options(argv: list[str], **more: Any) -> Any:

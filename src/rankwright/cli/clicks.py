@@ -35,6 +35,8 @@ class ClickOptions:
         The weight of all clicks together, where that of all judgments is 1.
     propensity
         The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.
+    unseen
+        The weight of items that were never shown, taken to be worse than those shown.
     """
 
     clicks: bool = False
@@ -42,6 +44,7 @@ class ClickOptions:
     judgments: str | None = None
     weight: Weight = 0.1
     propensity: str | None = None
+    unseen: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] = 0.0
 
     def chances(self) -> list[float] | None:
         """The propensities as numbers."""
@@ -153,6 +156,7 @@ def _train_from_log(job: Job) -> None:
         propensity=options.chances(),
         judgments=judgments,
         weight=options.weight,
+        unseen=options.unseen,
         random_state=job.random_state,
     )
     name_features(found.model, items)

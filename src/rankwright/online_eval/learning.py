@@ -61,6 +61,7 @@ def learn_from_log(
     offset: ArrayLike | None = None,
     judgments: Qrels | None = None,
     weight: float = 0.1,
+    unseen: float = 0.0,
     random_state: int = 0,
 ) -> LogFit:
     """Learn a ranker from clicks without position bias, and compare it with what was shown.
@@ -79,6 +80,7 @@ def learn_from_log(
         items that were shown at several positions, else by regression EM.
     judgments : Qrels of the same queries and items, to learn from as well
     weight : the weight of all clicks, where that of all judgments is 1
+    unseen : the weight of items that were never shown, as in ``click_relevance``
     random_state : int, the held-out queries
 
     Examples
@@ -100,7 +102,7 @@ def learn_from_log(
         log, row = log.take(whole), row[whole[log.session]]
         if not log.n_sessions:
             raise DataError("no session has features for all its items.")
-    data = _Data(log, items, row, chance, offset, judgments, weight)
+    data = _Data(items, chance, offset, judgments, weight, unseen)
     train, test = _halves(items.queries.codes[row[log.starts[:-1]]], random_state)
     comparison, name = None, next(iter(candidates))
     if len(test):
@@ -153,16 +155,17 @@ def _scaled(feedback: Feedback, kind: Any, share: float) -> Feedback:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    log: ImpressionLog
     items: Items
-    row: IntArray
     propensity: FloatArray
     offset: ArrayLike | None
     judgments: Qrels | None
     weight: float
+    unseen: float
 
     def feedback(self, log: ImpressionLog) -> _Learned:
-        relevance = click_relevance(log, self.items, self.propensity, offset=self.offset)
+        relevance = click_relevance(
+            log, self.items, self.propensity, offset=self.offset, unseen=self.unseen
+        )
         judged = None if self.judgments is None else _judged(self.judgments, self.items)
         return _Learned(relevance, judged, self.weight)
 

@@ -305,8 +305,9 @@ def _centered(reward: FloatArray, weight: FloatArray, group: IntArray) -> FloatA
     """
     size = np.bincount(group)
     mean = (np.bincount(group, weight * reward) / np.maximum(size, 1))[group]
-    seen = (np.bincount(group, weight) > 0)[group]
-    return np.where(seen, mean + weight * (reward - mean), 0.0)
+    used = np.bincount(group, weight > 0)[group]
+    exact = np.sqrt(used / np.maximum(used - 1.0, 1.0))  # residuals of few rewards are too small
+    return np.where(used > 0, mean + exact * weight * (reward - mean), 0.0)
 
 
 def _list_keys(log: ImpressionLog, position: IntArray) -> Any:

@@ -82,6 +82,7 @@ def test_grades_are_whole_and_keep_the_order(
 RANKERS = [
     rw.RankSVM(C=1.0),
     rw.RankBoost(n_estimators=30),
+    rw.LambdaMART(n_estimators=20),
     rw.RankNet(max_iter=20, random_state=0),
     rw.OnlineKeepRank(),
     rw.BayesianPRank(),
@@ -135,6 +136,22 @@ def test_pairs_against_the_shown_order_warn_when_they_are_all_there_is(
     rows = shuffled.rows_in(items)
     fair = skip_above(rows, shuffled.clicked, shuffled.session, shuffled.position)
     rw.RankSVM().fit_feedback(items.X, fair)
+
+
+def test_items_never_shown_stay_below_or_are_warned_of(items: Items) -> None:
+    users = ClickSimulator(items, [1.0, 0.5])  # two of eight items are shown
+    log = users.sessions(items.y, 500)
+    with pytest.warns(ClickBiasWarning, match="75% of the items of these queries were never"):
+        ignored = click_relevance(log, items, users.examination)
+    assert ignored.feedback.sample_weight[ignored.examined == 0].max() == 0
+    found = click_relevance(log, items, users.examination, unseen=0.1)
+    assert set(found.weight) == {0.1, 1.0}
+    lowest = np.full(items.n_queries, np.inf)
+    np.minimum.at(lowest, items.queries.codes, np.where(found.weight == 1, found.relevance, 9.0))
+    hidden = found.weight < 1
+    assert (found.relevance[hidden] <= lowest[items.queries.codes[hidden]]).all()
+    with pytest.raises(FeedbackError, match="from 0 to 1"):
+        click_relevance(log, items, users.examination, unseen=2)
 
 
 def test_errors_say_what_is_needed(items: Items, users: ClickSimulator) -> None:

@@ -278,6 +278,7 @@ def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
 
     source = "read_parquet" if is_parquet(path) else "read_csv"
     with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
         try:
             connection.execute(f"CREATE VIEW log AS SELECT * FROM {source}('{_quoted(path)}')")
             names = [row[0] for row in connection.execute("DESCRIBE log").fetchall()]

@@ -92,7 +92,7 @@ def relevance_trend(log: ImpressionLog, slope: FloatArray, offset: FloatArray) -
         return Trend(np.full(n, mean), False)
     trend = float(np.sum(weight * (place - center) * rate)) / spread
     rises = trend > 4.0 / np.sqrt(spread) and trend > 0.05 * mean
-    # Few clicks say little about the trend: rankers in use are better than chance, so expect a fall.
+    # Few clicks say little: rankers in use are better than chance, so a fall is expected.
     fall = 0.2 * max(mean, 1e-6)
     trend = (spread * trend - fall / fall**2) / (spread + 1.0 / fall**2)
     return Trend(mean + trend * (place - center), rises)

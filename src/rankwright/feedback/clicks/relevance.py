@@ -22,11 +22,13 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DegenerateDataWarning, FeedbackError
+from rankwright.exceptions import ClickBiasWarning, DegenerateDataWarning, FeedbackError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.clicks.diagnostics import relevance_trend, warn_of_overcorrection
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
+
+_MOST_HIDDEN = 0.7  # share of the items of a query that were never shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +43,22 @@ class ClickRelevance:
     examined : (n_items,) float64
         The evidence: the expected number of times the item was examined; 0 if never shown.
     queries : Queries of the feature table
+    weight : (n_items,) float64
+        The weight of each row: 1 for items that were shown, else ``unseen``.
     """
 
     relevance: FloatArray
     examined: FloatArray
     queries: Queries
+    weight: FloatArray
 
     @cached_property
     def feedback(self) -> Grades:
         """For rankers that learn from pairs: a pair weighs the difference of its relevances.
 
-        Rows that were never shown take part in no pair.
+        Rows of weight 0 take part in no pair.
         """
-        shown = (self.examined > 0).astype(np.float64)
-        return Grades(self.relevance, self.queries, sample_weight=shown, magnitude=True)
+        return Grades(self.relevance, self.queries, sample_weight=self.weight, magnitude=True)
 
     def fit(self, ranker: Any, X: Any, *, qid: Any = None) -> Any:
         """Fit a ranker in the form it takes: weighted pairs, or else whole grades.
@@ -68,14 +72,14 @@ class ClickRelevance:
         """The feedback in a form that a class of rankers takes."""
         if kind.takes(Pairs):
             return self.feedback if kind._grades_as_pairs else self.feedback.to_pairs()
-        shown = (self.examined > 0).astype(np.float64)
-        return Grades(self.grades(), self.queries, sample_weight=shown)
+        used = (self.weight > 0).astype(np.float64)
+        return Grades(self.grades(), self.queries, sample_weight=used)
 
     def grades(self, n_levels: int = 5) -> IntArray:
         """Whole grades from 0 to n_levels - 1, in equal steps of relevance, for any ranker."""
         if n_levels < 2:
             raise FeedbackError(f"n_levels is {n_levels}: give at least two grades.")
-        shown = self.relevance[self.examined > 0]
+        shown = self.relevance[self.weight > 0]
         low, high = np.quantile(shown, [0.0, 0.99]) if len(shown) else (0.0, 0.0)
         step = (high - low) / (n_levels - 1)
         if step <= 0:
@@ -92,6 +96,7 @@ def click_relevance(
     offset: ArrayLike | None = None,
     min_propensity: float = 0.01,
     prior: float | None = None,
+    unseen: float = 0.0,
 ) -> ClickRelevance:
     """Estimate the relevance of the items of a feature table from the clicks of a log.
 
@@ -108,6 +113,9 @@ def click_relevance(
         the query, and how relevance falls down the lists of all queries. With little evidence the
         order is then that of the lists as they were shown. None estimates the number from how much
         items differ from that (empirical Bayes)
+    unseen : the weight of items of these queries that were never shown. With 0 nothing is learned
+        about them, and a ranker may put any of them on top; with more, they are taken to be half
+        as relevant as the least relevant item shown, as the logging ranker suggests
 
     Examples
     --------
@@ -136,10 +144,34 @@ def click_relevance(
         )
     trend = relevance_trend(log, slope, base)
     warn_of_overcorrection(trend)
-    expected = np.bincount(row, slope[place] * _falling(trend.line)[place], n)
-    expected = expected / np.where(examined > 0, examined, 1.0)
+    hoped = np.bincount(row, slope[place] * _falling(trend.line)[place], n)
+    expected = hoped / np.where(examined > 0, examined, 1.0)
     relevance = _shrunk(earned, examined, expected, queries, prior)
-    return ClickRelevance(relevance, examined, queries)
+    return _with_unseen(relevance, examined, queries, unseen)
+
+
+def _with_unseen(
+    relevance: FloatArray, examined: FloatArray, queries: Queries, unseen: float
+) -> ClickRelevance:
+    """The estimate, with items that were never shown below the others of their query."""
+    if not 0 <= unseen <= 1:
+        raise FeedbackError(f"unseen is {unseen}: give a weight from 0 to 1.")
+    shown, codes = examined > 0, queries.codes
+    lowest = np.full(queries.n_queries, np.inf)
+    np.minimum.at(lowest, codes[shown], relevance[shown])
+    asked = np.isfinite(lowest)[codes]  # rows of queries that are in the log
+    hidden = asked & ~shown
+    if unseen == 0 and hidden.sum() > _MOST_HIDDEN * asked.sum():
+        warnings.warn(
+            f"{hidden.sum() / asked.sum():.0%} of the items of these queries were never shown: a "
+            "ranker that learns from the others may put any of them on top. Rerank only what the "
+            "logging ranker shows, or pass unseen=0.1 to learn that they belong below.",
+            ClickBiasWarning,
+            stacklevel=3,
+        )
+    value = np.where(hidden, 0.5 * lowest[codes], relevance) if hidden.any() else relevance
+    weight = np.where(shown, 1.0, np.where(asked, unseen, 0.0))
+    return ClickRelevance(value, examined, queries, weight)
 
 
 def _per_position(
