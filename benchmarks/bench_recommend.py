@@ -1,7 +1,8 @@
-"""Recommending from one million ratings: fit, a new user, all users; with peers.
+"""Recommending from one million ratings or events: fit, a new user, all users; with peers.
 
-Peers are those of ``experiments/rankboost/recsys_peers.py`` (extra ``bench-recsys``); the quality
-of all of them on the same split is printed by ``python -m experiments rankboost/table_movielens``.
+Peers are those of ``experiments/rankboost/recsys_peers.py`` and ``topn_peers.py`` (extra
+``bench-recsys``); the quality of all of them on the same splits is printed by ``python -m
+experiments rankboost/table_movielens`` and ``rankboost/table_topn``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ N_NEW, N_RATED, N_USERS = 20, 20, 200
 
 def run() -> None:
     """Print seconds (and milliseconds for one user), ours and the peers' in one run."""
+    from benchmarks import recommend_events
+
+    recommend_events.run()
     try:
         ratings = rw.load_dataset("movielens-1m")
     except rw.exceptions.DatasetError as error:

@@ -152,3 +152,14 @@ def test_columns_go_back_into_a_frame() -> None:
     assert json.loads(frame.to_json(orient="records")) == [
         {"user": "a", "item": 7, "weight": 1.0, "time": 3.0}
     ]
+
+
+def test_ratings_may_have_dates_too(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("user,item,rating,date\n1,10,5,2024-05-01\n2,11,2,2024-05-02\n")
+    assert rw.read_ratings(path).time.tolist() == [DAY, DAY + 86400]
+    path.write_text("user,item,rating,date\n1,10,5,2024-05-01\n2,11,2,soon\n")
+    with pytest.raises(rw.exceptions.FileFormatError, match=r"3.*not a time"):
+        rw.read_ratings(path)
+    frame = pd.DataFrame({"user": [1], "item": [2], "rating": [3.0], "date": ["2024-05-01"]})
+    assert rw.Ratings.from_frame(frame, time="date").time.tolist() == [DAY]

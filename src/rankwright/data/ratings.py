@@ -15,6 +15,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
+from rankwright.data.times import as_times
 from rankwright.data.vocabulary import Vocabulary, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError, ParameterError
 
@@ -107,7 +108,7 @@ class Ratings:
             columns[name] = _as_numbers(getattr(self, name), name, n_ratings, len(ids))
         columns["value"] = as_column(self.value, "value", n_ratings)
         if self.time is not None:
-            columns["time"] = as_column(self.time, "time", n_ratings)
+            columns["time"] = as_times(self.time, "time", n_ratings)
         for name, column in columns.items():
             object.__setattr__(self, name, read_only(column))
 
@@ -151,7 +152,7 @@ class Ratings:
         user, item, value : str or None
             Columns; None looks for common names (``userId``, ``movie_id``, ``rating`` ...).
         time : str or None
-            The column of times, as numbers; None ignores times.
+            The column of times (numbers, dates or ISO texts); None ignores times.
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
 
         Examples

@@ -53,6 +53,18 @@ def _seconds(cell: Any, name: str, row: int) -> float:
         raise DataError(f"{name} is {cell!r} in row {row}: {fix}.") from None
 
 
+def is_time(text: str) -> bool:
+    """Whether a text is a finite number or an ISO time.
+
+    >>> is_time("2024-05-31 18:30"), is_time("soon")
+    (True, False)
+    """
+    try:
+        return bool(np.isfinite(_seconds(text, "time", 0)))
+    except DataError:
+        return False
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 
@@ -12,6 +13,15 @@ class Recommendation(NamedTuple):
 
     item: Any
     score: float
+
+
+def as_list(items: list[Any], scores: list[float]) -> list[Recommendation]:
+    """Recommendations of items and their scores, without a Python call for each.
+
+    >>> as_list([7], [0.5])
+    [Recommendation(item=7, score=0.5)]
+    """
+    return list(map(partial(tuple.__new__, Recommendation), zip(items, scores, strict=True)))
 
 
 class Viewer(NamedTuple):

@@ -34,6 +34,7 @@ from rankwright.recommend.explanations import (
     Recommendation,
     Taken,
     Viewer,
+    as_list,
 )
 from rankwright.recommend.lists import POOL, Lists, Selection, with_progress, write_lists
 from rankwright.recommend.models.base import Table
@@ -339,11 +340,21 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         _check_n("recommend_all", n)
         ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
-        histories = [self._ratings_of_known(user) for user in ids]
+        histories = self._known_histories(ids)
         lists = self._stream(ids, histories, n, self._selection(exclude, filter))
         if progress:
             lists = with_progress(lists, len(ids), progress)
         return dict(lists) if output is None else write_lists(lists, output)
+
+    def _known_histories(self, ids: list[Any]) -> list[tuple[IntArray, FloatArray, int]]:
+        """What users of the data rated or took; an unknown user is refused."""
+        data = self._data
+        for user in ids:
+            if not (isinstance(user, Hashable) and user in data.user_vocabulary):
+                self._ratings_of_known(user)  # raises the error
+        numbers = data.user_vocabulary.numbers(ids).tolist() if ids else []
+        rows = self._by_user if hasattr(self, "ratings_") else data.rows
+        return [(*rows.row(number), number) for number in numbers]
 
     def _stream(self, ids: list[Any], histories: list[Any], n: int, chosen: Selection) -> Lists:
         """Lists of users, a block at a time."""
@@ -372,7 +383,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         order = order if chosen.filter.max_per_category else order[: POOL * n]
         picked = chosen.pick(items[order], scores[order], n)
         place = np.searchsorted(items, picked)
-        return list(map(Recommendation, self._data.items[picked].tolist(), scores[place].tolist()))
+        return as_list(self._data.items[picked].tolist(), scores[place].tolist())
 
     def _event_lists(
         self, histories: list[Any], n: int, chosen: Selection
@@ -394,7 +405,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             picked = ranked[ranked >= 0]
             picked = chosen.pick(picked, row[picked], n)
             ids = self.histories_.items[picked].tolist()
-            lists.append(list(map(Recommendation, ids, row[picked].tolist())))
+            lists.append(as_list(ids, row[picked].tolist()))
         return lists
 
     def _selection(self, exclude: Any, filter: Any) -> Selection:
@@ -426,7 +437,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         scores = self._likeness(number)[others]
         order = np.lexsort((-data.item_counts[others], -scores))[:n]
         ids = data.items[others[order]].tolist()
-        return list(map(Recommendation, ids, scores[order].tolist()))
+        return as_list(ids, scores[order].tolist())
 
     def _likeness(self, number: int) -> FloatArray:
         """How like an item all items are: by the experts, or else the cosine of their users."""

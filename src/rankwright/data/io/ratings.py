@@ -24,6 +24,7 @@ from rankwright.data.ratings import (
     resolve_duplicates,
     usual_place,
 )
+from rankwright.data.times import as_times, is_time
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
@@ -210,7 +211,7 @@ def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
     value = fields.numbers(index["value"], "rating" if is_named else "value")
     if layout.scale is not None:
         _check_scale(fields, index["value"], value, layout.scale)
-    time = fields.numbers(index["time"], "time", integer=is_named) if "time" in index else None
+    time = _times(fields, index["time"], is_named) if "time" in index else None
     (user, users), (item, items) = (
         encode(fields.numbers(index[role], role, integer=True))
         if is_named
@@ -219,6 +220,18 @@ def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
     )
     ratings = Ratings(users, items, user, item, value, time)
     return _resolve_in_file(ratings, fields, index["item"], duplicates)
+
+
+def _times(fields: Fields, field: int, is_named: bool) -> Any:
+    """Numbers, or in a table also ISO texts; else the first bad line is named."""
+    tokens = fields.column(field)
+    if is_named or is_number(tokens[0]):
+        return fields.numbers(field, "time", integer=is_named)
+    for row, token in enumerate(tokens):
+        if not is_time(token):
+            fix = "write a number or an ISO time such as 2024-05-31T18:30:00Z"
+            fields.refuse(row, field, f'time "{token}" is not a time', fix)
+    return as_times(tokens, "time", len(tokens))
 
 
 def _check_scale(fields: Fields, field: int, value: FloatArray, scale: tuple[float, float]) -> None:

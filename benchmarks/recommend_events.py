@@ -1,0 +1,190 @@
+"""Events: fit, users a second, memory, growth and updates, beside implicit, EASE and LensKit.
+
+Each system runs in a process of its own; seconds are CPU seconds, memory is the highest resident
+set less that after reading the data. Goals: fit at most twice implicit ALS and EASE together,
+users a second at least half of the peer's for the same kind of model, memory at most 1.5 times.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import rankwright as rw
+from rankwright.recommend.experts import EASE, ImplicitALS, ItemCosine
+
+N, N_USERS = 100, 2000
+GROWTH = (100_000, 1_000_000, 10_000_000)
+
+
+def events(name: str) -> rw.Interactions:
+    if name.isdigit():
+        return synthetic(int(name))
+    return rw.Interactions.from_ratings(rw.load_dataset(name))
+
+
+def synthetic(n: int) -> rw.Interactions:
+    """Events of n / 100 users with n / 1000 items (at most 20,000), popular ones more often."""
+    rng = np.random.default_rng(0)
+    n_items = min(max(n // 1000, 100), 20_000)
+    item = (rng.random(n) ** 2 * n_items).astype(np.int64)
+    user = rng.integers(0, n // 100, n)
+    return rw.Interactions(user, item, time=np.arange(n))
+
+
+def ours(experts: Any = None) -> Callable[[rw.Interactions], Any]:
+    def train(data: rw.Interactions) -> Any:
+        model = rw.Recommender(experts=experts, random_state=0).fit(data)
+        return lambda users: model.recommend_all(data.users[users], N)
+
+    return train
+
+
+def implicit(make: Callable[[], Any]) -> Callable[[rw.Interactions], Any]:
+    def train(data: rw.Interactions) -> Any:
+        from scipy.sparse import csr_matrix
+
+        table, model = csr_matrix(data.to_csr().astype(np.float32)), make()
+        model.fit(table, show_progress=False)
+        return lambda users: model.recommend(users, table[users], N=N)
+
+    return train
+
+
+def _als() -> Any:
+    from implicit.als import AlternatingLeastSquares
+
+    return AlternatingLeastSquares(factors=64, iterations=15, random_state=0)
+
+
+def _cosine() -> Any:
+    from implicit.nearest_neighbours import CosineRecommender
+
+    return CosineRecommender(K=100)
+
+
+def ease(data: rw.Interactions) -> Any:
+    from experiments.rankboost.topn_peers import ease as train
+
+    return train(data, l2=300.0)
+
+
+def lenskit(data: rw.Interactions) -> Any:
+    from experiments.rankboost.topn_peers import lenskit_knn
+
+    return lenskit_knn(data, k=20)
+
+
+SYSTEMS: dict[str, Callable[[rw.Interactions], Any]] = {
+    "Recommender()": ours(),
+    "EASE alone": ours([EASE()]),
+    "ImplicitALS alone": ours([ImplicitALS()]),
+    "ItemCosine alone": ours([ItemCosine()]),
+    "peer EASE": ease,
+    "implicit ALS": implicit(_als),
+    "implicit cosine": implicit(_cosine),
+    "LensKit ItemKNN": lenskit,
+}
+
+
+def one(name: str, data_name: str) -> None:
+    """Run a system and print its figures as JSON."""
+    SYSTEMS[name](synthetic(20_000))  # compile
+    data = events(data_name)
+    start_size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    lists = SYSTEMS[name](data)
+    fitted = time.process_time()
+    users = np.arange(min(N_USERS, data.n_users))
+    lists(users)
+    done = time.process_time()
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start_size
+    rate = len(users) / max(done - fitted, 1e-9)
+    print(json.dumps({"fit": fitted - start, "rate": rate, "memory": size / 1024}))
+
+
+def figures(name: str, data_name: str) -> dict[str, float] | None:
+    words = [sys.executable, "-W", "ignore", "-m", "benchmarks.recommend_events", name, data_name]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"  {name:<22} left out: {done.stderr.strip().splitlines()[-1][:70]}", flush=True)
+        return None
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    row = f"{found['fit']:10.1f} s{found['rate']:12,.0f} users/s{found['memory']:10,.0f} MB"
+    print(f"  {name:<22}{row}", flush=True)
+    return found
+
+
+def beside_peers(data_name: str) -> None:
+    print(f"events of {data_name}: fit, lists of {N}, memory", flush=True)
+    found = {name: figures(name, data_name) for name in SYSTEMS}
+    mine, als, other = (found[n] for n in ("Recommender()", "implicit ALS", "peer EASE"))
+    if mine and als and other:
+        ratio = mine["fit"] / (als["fit"] + other["fit"])
+        print(f"  default fit / (implicit ALS + EASE) {ratio:.2f} (goal: at most 2)")
+    pairs = [("EASE alone", "peer EASE"), ("ImplicitALS alone", "implicit ALS")]
+    for own, peer in [*pairs, ("ItemCosine alone", "implicit cosine")]:
+        left, right = found[own], found[peer]
+        if left and right:
+            print(
+                f"  {own} / {peer}: users a second {left['rate'] / right['rate']:.2f} (goal: at "
+                f"least 0.5), memory {left['memory'] / max(right['memory'], 1):.2f} (at most 1.5)"
+            )
+
+
+def growth() -> None:
+    print("growth with events, users and items together (synthetic)", flush=True)
+    found = [(n, figures("Recommender()", str(n))) for n in GROWTH]
+    kept = [(n, row) for n, row in found if row is not None]
+    for (n, small), (m, large) in itertools.pairwise(kept):
+        exponent = np.log(large["fit"] / small["fit"]) / np.log(m / n)
+        print(f"  {n:,} to {m:,} events: fit grows with the power {exponent:.2f}")
+
+
+def updates(data_name: str, n_new: int = 1000) -> None:
+    """Single random events, then the same experts fitted again on everything."""
+    data, rng = events(data_name), np.random.default_rng(0)
+    rows = rng.permutation(len(data))
+    model = rw.Recommender(random_state=0).fit(data.take(np.sort(rows[n_new:])))
+    start = time.process_time()
+    for row in rows[:n_new]:
+        model.partial_fit(data.take([row]))
+    seconds = (time.process_time() - start) / n_new
+    start = time.process_time()
+    model.recommend(data.users[0])
+    first = time.process_time() - start
+    updated = model.recommend_all()
+    every = rw.Recommender(random_state=0).fit(data).recommend_all()
+    again = model.refit().recommend_all()
+    print(f"{n_new} single events of {data_name}: {1e3 * seconds:.1f} ms each, the next list")
+    print(f"  {1e3 * first:.1f} ms; same items in the top 10 as after refit (goal: 0.95)")
+    print(f"  {same(updated, again):.3f}; as after fit, which learns other weights,")
+    print(f"  {same(updated, every):.3f}", flush=True)
+
+
+def same(left: dict[Any, Any], right: dict[Any, Any]) -> float:
+    common = sum(len({i for i, _ in left[u]} & {i for i, _ in right[u]}) for u in right)
+    return float(common / sum(len(best) for best in right.values()))
+
+
+def run() -> None:
+    try:
+        events("movielens-100k")
+    except rw.exceptions.DatasetError as error:
+        print(f"skipped: {error}")
+        return
+    updates("movielens-100k")
+    beside_peers("movielens-1m")
+    growth()
+
+
+if __name__ == "__main__":
+    one(*sys.argv[1:3])

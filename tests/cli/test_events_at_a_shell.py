@@ -1,0 +1,42 @@
+"""``rankwright recommend`` with events: a log of users, items and times is enough."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def log(tmp_path):
+    rows = [
+        f"u{k % 12},i{(7 * (k % 12) + 3 * (k // 12)) % 25},2024-05-{1 + k // 12:02d}"
+        for k in range(240)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,timestamp", *rows]) + "\n")
+    return tmp_path
+
+
+def test_a_log_of_users_items_and_times_gives_lists(shell, log):
+    done = shell("recommend", "log.csv", "--user", "u1", "-n", "2", "--save", "shop.rw")
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [line[:2] for line in lines] == [["u1", "1"], ["u1", "2"]]
+    assert "240 events, 12 users, 25 items" in done.stderr
+    again = shell("recommend", "shop.rw", "--user", "u1", "-n", "2")
+    assert again.stdout == done.stdout
+    new = shell("recommend", "shop.rw", "--new", "i3", "-n", "1", "--explain")
+    assert "i3 (adds" in new.stdout or "many users" in new.stdout
+
+
+def test_lists_go_to_a_file_of_lines(shell, log):
+    shell("recommend", "log.csv", "-n", "3", "--output", "lists.jsonl")
+    rows = [json.loads(line) for line in (log / "lists.jsonl").read_text().splitlines()]
+    assert [row["user"] for row in rows] == [f"u{k}" for k in range(12)]
+    assert {len(row["items"]) for row in rows} == {3}
+
+
+def test_evaluation_prints_measures_over_the_whole_catalog(shell, log):
+    done = shell("recommend", "log.csv", "--evaluate", "last", "-n", "2", "--json")
+    measures = json.loads(done.stdout)["measures"]
+    assert {"HitRate@2", "Recall@2", "NDCG@2", "MRR@2", "ItemCoverage@2"} <= set(measures)
+    assert 0 < measures["NDCG@2"]["random"] < 1
