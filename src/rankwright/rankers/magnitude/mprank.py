@@ -316,7 +316,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         With another kernel, ``n_components`` bounds the landmarks (see the class), and
         ``gamma="scale"`` is that of the rows of the first call. Memory grows with the number of
         queries (a row of means each), not of rows. A query may come in pieces with the same id.
-        Without ``qid`` all rows are one list. Each call solves for the model anew, in time cubic in
+        Without ``qid`` all rows are one list. Each call solves the problem again, in time cubic in
         the number of features or landmarks: many rows a call are faster than one.
         """
         self._check_parameters()
