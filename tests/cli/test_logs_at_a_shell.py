@@ -138,3 +138,18 @@ def test_check_flags_clicks_as_grades_and_positions_as_features(
     assert "FAIL  position among the features" in done.stdout
     assert "WARN  clicks as grades" in done.stdout
     assert "--clicks --features" in done.stdout
+
+
+def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
+    pytest.importorskip("apsw")
+    from rankwright.cli.clicks import _read_log
+    from rankwright.exceptions import DataError
+    from rankwright.service.entries import Feedback, encode
+    from rankwright.service.store import Store
+
+    store = Store(tmp_path / "feedback.db")
+    body = encode(Feedback(id="1", grades={"a": 2.0}))
+    store.append("feedback", "e1/1", body, event="e1").result()
+    store.close()
+    with pytest.raises(DataError, match="no event with items shown"):
+        _read_log(str(tmp_path / "feedback.db"))

@@ -136,6 +136,17 @@ def _kind(job: Job) -> str | None:
     return detect_kind(job.data)
 
 
+def _read_log(path: str) -> rw.ImpressionLog:
+    """A log from a file, or from the store of ``rankwright serve``."""
+    with open(path, "rb") as file:
+        is_store = file.read(15) == b"SQLite format 3"
+    if not is_store:
+        return rw.read_log(path)
+    from rankwright.service.store import read_log
+
+    return rw.data.log_from_events(read_log(path))
+
+
 def _train_from_log(job: Job) -> None:
     from rankwright.online_eval import learn_from_log
 
@@ -143,7 +154,7 @@ def _train_from_log(job: Job) -> None:
     options = job.options
     with console.working(f"reading {job.data}"):
         with opt.local_file(job.data) as local:
-            log = rw.read_log(local)
+            log = _read_log(local)
         items = options.read_features(job.data, job.table)
         judgments = None if options.judgments is None else rw.read_qrels(options.judgments)
     console.note(f"{job.data}: {str(log).removeprefix('ImpressionLog(').removesuffix(')')}")
@@ -221,7 +232,7 @@ def compare_on_log(models: dict[str, str], options: LogOptions, table: opt.Table
     assert options.log is not None
     clicks = ClickOptions(features=options.features, propensity=options.propensity)
     with opt.local_file(options.log) as local:
-        log = rw.read_log(local)
+        log = _read_log(local)
     scores = {}
     for name, path in models.items():
         model = opt.load_system(path, "model")

@@ -92,6 +92,7 @@ def test_the_export_of_the_service(tmp_path: Path) -> None:
     lines.append({"kind": "feedback", "event": 2, "id": "f2", "time": 21,
                   "clicks": [{"id": "d1", "dwell": 4.0}, "d1"]})  # fmt: skip
     lines.append({"kind": "feedback", "event": 0, "id": "f3", "time": 22, "grades": {"d1": 2}})
+    lines.append({"kind": "judgment", "time": 23, "query": "shoes", "id": "d1", "grade": 2})
     path = tmp_path / "export.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     log = read_log(path)

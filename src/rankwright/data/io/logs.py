@@ -99,6 +99,7 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
     for event in events:
         if event.get("kind") == "feedback":
             clicks += [(event["event"], click) for click in event.get("clicks") or ()]
+        if event.get("kind") != "event":
             continue
         for place, item in enumerate(event["items"], start=1):
             index[event["event"], item["id"]] = len(rows)
