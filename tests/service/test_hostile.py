@@ -166,7 +166,8 @@ def watch_files():
 def test_no_name_of_a_request_opens_a_file(shared, method, path, name):
     OPENED.clear()
     answer = shared.request(method, path.format(name))
-    assert answer.status_code in (403, 404, 405, 422), answer.text
+    known = answer.url.path == "/"  # the client resolved the dots, and asked for the dashboard
+    assert known or answer.status_code in (403, 404, 405, 422), answer.text
     package = str(Path(rankwright.__file__).parent)
     outside = [
         file for file in OPENED if not file.startswith((package, sys.prefix, sys.base_prefix))
