@@ -19,6 +19,7 @@ from benchmarks.bench_rankboost import workload
 
 from rankwright import RankBoost, load_scorer, save
 from rankwright.persist.scorer import SavedScorer
+from rankwright.rankers.boosting.explain import tree_shap
 from rankwright.scoring import traversal
 from rankwright.scoring.trees import Trees
 
@@ -98,6 +99,10 @@ def run() -> None:
     peer = least(lambda: booster.predict(batch, num_threads=2), 3, wall)
     ours = least(lambda: scorer.decision_function(batch), 3, wall)
     _row(f"{len(batch):,} rows, kernels, 2 threads, wall", ours, peer, "(goal <= 1)")
+    os.environ["RANKWRIGHT_THREADS"] = "1"
+    rows, (trees, cover), cpu = X[:200], trees_of(booster), time.process_time
+    peer = least(lambda: booster.predict(rows, pred_contrib=True, num_threads=1), 3, cpu)
+    _row("Shapley values of 200 rows", least(lambda: tree_shap(trees, cover, rows), 3, cpu), peer)
     _steps()
 
 

@@ -70,3 +70,27 @@ def test_overlapping_limits_restore_the_threads_of_blas() -> None:
         leave.set()
         other.join()
     assert blas_threads() == before
+
+
+def test_any_interleaving_of_threads_restores_the_threads_of_blas() -> None:
+    """The block that opens first closes first, while the thread that opened it stays alive."""
+    before = blas_threads()
+    for n_alive in (1, 3):
+        opened, close, end = (threading.Event() for _ in range(3))
+
+        def first(opened=opened, close=close, end=end) -> None:
+            with single_threaded_blas():
+                opened.set()
+                close.wait(10)
+            end.wait(10)
+
+        alive = [threading.Thread(target=first) for _ in range(n_alive)]
+        for thread in alive:
+            thread.start()
+        opened.wait(10)
+        with single_threaded_blas():
+            close.set()
+        end.set()
+        for thread in alive:
+            thread.join()
+        assert blas_threads() == before

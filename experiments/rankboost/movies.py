@@ -3,8 +3,8 @@
 Options of each figure: ``--quick`` (one split, few users), ``--splits=n``, ``--targets=n`` (users
 per point). Needs MovieLens 1M (see ``RANKWRIGHT_DATA``). Up to 25 users of a point are a job of one
 process. Results are kept by job and method in ``experiments/_results``: an interrupted run
-continues where it stopped, and a new method is computed without the others. ``--anew`` computes
-everything again, ``--anew=RankBoost`` the methods whose names begin with that.
+continues where it stopped, and a new method is computed without the others. ``--recompute``
+computes everything again, ``--recompute=RankBoost`` the methods whose names begin with that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Size(NamedTuple):
     splits: int
     targets: int
     quick: bool
-    anew: str | None  # how the names of the methods begin that are computed again; None: no method
+    recompute: str | None  # methods whose names begin with this are computed again; None: none
 
 
 class Point(NamedTuple):
@@ -64,13 +64,13 @@ class Job(NamedTuple):
 def size_of(argv: list[str], splits: int, targets: int) -> Size:
     """The paper's size, or what the options say."""
     given = dict(word[2:].split("=") for word in argv if "=" in word)
-    anew = "" if "--anew" in argv else given.get("anew")
+    recompute = "" if "--recompute" in argv else given.get("recompute")
     quick = "--quick" in argv
     return Size(
         int(given.get("splits", 1 if quick else splits)),
         int(given.get("targets", 20 if quick else targets)),
         quick,
-        anew,
+        recompute,
     )
 
 
@@ -110,9 +110,9 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
     jobs = [
         job for seed, points in splits for point in points for job in _jobs(seed, point, folder)
     ]
-    if size.anew is not None:
+    if size.recompute is not None:
         for job in jobs:
-            _forget(job.path, size.anew)
+            _forget(job.path, size.recompute)
     names = set(algorithms(1))
     _run(ratings, [job for job in jobs if names - set(_kept(job.path))], len(jobs))
     print(f"{size.splits} splits, at most {size.targets} target users a point")
@@ -143,7 +143,7 @@ def _run(ratings: Any, jobs: list[Job], n_all: int) -> None:
             print(left, file=sys.stderr, flush=True)
     if jobs:
         cpu, wall = sum(seconds), time.perf_counter() - start
-        print(f"{len(jobs)} of {n_all} jobs anew: {cpu:.0f} s of CPU, {wall:.0f} s")
+        print(f"{len(jobs)} of {n_all} jobs computed: {cpu:.0f} s of CPU, {wall:.0f} s")
 
 
 def _prepare(ratings: Any) -> None:

@@ -6,9 +6,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from rankwright.exceptions import ParameterError
 
@@ -99,7 +99,7 @@ def map_blocks(
 
 
 _BLAS_LOCK = Lock()
-_BLAS_USERS: list[Any] = []  # the limit that was set, once for each block that is open
+_BLAS_OPEN: list[ExitStack] = []  # what restores the limit, once for each block that is open
 
 
 @contextmanager
@@ -109,15 +109,27 @@ def single_threaded_blas() -> Iterator[None]:
     The limit belongs to the whole process. It is set when the first of several blocks opens and
     taken back when the last one closes, whichever threads they are in.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     with _BLAS_LOCK:
-        limit = _BLAS_USERS[0] if _BLAS_USERS else threadpool_limits(1, "blas")
-        _BLAS_USERS.append(limit)
+        _BLAS_OPEN.append(_BLAS_OPEN[0] if _BLAS_OPEN else _limit_blas())
     try:
         yield
     finally:
         with _BLAS_LOCK:
-            _BLAS_USERS.pop()
-            if not _BLAS_USERS:
-                limit.restore_original_limits()
+            limit = _BLAS_OPEN.pop()
+            if not _BLAS_OPEN:
+                limit.close()
+
+
+def _limit_blas() -> ExitStack:
+    """Set the limit; closing the result restores it.
+
+    threadpoolctl restores a limit only in the thread that set it, and the last block may close in
+    another thread than the one that opened first. So a thread of its own does both.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    stack = ExitStack()
+    owner = stack.enter_context(ThreadPoolExecutor(1))
+    limit = owner.submit(lambda: threadpool_limits(1, "blas").__enter__()).result()
+    stack.callback(lambda: owner.submit(limit.__exit__, None, None, None).result())
+    return stack

@@ -65,10 +65,12 @@ def start_server(line: str, folder: Path) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", *shlex.split(line.removesuffix("&"))]
     server = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
-    said = ""
-    while "serving on" not in said:
-        said = server.stderr.readline()
-        assert said, "the server stopped"
+    said = [""]
+    while "serving on" not in said[-1]:
+        said.append(server.stderr.readline())
+        if not said[-1]:
+            server.communicate()
+            pytest.fail("the server stopped: " + "".join(said))
     return server
 
 
@@ -202,7 +204,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 
 PAGES = [
-    *("command_line.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
+    *("command_line.md", "explain.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md"),
     *("model_files.md", "rankers.md", "recommend.md", "tuning.md"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rankwright.scoring import (
     KernelExpansion,
     Linear,
     Mapped,
+    Monomials,
     Network,
     Ordinal,
     Polynomial,
@@ -82,6 +84,21 @@ def trees(rng: Random, infinite: bool = False) -> Trees:
     real = {name: np.array(parts[name], np.float64) for name in ("threshold", "value")}
     weight = rng.normal(size=n_trees)
     return Trees(n_inputs, np.array(roots, np.int64), weight, **whole, **real)
+
+
+def categorical(rng: Random) -> Trees:
+    """Trees whose splits are on sets of whole numbers, or on thresholds."""
+    plain = trees(rng)
+    inner = plain.feature >= 0
+    by_set = inner & (rng.random(len(inner)) < 0.6)
+    sets = [
+        np.sort(rng.permutation(40)[: rng.integers(1, 6)]) if chosen else np.zeros(0)
+        for chosen in by_set
+    ]
+    pointers = np.concatenate([[0], np.cumsum([len(part) for part in sets])]).astype(np.int64)
+    threshold = np.where(by_set, 0.0, np.round(plain.threshold) + 0.5)
+    values = np.concatenate(sets).astype(np.float64)
+    return replace(plain, threshold=threshold, cat_ptr=pointers, categories=values)
 
 
 def linear(rng: Random) -> Linear:
@@ -152,7 +169,8 @@ def ordinal(rng: Random) -> Ordinal:
 
 def polynomial(rng: Random) -> Mapped:
     n = int(rng.integers(1, 4))
-    mapping = Polynomial(n, degree=int(rng.integers(1, 4)), gamma=0.5)
+    degree = int(rng.integers(1, 4))
+    mapping = Polynomial(n, degree, gamma=0.5) if rng.integers(2) else Monomials(n, degree)
     return Mapped(mapping, Linear(rng.normal(size=mapping.n_outputs)))
 
 
@@ -184,6 +202,7 @@ KINDS: dict[str, Callable[[Random], Any]] = {
     "steps": additive,
     "trees": trees,
     "trees after a scaler": scaled_trees,
+    "categorical trees": categorical,
     "ordinal": ordinal,
     "network": network,
     "kernel expansion": kernel,

@@ -271,6 +271,25 @@ def _form_with(forest: Forest) -> Any:
     return replace(form_of(model), body=forest)
 
 
+def test_lambdamart_with_categories_is_exported_everywhere(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=400), rng.integers(0, 8, 400), rng.normal(size=400)])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    lift = np.array([0, 3, 0, 2, 0, 0, 1, 3])[np.nan_to_num(X[:, 1]).astype(int)]
+    y = np.clip(lift + (X[:, 0] > 0), 0, 4)
+    model = rw.LambdaMART(n_estimators=8, max_leaf_nodes=6, categorical_features=[1])
+    model.fit(X, y, qid=np.repeat(np.arange(20), 20))
+    assert form_of(model).forest.has_categories  # type: ignore[union-attr]
+    for to in TARGETS:
+        if to == "ranklib":  # it takes a missing feature as 0
+            continue
+        certificate = rw.export(model, tmp_path / "m.out", to, check=X)
+        assert certificate.pairs_reversed_beyond_bound == 0
+        rw.export(model, tmp_path / "m.out", to)
+    assert rw.export(model, tmp_path / "m.txt", "lightgbm").largest_difference == 0.0
+    rw.export(model, tmp_path / "m.txt", "ranklib", missing="zero")
+
+
 def test_the_certificate_is_honest_about_its_reader(tmp_path: Path) -> None:
     model = KINDS["linear"](np.random.default_rng(0))
     readers = {to: rw.export(model, tmp_path / "m", to).reader for to in ("opensearch", "vespa")}

@@ -72,14 +72,25 @@ def recommenders() -> dict[str, Any]:
         "default": rw.Recommender(random_state=0),
         "per-user": rw.Recommender(ranker=rw.VSIM(), n_reference=5, random_state=0),
         "similar": rw.Recommender(ranker=rw.KNN(n_neighbors=2), n_reference=3, reference="similar"),
+        "events": rw.Recommender(experts=_experts(), holdout="next", random_state=0),
     }
+
+
+def _experts() -> list[Any]:
+    from rankwright.recommend import experts
+
+    kinds = (experts.Popularity, experts.ItemCosine, experts.NextItems, experts.EASE)
+    return [*(kind() for kind in kinds), experts.ImplicitALS(n_factors=3, max_iter=2)]
 
 
 def add_recommender(name: str, model: Any, folder: Path) -> None:
     users = [f"user {i % 9}" for i in range(54)]
     items = [f"item {(i // 9 + i % 9) % 8}" for i in range(54)]
     values = [float((7919 * i) % 1009 % 5 + 1) for i in range(54)]
-    model.fit(rw.Ratings.from_arrays(users, items, values))
+    data: Any = rw.Ratings.from_arrays(users, items, values)
+    if name == "events":
+        data = rw.Interactions(users, items, weight=values)
+    model.fit(data)
     rw.save(model, folder / f"{name}.rw")
     expected = {user: model.scores(user).tolist() for user in ("user 0", "user 8")}
     (folder / f"{name}.json").write_text(json.dumps(expected) + "\n")

@@ -168,7 +168,8 @@ def test_an_old_recommender_gives_the_scores_it_gave(piece: Path) -> None:
     expected = json.loads(piece.with_suffix(".json").read_text())
     model = rw.load(piece)
     for user, scores in expected.items():
-        np.testing.assert_allclose(model.scores(user), scores, rtol=1e-9)
+        rtol = 1e-5 if piece.stem == "events" else 1e-9  # its factors and sums are float32
+        np.testing.assert_allclose(model.scores(user), scores, rtol=rtol)
 
 
 def test_every_kind_of_recommender_has_a_piece_of_this_format() -> None:

@@ -9,7 +9,12 @@ import rankwright as rw
 from rankwright import report
 from rankwright.exceptions import ParameterError
 from rankwright.report import charts
-from rankwright.report.plots import contributions, win_loss_spec
+from rankwright.report.plots import (
+    contribution_specs,
+    contributions,
+    importances,
+    win_loss_spec,
+)
 from rankwright.report.provenance import file_fingerprint
 
 
@@ -40,6 +45,7 @@ def test_every_plot_is_an_altair_chart(data) -> None:
         report.plot_learning_curves({"one": [0.1, 0.2]}),
         report.plot_contributions(model, X),
         report.plot_thresholds(model, X, y),
+        report.plot_calibration(rw.feedback.calibration([0.1, 0.4, 0.6], [0, 0, 1], 3)),
     ]
     assert all(isinstance(chart, altair.TopLevelMixin) for chart in charts)
     assert all(chart.to_dict() for chart in charts)
@@ -143,3 +149,22 @@ def test_charts_of_systems_want_names(data) -> None:
             report.plot_per_query(wrong)
     with pytest.raises(ParameterError, match="no system 'god'; there are good, weak"):
         report.plot_win_loss(systems, "god", "weak")
+
+
+def test_a_step_function_is_drawn_as_steps_and_every_feature_has_an_importance() -> None:
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(200, 3)), 1)
+    y = (X[:, 0] > 0).astype(int)
+    boost = rw.RankBoost(n_estimators=5).fit(X, y)
+    curve = contributions(boost, X, ["a", "b", "c"], 1)[0]
+    assert curve.is_step
+    assert set(curve.x[1:-1]) <= set(boost.threshold_)
+    marks = [spec["mark"] for spec in contribution_specs([curve])]
+    assert [mark["interpolate"] for mark in marks] == ["step-before"]
+    line = contributions(rw.Regression().fit(X, y), X, ["a", "b", "c"], 1)[0]
+    assert "interpolate" not in contribution_specs([line])[0]["mark"]
+    what, found = importances(boost, X, ["a", "b", "c"])
+    assert what == "share of the gain in training"
+    assert list(found) == sorted(found, key=lambda name: -found[name])
+    assert set(found) == {"a", "b", "c"}
+    assert importances(rw.Regression().fit(X, y), X)[0] == "span of the curve"

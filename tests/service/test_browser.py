@@ -150,11 +150,29 @@ def test_magnitudes_notes_and_the_other_keys(serve, open_page) -> None:
     page.keyboard.press("Escape")
     press(page, "Enter")
     assert "Magnitude 75" in page.inner_text("#status")
+    page.get_by_role("button", name="Skip").focus()
+    press(page, " ")
+    assert page.evaluate("() => document.activeElement.value") == "skip"
     for key, said in (("l", "Put off"), ("x", "Skipped"), ("c", "cannot judge")):
         press(page, key)
         assert said in page.inner_text("#status")
     text = page.evaluate("() => fetch('/judge/export/csv').then(answer => answer.text())")
     assert "75,u and 3 are letters here" in text
+
+
+def test_an_answer_that_is_not_saved_does_not_look_as_if_it_were(serve, browser) -> None:
+    page = browser.new_page()
+    page.goto(serve() + "/judge")
+    start_judging(page)
+    page.route("**/judge/answer", lambda route: route.abort())
+    page.keyboard.press("3")
+    page.get_by_role("alert").filter(has_text="Not saved: the server cannot be reached").wait_for()
+    assert page.inner_text(".progress") == "0 of 60"
+    page.unroute("**/judge/answer")
+    press(page, "3")
+    assert page.inner_text(".progress") == "1 of 60"
+    assert page.inner_text("#alert") == ""
+    page.close()
 
 
 def test_hostile_texts_are_shown_as_text(serve, open_page, tmp_path) -> None:

@@ -252,7 +252,7 @@ def test_nothing_to_undo_and_unknown_exports_say_so(judge_at) -> None:
     html = start_judging(client)
     answer = client.post("/judge/undo", data=fields(html, "/judge/undo"))
     assert answer.status_code == 409
-    assert "no judgment to take back" in answer.text
+    assert "no judgment of grades to take back" in answer.text
     assert client.get("/judge/export/xml").status_code == 404
     assert client.get("/judge/export/..%2f..%2fetc").status_code == 404
     assert client.get("/judge?mode=stars").status_code == 422
@@ -266,7 +266,7 @@ def test_nothing_to_undo_and_unknown_exports_say_so(judge_at) -> None:
 def test_the_judged_model_is_served_with_the_features_of_the_queue(judge_at) -> None:
     client = judge_at()
     html = start_judging(client)
-    button = fields(html, "/judge/undo") | {"mode": "grades"}
+    button = fields(html, "/judge/undo")
     assert client.post("/judge/model", data=button).status_code == 409
     for _ in range(8):  # the higher x, the better
         document = fields(html)["document"]

@@ -119,6 +119,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path) -> None:
     documents.write_text("id,title\na,B,C\n")
     with pytest.raises(DataError, match="another number of columns"):
         read_queue(queue, documents=documents)
+    documents.write_text(f"id,title\na,{'x' * 200_000}\n")
+    with pytest.raises(DataError, match=r":2:1: not CSV \(field larger"):
+        read_queue(queue, documents=documents)
     documents.write_text("no tab\n")
     with pytest.raises(DataError, match="no tab"):
         read_queue(queue, queries=documents)
@@ -232,10 +235,10 @@ def test_undo_restores_the_grade_before() -> None:
         judging.apply(key, "ann", judging.answer("grades", "q0", ["d0"], grade))
     judging.apply("3", "bob", judging.answer("grades", "q0", ["d0"], 0))
     for key, grades in (("4", {(0,): 3.0}), ("5", {})):
-        judging.apply(key, "ann", judging.undo("ann"))
+        judging.apply(key, "ann", judging.undo("ann", "grades"))
         assert judging.values("grades")["ann"] == grades
-    with pytest.raises(DataError, match="no judgment to take back"):
-        judging.undo("ann")
+    with pytest.raises(DataError, match="no judgment of grades to take back"):
+        judging.undo("ann", "grades")
     assert judging.values("grades")["bob"] == {(0,): 0.0}
 
 
@@ -253,7 +256,7 @@ def test_what_was_deleted_from_the_log_is_forgotten() -> None:
 def test_nobody_takes_back_the_judgment_of_another() -> None:
     judging = Judging(small_queue(), overlap=1.0)
     judging.apply("1", "ann", judging.answer("grades", "q0", ["d0"], 3))
-    judging.apply("2", "bob", judging.undo("ann"))
+    judging.apply("2", "bob", judging.undo("ann", "grades"))
     assert judging.values("grades")["ann"] == {(0,): 3.0}
 
 
@@ -297,9 +300,9 @@ def test_replay_of_the_log_rebuilds_state_models_and_exports(steps) -> None:
     for number, (judge, action, mode, value) in enumerate(steps):
         key = f"k{number}"
         if action == "undo":
-            if not any(record.judge == judge for record in live.records):
+            if live.last(judge, mode) is None:
                 continue
-            judgment = live.undo(judge)
+            judgment = live.undo(judge, mode)
         elif action == "repeat" and log:
             log.append(log[-1])
             assert not live.apply(log[-1].key, log[-1].user, judgment, log[-1].time)

@@ -25,8 +25,12 @@ def parse_value(text: str) -> Any:
     constants = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in constants:
         return constants[text.lower()]
-    kind, _, leaves = text.partition(":")
-    if kind == "tree" and (text == kind or leaves.isdigit()):
+    kind, colon, leaves = text.partition(":")
+    if kind == "tree":
+        if colon and not (leaves.isdigit() and int(leaves) >= 2):
+            raise ParameterError(
+                f"{text}: write tree, or tree:LEAVES with a number of leaves >= 2, as in tree:16."
+            )
         return rw.TreeRanking(max_leaf_nodes=int(leaves)) if leaves else rw.TreeRanking()
     try:
         return ast.literal_eval(text)
@@ -54,6 +58,8 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
 
     >>> make_ranker("rankboost", {"n_estimators": "5"})
     RankBoost(n_estimators=5)
+    >>> make_ranker("rankboost", {"estimator": "tree", "learning_rate": ".05"}).estimator
+    TreeRanking(learning_rate=0.05)
     """
     import rankwright.rankers as package
     from rankwright.rankers.base import find_ranker, rankers
@@ -66,8 +72,31 @@ def make_ranker(name: str, settings: dict[str, Any]) -> Any:
         near = get_close_matches(plain, names, 1)
         hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
         raise ParameterError(f"ranker {name!r} is unknown. {hint}")
-    check_parameters(cls.__name__, settings, list(inspect.signature(cls).parameters))
-    return cls(**{key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()})
+    values = {key: parse_value(v) if isinstance(v, str) else v for key, v in settings.items()}
+    inside = getattr(values.get("estimator"), "get_params", dict)()  # of a tree, for instance
+    own = inspect.signature(cls).parameters.keys() - inside.keys()
+    ranker = cls(**{key: value for key, value in values.items() if key in own})
+    nested = {key: value for key, value in values.items() if key not in own}
+    return _set_nested(ranker, nested) if nested else ranker
+
+
+def _set_nested(ranker: Any, values: dict[str, Any]) -> Any:
+    """Set parameters of the estimators inside, by ``part__name`` or by their name alone.
+
+    >>> _set_nested(rw.RankBoost(estimator=rw.TreeRanking()), {"max_leaf_nodes": 4}).estimator
+    TreeRanking(max_leaf_nodes=4)
+    """
+    from rankwright.rankers.schema import check_parameters as check_constraints
+
+    known = list(ranker.get_params())
+    for name, value in values.items():
+        fits = [path for path in known if path == name or path.endswith(f"__{name}")]
+        check_parameters(type(ranker).__name__, [] if fits else [name], known)
+        ranker.set_params(**{max(fits, key=len): value})
+    for part in ranker.get_params().values():
+        if hasattr(part, "_constraints"):
+            check_constraints(part)
+    return ranker
 
 
 def check_parameters(ranker: str, names: Iterable[str], known: list[str]) -> None:

@@ -38,7 +38,8 @@ def check(
     Parameters
     ----------
     data
-        Items, a TREC run, qrels, or ratings (--read-as ratings, if not detected).
+        Items, a TREC run, qrels, ratings (--read-as ratings, if not detected), a log of
+        impressions, or pairs of winner and loser.
     against
         Other items, such as the test data: neither queries nor items may be in both.
     strict
@@ -48,7 +49,8 @@ def check(
         kind = _detect_kind(local, table, reading)
         of_ratings = kind == "ratings"
         options = reading.parameters() if of_ratings else table.parameters()
-        findings = rw.validate(local, against, kind=kind, **(options if kind != "run" else {}))
+        options = {} if kind in ("run", "log", "pairs") else options
+        findings = rw.validate(local, against, kind=kind, **options)
     names = opt.RATING_OPTIONS if of_ratings else opt.ITEM_OPTIONS
     failed = [f for f in findings if f.status == "FAIL" or (strict and f.status == "WARN")]
     if json:
@@ -77,6 +79,8 @@ def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions
 
 
 def _read(path: str, kind: str, table: opt.TableOptions) -> Any:
+    if kind in ("log", "pairs"):
+        return rw.read_log(path) if kind == "log" else rw.data.read_preferences(path)
     if kind in ("run", "qrels"):
         return rw.read_run(path) if kind == "run" else rw.read_qrels(path)
     return rw.read_items(path, graded=False, **table.parameters())
@@ -99,7 +103,8 @@ def info(
     Parameters
     ----------
     file
-        A model, items, a TREC run, qrels, or ratings (--read-as ratings, if not detected).
+        A model, items, a TREC run, qrels, ratings (--read-as ratings, if not detected), a log of
+        impressions, or pairs of winner and loser.
     """
     from rankwright.data.io.items import detect_format
     from rankwright.data.validation.findings import describe

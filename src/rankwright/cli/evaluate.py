@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
+from rankwright.cli import clicks
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -85,12 +86,14 @@ def compare(
     report: opt.Report = None,
     json: opt.Json = False,
     reading: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    on_log: clicks.LogOptions = clicks.LogOptions(),  # noqa: B008
 ) -> None:
     """Print the table of several systems on the same data, with significance letters.
 
     rankwright compare new.rw old.rw test.txt --report page.html
     rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25
     rankwright compare new.rw old.rw test.txt --table latex -o table.tex
+    rankwright compare old.rw new.rw --log log.csv --features features.parquet
 
     Parameters
     ----------
@@ -111,6 +114,13 @@ def compare(
     like
         Use the conventions of this tool (with qrels, by default trec_eval's).
     """
+    if on_log.log is not None:
+        called = _system_names(list(files), [name for given in names for name in given.split(",")])
+        models = dict(zip(called, files, strict=True))
+        found = clicks.compare_on_log(models, on_log, reading)
+        text = console.to_json(found.to_dict()) if json else str(found)
+        console.write_result([text + "\n"], output)
+        return
     if len(files) < 2:
         raise ParameterError("compare: give one or more systems, and the data last.")
     opt.refuse_two_pipes(*files)

@@ -7,6 +7,7 @@ import time
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
+from rankwright.cli import clicks
 from rankwright.cli._training import (
     make_ranker,
     name_features,
@@ -28,23 +29,30 @@ def train(
     set: opt.Settings = [],  # noqa: B006
     measures: opt.Measures = [],  # noqa: B006
     random_state: opt.RandomState = 0,
+    checkpoint: str | None = None,
     report: opt.Report = None,
     json: opt.Json = False,
     table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    click_options: clicks.ClickOptions = clicks.ClickOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
     By default, several rankers are trained on four fifths of the queries
     and evaluated on the rest; the best one is then trained on all queries.
     With fewer than 500 queries, they are evaluated by cross-validation over
-    five folds of queries.
+    five folds of queries. Trees with the pair weights of the measure are
+    among them; what is tried depends on the size of the data.
 
     rankwright train train.txt
     rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
     rankwright train train.txt --ranker RankBoost --set early_stopping=20
-    rankwright train train.txt --report page.html
+    rankwright train train.txt --ranker LambdaMART --set max_leaf_nodes=31 --set learning_rate=.05
+    rankwright train train.txt --checkpoint work --report page.html
     rankwright train --log feedback.db
+    rankwright train log.csv --clicks --features features.parquet
+    rankwright train log.csv --clicks --features f.csv --judgments qrels.txt --weight 0.1
+    rankwright train pairs.csv --features features.csv
 
     Parameters
     ----------
@@ -56,27 +64,36 @@ def train(
         The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
     measures
         The first one chooses, all are printed; by default NDCG@10 and AP.
+    checkpoint
+        A folder for the models trained so far. If training is interrupted, the same
+        command goes on where it stopped. Removed when the model is written.
     """
     start = time.perf_counter()
     console.check_targets(output=output, report=report)
     settings = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
+    data = one_source(data, log)
+    job = clicks.Job(data, output, ranker, settings, random_state, json, table, click_options)
+    if log is None and clicks.train_if_asked(job):
+        return
     chosen = None if ranker == "auto" else make_ranker(ranker, settings)
     if chosen is not None:
         chosen._check_parameters()
-    data = one_source(data, log)
     items, other = read_training_data(data, valid, table, chosen, is_log=log is not None)
     auto = rw.AutoRanker(
         "default" if chosen is None else [(type(chosen).__name__, chosen)],
         measure=opt.split_measures(measures) or "auto",
         random_state=random_state,
         verbose=1,
+        checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
     )
     eval_set = {} if other is None else {"eval_set": (other.X, other.y), "eval_qid": other.qid}
     auto.fit(items.X, items.y, qid=items.qid, **eval_set)
     name_features(auto.best_estimator_, items)
     rw.save(auto, output)
+    if checkpoint is not None:
+        auto.checkpoint.remove()
     if report is not None:
         from rankwright.report.page import write_page
         from rankwright.report.sections import fingerprints, training_page
@@ -92,6 +109,7 @@ def train(
             "ranker": auto.best_name_,
             "parameters": console.plain_values(last.get_params(deep=False)),
             "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
+            "not_tried": auto.dropped_,
             "validation": None if comparison is None else comparison.to_dict(),
             "seconds": round(time.perf_counter() - start, 3),
             "report": report,
@@ -100,7 +118,7 @@ def train(
         return
     _print_validation(auto, valid, items.n_items)
     print(f"model: {output} ({auto.best_name_})" + (f"\nreport: {report}" if report else ""))
-    console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+    console.suggest("evaluate", output, "TEST-DATA", *table.columns())
 
 
 def _print_validation(auto: rw.AutoRanker, valid: str | None, n_items: int) -> None:

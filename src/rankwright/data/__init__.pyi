@@ -12,9 +12,12 @@ from .io.items import read_items as read_items
 from .io.judges import read_judges as read_judges
 from .io.letor import read_letor as read_letor
 from .io.letor import write_letor as write_letor
+from .io.log_features import read_log_features as read_log_features
 from .io.logs import log_from_events as log_from_events
 from .io.logs import log_from_frame as log_from_frame
 from .io.logs import read_log as read_log
+from .io.preferences import Preferences as Preferences
+from .io.preferences import read_preferences as read_preferences
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import read_table as read_table
 from .io.trec import read_qrels as read_qrels

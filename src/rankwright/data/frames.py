@@ -66,6 +66,20 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
         ) from error
 
 
+def parquet_names(path: str | os.PathLike[str]) -> list[str]:
+    """The names of the columns of a Parquet file; with DuckDB or pyarrow without its rows."""
+    if find_spec("duckdb"):
+        import duckdb
+
+        with duckdb.connect() as connection:
+            table = connection.execute(
+                "SELECT name FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0",
+                [os.fspath(path)],
+            )
+            return [row[0] for row in table.fetchall()]
+    return list(read_parquet(path))
+
+
 def _unmasked(column: Any) -> NDArray[Any]:
     """A column with its nulls as None or NaN, which the checks of ids and values find."""
     if not isinstance(column, np.ma.MaskedArray):

@@ -106,13 +106,13 @@ class Interactions:
         ----------
         frame : data frame
         user, item, weight, time : str or None
-            Columns; None looks for common names (``user_id``, ``sku``, ``quantity``,
+            Columns; None looks for common names (``user_id``, ``product``, ``quantity``,
             ``timestamp`` ...). Only ``user`` and ``item`` must exist. A rating is not a weight
             unless you name its column.
 
         Examples
         --------
-        >>> log = {"visitor": ["a", "a"], "sku": [7, 8], "timestamp": ["2024-05-01", "2024-05-02"]}
+        >>> log = {"visitor": ["a", "a"], "product": [7, 8], "date": ["2024-05-01", "2024-05-02"]}
         >>> Interactions.from_frame(log).time
         array([1.7145216e+09, 1.7146080e+09])
         """

@@ -26,7 +26,7 @@ _USUAL_NAMES = {
     ),
     "item": (
         *("item", "itemid", "iid", "movie", "movieid", "film", "filmid", "product", "productid"),
-        *("book", "bookid", "isbn", "asin", "joke", "jokeid", "sku", "article", "articleid"),
+        *("book", "bookid", "isbn", "asin", "joke", "jokeid", "article", "articleid"),
         *("track", "trackid", "song", "songid", "artist", "artistid"),
     ),
     "value": ("value", "rating", "score", "stars", "points", "bookrating", "overall"),

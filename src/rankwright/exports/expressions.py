@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from itertools import combinations_with_replacement
-from math import comb, factorial, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,7 @@ from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
 from rankwright.scoring.network import Network, unpack_layers
 from rankwright.scoring.ordinal import Votes
-from rankwright.scoring.transforms import Affine, Polynomial
+from rankwright.scoring.transforms import Affine, Monomials
 
 MAX_LENGTH = 1_000_000  # characters; SQLite's default limit of a statement
 LONG_SUM = 64  # parsers have limits of depth: longer sums are added in halves
@@ -79,7 +76,7 @@ class Language(ABC):
 def expression_support(form: Form) -> Support:
     """Whether a model can be written as an expression at all (it may still be too long)."""
     bodies = (Forest, Linear, Slopes, Deviations, Network, KernelExpansion, Votes)
-    steps = (Affine, Polynomial, KernelValues, WithDeviations)
+    steps = (Affine, Monomials, KernelValues, WithDeviations)
     held = isinstance(form.body, bodies) and all(isinstance(step, steps) for step in form.steps)
     return EXACT if held else Support("no", f"it is one expression of one row; {describe(form)}")
 
@@ -110,7 +107,7 @@ def grade_text(form: Form, score: Text, language: Language) -> Text:
 def _stepped(step: Transform, xs: list[Text], language: Language) -> list[Text]:
     if isinstance(step, Affine):
         return [_scaled(step, i, x, language) for i, x in enumerate(xs)]
-    if isinstance(step, Polynomial):
+    if isinstance(step, Monomials):
         return _products(step, xs, language)
     if isinstance(step, KernelValues):
         return [_kernel(step.kernel, xs, row, language) for row in step.support]
@@ -129,14 +126,11 @@ def _scaled(step: Affine, i: int, x: Text, language: Language) -> Text:
     return x
 
 
-def _products(step: Polynomial, xs: list[Text], language: Language) -> list[Text]:
+def _products(step: Monomials, xs: list[Text], language: Language) -> list[Text]:
     texts = []
-    for size in range(step.degree + 1):
-        scale = comb(step.degree, size) * step.coef0 ** (step.degree - size) * step.gamma**size
-        for chosen in combinations_with_replacement(range(step.n_columns), size):
-            repeats = prod(factorial(times) for times in Counter(chosen).values())
-            factor = language.number(sqrt(scale * (factorial(size) // repeats)))
-            texts.append(f"({' * '.join([factor, *(xs[i] for i in chosen)])})")
+    for chosen, factor in zip(step.products(), step.factors.tolist(), strict=True):
+        terms = [language.number(factor), *(xs[i] for i in chosen)]
+        texts.append(f"({' * '.join(terms)})")
     return texts
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from rankwright.exceptions import ParameterError
 
-MAX_NODES = 1_000_000  # of all trees together, once categories are written as chains of tests
+MAX_NODES = 200_000  # of all trees together, once categories are written as chains of tests
 MAX_CATEGORY = 1 << 20  # below it float32 has all halves
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -140,38 +141,90 @@ def without_categories(forest: Forest) -> Forest:
     """Tests of categories as chains of thresholds halfway between whole numbers."""
     if not forest.has_categories:
         return forest
-    chained = forest.change(lambda split: _chain(split) if split.categories else split)
-    n_splits = sum(1 for _ in chained.splits())
-    if n_splits > MAX_NODES:
-        raise ParameterError(
-            f"export: its categories need {n_splits:,} tests of thresholds, the limit is "
-            f"{MAX_NODES:,}. Use a target with tests of categories: lightgbm, onnx, sql or vespa."
-        )
-    return chained
+    for split in forest.splits():
+        if any(value != int(value) or abs(value) > MAX_CATEGORY for value in split.categories):
+            raise ParameterError(
+                f"export: categories are whole numbers up to {MAX_CATEGORY:,} in this target, and "
+                f"this model has {min(split.categories):g} to {max(split.categories):g}."
+            )
+    unfolding = _Unfolding()
+    return Forest(tuple(unfolding.node(tree, {}) for tree in forest.trees))
 
 
-def _chain(split: Split) -> Node:
-    if any(value != int(value) or abs(value) > MAX_CATEGORY for value in split.categories):
-        raise ParameterError(
-            f"export: categories are whole numbers up to {MAX_CATEGORY:,} in this target, and this "
-            f"model has {min(split.categories):g} to {max(split.categories):g}."
-        )
+class _Range(NamedTuple):
+    """What is known of a feature in a branch: low < x <= high, or NaN if ``nan``."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    nan: bool = True
+
+
+class _Unfolding:
+    """Copies trees with chains of thresholds; what a branch knows of a feature prunes the copy."""
+
+    def __init__(self) -> None:
+        self.n_nodes = 0
+
+    def node(self, node: Node, known: dict[int, _Range]) -> Node:
+        self.n_nodes += 1
+        if self.n_nodes > MAX_NODES:
+            raise ParameterError(
+                f"export: its categories need more than {MAX_NODES:,} tests of thresholds. Use a "
+                "target with tests of categories: lightgbm, onnx, sql or vespa."
+            )
+        if isinstance(node, Leaf):
+            return node
+        now = known.get(node.feature, _Range())
+        if now.low > now.high:  # only NaN comes here
+            return self.node(node.high if node.default else node.low, known)
+        if node.categories:
+            return self.chain(node, known, now)
+        if node.threshold >= now.high and not (now.nan and node.default):
+            return self.node(node.low, known)
+        if node.threshold <= now.low and (node.default or not now.nan):
+            return self.node(node.high, known)
+        below = _Range(now.low, min(now.high, node.threshold), now.nan and not node.default)
+        above = _Range(max(now.low, node.threshold), now.high, now.nan and node.default)
+        low = self.node(node.low, known | {node.feature: below})
+        high = self.node(node.high, known | {node.feature: above})
+        return replace(node, low=low, high=high)
+
+    def chain(self, node: Split, known: dict[int, _Range], now: _Range) -> Node:
+        """Ranges of x that are in the set and ranges that are not, in turn."""
+        inside, limits = False, [now.low]
+        for limit in _limits(node.categories):
+            if limit <= now.low:
+                inside = not inside
+            elif limit < now.high:
+                limits.append(limit)
+        first, limits = inside, [*limits, now.high]
+
+        def balanced(start: int, stop: int) -> Node:
+            if stop - start == 1:
+                part = _Range(limits[start], limits[stop], False)
+                child = node.high if first == (start % 2 == 0) else node.low
+                return self.node(child, known | {node.feature: part})
+            middle = (start + stop) // 2
+            parts = balanced(start, middle), balanced(middle, stop)
+            return Split(node.feature, limits[middle], *parts, default=False)
+
+        chain = balanced(0, len(limits) - 1)
+        if not now.nan:
+            return chain
+        only_nan = known | {node.feature: _Range(np.inf, -np.inf)}
+        missing = self.node(node.high if node.default else node.low, only_nan)
+        return Split(node.feature, np.inf, chain, missing, default=True)
+
+
+def _limits(categories: tuple[float, ...]) -> list[float]:
+    """Halves around runs of whole numbers: 1, 2, 5 gives 0.5, 2.5, 4.5, 5.5."""
     limits: list[float] = []
-    for value in split.categories:
+    for value in categories:
         if limits and limits[-1] == value - 0.5:
             limits[-1] = value + 0.5
         else:
             limits += [value - 0.5, value + 0.5]
-
-    def balanced(start: int, stop: int) -> Node:
-        if start == stop:
-            return split.high if start % 2 else split.low
-        middle = (start + stop) // 2
-        parts = balanced(start, middle), balanced(middle + 1, stop)
-        return Split(split.feature, limits[middle], *parts, default=False)
-
-    chain = balanced(0, len(limits))
-    return Split(split.feature, np.inf, chain, split.high, True) if split.default else chain
+    return limits
 
 
 def floor32(value: float) -> float:

@@ -158,8 +158,8 @@ def _names(saved: SavedScorer, given: Sequence[str] | None) -> tuple[str, ...]:
     named = tuple(map(str, names))
     if len(named) != n or len(set(named)) < n or not all(named):
         raise ParameterError(
-            f"feature_names: {len(named)} names, {len(set(named))} of them distinct, for a model "
-            f"of {n} features. Give one distinct name per feature."
+            f"feature_names= has {len(named)} names, {len(set(named))} of them distinct, for a "
+            f"model of {n} features. Give one distinct name per feature."
         )
     return named
 
@@ -221,7 +221,7 @@ def _steps_tree(body: Additive, i: int) -> Node:
 
 def _tree(body: Trees, tree: int) -> Node:
     """A tree of nested nodes, its weight in its leaves; children come after their parents."""
-    pointers, values = getattr(body, "cat_ptr", None), getattr(body, "categories", None)
+    pointers, values = body.cat_ptr, body.categories
     made: dict[int, Node] = {}
     waiting = [int(body.root[tree])]
     order = []
@@ -235,8 +235,9 @@ def _tree(body: Trees, tree: int) -> Node:
             made[node] = Leaf(float(body.weight[tree] * body.value[node]))
             continue
         low, high = made.pop(int(body.low[node])), made.pop(int(body.high[node]))
-        span = slice(0, 0) if pointers is None else slice(*pointers[node : node + 2])
-        chosen = () if values is None else tuple(map(float, values[span]))
+        chosen: tuple[float, ...] = ()
+        if pointers is not None and values is not None:
+            chosen = tuple(map(float, values[slice(*pointers[node : node + 2])]))
         feature, threshold = int(body.feature[node]), float(body.threshold[node])
         made[node] = Split(feature, threshold, low, high, bool(body.default[node]), chosen)
     return made[int(body.root[tree])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, frozen_rows, frozen_weights
+
+if TYPE_CHECKING:
+    from rankwright.data.items import Items
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,56 @@ class Pairs(Feedback):
         self.__dict__.update(
             lower=below, upper=above, weight=weights, query=ids, confidence=chances
         )
+
+    @classmethod
+    def from_ids(
+        cls,
+        items: Items,
+        winner: Any,
+        loser: Any,
+        weight: ArrayLike | None = None,
+        query: Any = None,
+    ) -> Pairs:
+        """Pairs of ids as pairs of rows of a feature table.
+
+        Parameters
+        ----------
+        items : Items with ids
+        winner, loser : (n_pairs,) ids, compared as text
+        weight : (n_pairs,) numbers >= 0, default 1
+        query : (n_pairs,) query ids; None looks ids up in the whole table, where they are unique
+
+        Examples
+        --------
+        >>> from rankwright.data.items import Items
+        >>> items = Items([[1.0], [2.0]], [0, 0], docid=["a", "b"])
+        >>> Pairs.from_ids(items, winner=["b"], loser=["a"]).upper
+        array([1])
+        """
+        if items.docid is None:
+            raise FeedbackError("the items have no ids: name their column with docid=.")
+        by_query = query is not None and items.qid is not None
+        groups: Any = items.qid if by_query else np.zeros(items.n_items, np.int64)
+        rows: dict[tuple[str, str], int] = {}
+        for row, key in enumerate(zip(map(str, groups), map(str, items.docid), strict=True)):
+            if rows.setdefault(key, row) != row:
+                raise FeedbackError(
+                    f"item {key[1]} is in rows {rows[key] + 1} and {row + 1} of the table. Give "
+                    "the query of each pair, or keep one row."
+                )
+        asked = list(map(str, query)) if by_query else ["0"] * len(winner)
+        found = []
+        for side in (loser, winner):
+            keys = zip(asked, map(str, side), strict=True)
+            found.append([rows.get(key, -1) for key in keys])
+        if len(missing := np.flatnonzero(np.min(found, axis=0, initial=0) < 0)):
+            pair = f"{winner[missing[0]]} above {loser[missing[0]]}"
+            raise FeedbackError(
+                f"pair {missing[0] + 1}, {pair}: not both items are in the table ({len(missing):,} "
+                "such pairs). Compare the ids of both files."
+            )
+        lower, upper = np.array(found, dtype=np.int64).reshape(2, -1)
+        return cls(lower, upper, weight, query)
 
     @property
     def n_rows(self) -> int:

@@ -4,6 +4,7 @@
 ``sequential``      sign test, always-valid intervals and p-values, number of sessions needed
 ``counterfactual``  IPS, self-normalized IPS and doubly robust estimates of logged choices
 ``rankings``        what another ranker's lists would have earned, from a log of impressions
+``learning``        from a log to a better ranker, with the evidence
 """
 
 import lazy_loader

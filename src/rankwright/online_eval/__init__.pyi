@@ -6,6 +6,8 @@ from .interleaving import Interleaved as Interleaved
 from .interleaving import credit as credit
 from .interleaving import interleave as interleave
 from .interleaving import stable_seed as stable_seed
+from .learning import LogFit as LogFit
+from .learning import learn_from_log as learn_from_log
 from .rankings import LogComparison as LogComparison
 from .rankings import compare_on_log as compare_on_log
 from .rankings import estimate_from_log as estimate_from_log

@@ -107,10 +107,10 @@ class LogComparison:
         }
 
     def __str__(self) -> str:
-        names = ["as shown", *self.estimates]
-        width = max(map(len, names))
+        estimates = {"as shown": self.logged} | self.estimates
+        width = max(map(len, estimates))
         rows = [f"{'':{width}}  {self.measure:>8}  interval"]
-        for name, e in zip(names, [self.logged, *self.estimates.values()], strict=True):
+        for name, e in estimates.items():
             low, high = e.interval
             rows.append(f"{name:{width}}  {e.value:8.4f}  {low:.4f} to {high:.4f}")
         first = next(iter(self.estimates))

@@ -2,6 +2,7 @@
 
 ===============  ===================================================================================
 ``models``       :func:`save` and :func:`load`: a fitted ranker, pipeline, recommender or fusion
+``checkpoint``   :class:`Checkpoint`: the models of a training that may be interrupted
 ``scorer``       :func:`load_scorer`: scoring only, with NumPy alone, for servers and small images
 ``classes``      the closed tables of classes that a file may hold, and how they are rebuilt
 ``codec``        numbers, text, arrays, scorers and transforms as JSON plus named arrays, and back

@@ -77,8 +77,6 @@ class Grove:
                 "cat_ptr": sizes.astype(whole),
                 "categories": np.array([v for chosen in self.chosen for v in chosen], real),
             }
-            if not hasattr(Trees, "cat_ptr"):
-                raise Refused("it has categorical splits", "Use a model of numeric features.")
         return Trees(
             n_features,
             np.array(self.root, whole),

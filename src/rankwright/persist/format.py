@@ -165,8 +165,14 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
             file.write(_bytes_of(arrays[name]))
 
 
-def read_file(path: Any, max_bytes: int = MAX_BYTES) -> tuple[Manifest, dict[str, Array]]:
-    """Read and check a whole file: its sizes first, then its manifest, then each array."""
+def read_file(
+    path: Any, max_bytes: int = MAX_BYTES, *, mmap: bool = False
+) -> tuple[Manifest, dict[str, Array]]:
+    """Read and check a whole file: its sizes first, then its manifest, then each array.
+
+    With ``mmap`` arrays stay in the file: their pages are shared by all processes that map it, and
+    copied when they are written to.
+    """
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise Refused("it is not a regular file", "Give the path of a model file.")
     with Path(path).open("rb") as file:
@@ -177,7 +183,8 @@ def read_file(path: Any, max_bytes: int = MAX_BYTES) -> tuple[Manifest, dict[str
         header = _read_header(file, size)
         manifest = _read_manifest(header.pop("__metadata__", None))
         names = _check_layout(header, manifest.arrays, size - file.tell())
-        arrays = {name: _read_array(file, name, manifest.arrays[name]) for name in names}
+        read = _map_array if mmap else _read_array
+        arrays = {name: read(file, name, manifest.arrays[name]) for name in names}
     return manifest, arrays
 
 
@@ -300,6 +307,20 @@ def _read_array(file: BinaryIO, name: str, entry: Stored) -> Array:
     array = np.empty(entry.shape, dtype=_DTYPES[entry.dtype])
     if file.readinto(_bytes_of(array)) != array.nbytes:  # type: ignore[attr-defined]
         raise Refused(f"the file ends inside array {name!r}")
+    return _checked(array, name, entry)
+
+
+def _map_array(file: BinaryIO, name: str, entry: Stored) -> Array:
+    """The array in the file, or a copy where it cannot stay: empty, or in another order."""
+    dtype, start = np.dtype(_DTYPES[entry.dtype]), file.tell()
+    if math.prod(entry.shape) == 0 or start % dtype.itemsize or entry.order == "F":
+        return _read_array(file, name, entry)
+    array = np.asarray(np.memmap(file, dtype, "c", start, tuple(entry.shape)))
+    file.seek(start + array.nbytes)
+    return _checked(array, name, entry)
+
+
+def _checked(array: Array, name: str, entry: Stored) -> Array:
     if _hash(array) != entry.sha256:
         raise Refused(f"array {name!r} does not match its checksum: the file was damaged")
     if entry.dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:

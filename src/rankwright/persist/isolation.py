@@ -1,7 +1,7 @@
 """Foreign readers in a child process: a file that crashes them does not crash the caller.
 
-A child imports the library once and forks for every file, so a damaged file costs a few
-milliseconds. Where the system cannot fork, the child itself is the victim and is started again.
+A child imports the library once and forks a worker that reads the files; if one crashes it, the
+child forks another. Where the system cannot fork, the child itself reads, and is started again.
 """
 
 from __future__ import annotations
@@ -48,24 +48,40 @@ def attempt(request):
         return ""
     except BaseException as error:
         return (str(error).splitlines() or [type(error).__name__])[0][:300] or "it failed"
-for line in sys.stdin:
-    request = json.loads(line)
-    if not hasattr(os, "fork"):
-        answer = attempt(request)
-    else:
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
+def serve(lines, answers):
+    for line in lines:
+        if hasattr(signal, "alarm"):
             signal.alarm(seconds)
-            os.write(writer, attempt(request).encode())
-            os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader, "rb") as pipe:
-            answer = pipe.read().decode("utf-8", "replace")
-        status = os.waitpid(pid, 0)[1]
-        if status:
-            answer = f"its reader was stopped by signal {status & 127}"
-    out.write(json.dumps(answer) + "\n")
+        answers.write(json.dumps(attempt(json.loads(line))) + "\n")
+        answers.flush()
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
+def start():
+    (lines, to_worker), (from_worker, answers) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(to_worker)
+        os.close(from_worker)
+        serve(os.fdopen(lines), os.fdopen(answers, "w"))
+        os._exit(0)
+    os.close(lines)
+    os.close(answers)
+    return pid, os.fdopen(to_worker, "w"), os.fdopen(from_worker)
+if not hasattr(os, "fork"):
+    serve(sys.stdin, out)
+    sys.exit()
+worker = None
+for line in sys.stdin:
+    worker = worker or start()
+    pid, requests, answers = worker
+    requests.write(line)
+    requests.flush()
+    answer = answers.readline()
+    if not answer:
+        signal_number = os.waitpid(pid, 0)[1] & 127
+        answer = json.dumps(f"its reader was stopped by signal {signal_number}") + "\n"
+        worker = None
+    out.write(answer)
     out.flush()
 """
 

@@ -56,7 +56,7 @@ def save(model: Any, path: Any) -> None:
         raise ParameterError(fault) from error
 
 
-def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
+def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> Any:
     """Read a model that :func:`save` wrote, or one of another library.
 
     Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
@@ -70,6 +70,8 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
     ----------
     path : path of a model file
     max_bytes : refuse a larger file before reading it; default 2 GiB
+    mmap : keep large arrays in the file, where all processes that load it share them; do not change
+        the file in place while it is in use (``save`` replaces it, which is safe)
 
     Returns
     -------
@@ -97,7 +99,7 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES) -> Any:
         kind = foreign_kind(path)
         if kind is not None:
             return load_foreign(path, kind, max_bytes)
-        return _unpack(*fmt.read_file(path, max_bytes))
+        return _unpack(*fmt.read_file(path, max_bytes, mmap=mmap))
 
 
 def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.recommend.experts.histories import Histories
 
-HOLDOUTS = ("auto", "both", "next", "period")
-ENOUGH_USERS = 200  # of the period, for "auto" to ask only for the period
+HOLDOUTS = ("both", "next", "period")
+# What comes next in a session is far easier to tell than what a user takes in the coming time, and
+# the weights that are best for one are bad for the other. Equal shares would give up too much of
+# the second.
+SHARE = {"next": 0.25, "period": 0.75}
 PERIOD = 0.1  # share of the pairs in the last period
 MIN_HISTORY = 2  # items that must be left of a history
 STEPS = (0.0, 0.5, 0.75, 1.4, 2.0)  # factors that a weight is tried with
-MIN_GAIN = 0.002  # relative gain that a changed weight must bring
+MIN_GAIN = 0.01  # relative gain that a changed weight must bring
 DISCOUNT = 1.0 / np.log2(np.arange(2, 12))
 
 Candidates = tuple[FloatArray, FloatArray, IntArray]
@@ -61,8 +64,6 @@ def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Questi
         if enough.any():
             users = np.unique(user[enough])
             questions.append(Question(name, users, user[enough], item[enough]))
-    if holdout == "auto" and len(questions) == 2 and len(questions[1].users) >= ENOUGH_USERS:
-        return held_out(histories, "period")
     return without(histories, last | late), questions
 
 
@@ -82,18 +83,18 @@ def ndcg(hits: Any, n_relevant: Any) -> FloatArray:
     return np.asarray(hits @ DISCOUNT[: hits.shape[1]] / ideal)
 
 
-def ascend(tables: list[Candidates], max_rounds: int = 4) -> FloatArray:
+def ascend(tables: list[Candidates], share: FloatArray, max_rounds: int = 4) -> FloatArray:
     """Weights >= 0, by steps of one weight at a time while NDCG@10 of the candidates grows.
 
-    Several questions count alike: each NDCG is divided by that of equal weights.
+    Of several questions, each has its share, and its NDCG is divided by that of the best expert.
     """
     n_experts = tables[0][0].shape[1]
     weight = np.ones(n_experts)
-    base = [max(_mean_ndcg(table, weight), 1e-9) for table in tables]
+    best_alone = [max(_mean_ndcg(table, one) for one in np.eye(n_experts)) for table in tables]
+    scale = share / np.maximum(best_alone, 1e-9)
 
     def value(trial: FloatArray) -> float:
-        found = [_mean_ndcg(table, trial) / b for table, b in zip(tables, base, strict=True)]
-        return float(np.mean(found))
+        return float(scale @ [_mean_ndcg(table, trial) for table in tables])
 
     best = value(weight)
     for _ in range(max_rounds):

@@ -71,11 +71,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         Random users, those with most ratings, or for each user the most similar ones.
     experts : list of experts or None, default None
         For interactions; see ``rankwright.recommend.experts``. None takes all of them.
-    holdout : "auto", "next", "period" or "both", default "auto"
+    holdout : "both", "next" or "period", default "both"
         For interactions, what the experts are weighed by: the last item of each user (what comes
         next in a session), all items of the last tenth of the events (what a user takes in the
-        coming time), or both. "auto" is "period" if 200 users have events in it and before, else
-        "both"; without times it is "next".
+        coming time), or both, of which the next item counts a quarter. Without times it is "next".
     random_state : int, RandomState or None
 
     Attributes
@@ -115,7 +114,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         n_reference: int = 1000,
         reference: str = "random",
         experts: list[Any] | None = None,
-        holdout: str = "auto",
+        holdout: str = "both",
         random_state: Any = None,
     ) -> None:
         self.ranker = ranker
@@ -187,7 +186,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
         Counts, neighbors and histories are exact: as after ``fit`` with all events. EASE is exact
         but for rounding. Factors of known items and the weights of the experts are those of the
-        last ``fit``; ``model_.n_new_events_`` counts the events since then.
+        last ``fit``; ``model_.n_new_events_`` counts the events since then. ``refit`` fits the
+        experts again and keeps their weights; ``fit`` learns the weights too.
         """
         if not isinstance(events, Interactions):
             raise DataError(
@@ -205,6 +205,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 fresh = self.histories_.items[len(self.titles_) :]
                 texts = np.array([str(item) for item in fresh.tolist()], object)
                 self.titles_ = np.concatenate([self.titles_, texts])
+        return self
+
+    def refit(self) -> Self:
+        """Fit the experts again on all events so far; their weights stay (``fit`` learns them)."""
+        if not isinstance(self.model_, TopN):
+            raise DataError("refit: this recommender was fitted on ratings; call fit.")
+        self.model_.refit()
         return self
 
     def _prepare(self) -> None:
@@ -410,19 +417,27 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def similar_items(self, item: Any, n: int = 10) -> list[Recommendation]:
         """The items most like an item: taken by the same users, or rated by them alike.
 
-        With interactions the score is that of a user who took only this item; with ratings it is
-        the cosine of the users who rated both.
+        With interactions the score is that of a user who took only this item, without the
+        popularity experts; with ratings it is the cosine of the users who rated both.
         """
         _check_n("similar_items", n)
-        number = self._item_numbers([item])
-        if hasattr(self, "histories_"):
-            history = (number, np.ones(1), -1)
-            return self._lists([history], n, self._selection("taken", None))[0]
-        others = self._rated_items[self._rated_items != number[0]]
-        cosine = self._similarities(np.concatenate([number, others]))[0, 1:]
-        order = np.lexsort((self._popularity[others], -cosine))[:n]
-        ids = self._data.items[others[order]].tolist()
-        return list(map(Recommendation, ids, cosine[order].tolist()))
+        data, number = self._data, int(self._item_numbers([item])[0])
+        others = np.flatnonzero((data.item_counts > 0) & (np.arange(data.n_items) != number))
+        scores = self._likeness(number)[others]
+        order = np.lexsort((-data.item_counts[others], -scores))[:n]
+        ids = data.items[others[order]].tolist()
+        return list(map(Recommendation, ids, scores[order].tolist()))
+
+    def _likeness(self, number: int) -> FloatArray:
+        """How like an item all items are: by the experts, or else the cosine of their users."""
+        data = self._data
+        if hasattr(self, "histories_") and any(e.personal for e in self.model_.experts_):
+            rows = Rows(np.array([0, 1]), np.array([number], np.int32), np.ones(1, np.float32))
+            return np.asarray(self.model_.scores(rows, personal=True)[0], np.float64)
+        users = data.user[data.item == number]
+        common = np.bincount(data.item[np.isin(data.user, users)], minlength=data.n_items)
+        size = np.maximum(data.item_counts, 1) * max(len(users), 1)
+        return np.asarray(common / np.sqrt(size))
 
     def explain(self, user: Any, item: Any, n: int = 5) -> Any:
         """Why an item has its score for a user (an id, or what a new user rated or took).

@@ -14,7 +14,7 @@ from rankwright.exceptions import DataError
 from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
-from rankwright.recommend.ascent import HOLDOUTS, Question, ascend, held_out, ndcg
+from rankwright.recommend.ascent import HOLDOUTS, SHARE, Question, ascend, held_out, ndcg
 from rankwright.recommend.experts.als import ImplicitALS
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.content import ItemContent
@@ -55,9 +55,8 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     experts : list of Expert or None (the defaults)
-    holdout : "auto", "both", "next" or "period"
-        The questions that the weights are to answer. "auto" is the period if 200 users have events
-        in it and before, else both.
+    holdout : "both", "next" or "period"
+        The questions that the weights are to answer. Of both, the next item counts a quarter.
     random_state : seed
 
     Attributes
@@ -75,7 +74,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     }
 
     def __init__(
-        self, experts: list[Expert] | None = None, holdout: str = "auto", random_state: int = 0
+        self, experts: list[Expert] | None = None, holdout: str = "both", random_state: int = 0
     ) -> None:
         self.experts = experts
         self.holdout = holdout
@@ -109,12 +108,14 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(self.random_state)
         sampled = [question.sample(N_USERS, rng) for question in questions]
         tables = [self._candidates(experts, train, question, rng) for question in sampled]
-        learned = ascend(tables)
+        share = np.array([SHARE[question.name] for question in sampled])
+        share /= share.sum()
+        learned = ascend(tables, share)
         names = [_label(expert) for expert in experts]
         trials = [*np.eye(len(experts)), learned]
         found = np.array([self._over_catalog(experts, train, q, trials) for q in sampled])
         # Questions differ in difficulty: each is measured against its best expert.
-        relative = (found / np.maximum(found[:, :-1].max(axis=1), 1e-9)[:, None]).mean(axis=0)
+        relative = share @ (found / np.maximum(found[:, :-1].max(axis=1), 1e-9)[:, None])
         best = int(np.argmax(relative[:-1]))
         self.weight_ = learned if relative[-1] >= relative[best] else trials[best]
         for question, values in zip(sampled, found.tolist(), strict=True):
@@ -205,10 +206,19 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             expert.update(histories, before, users)
         self.n_new_events_ += n_events
 
-    def scores(self, rows: Rows) -> Scores:
-        """Scores of all items for some histories, (n_rows, n_items)."""
+    def refit(self) -> None:
+        """Fit the experts again on the histories so far; their weights stay."""
+        for expert in self.experts_:
+            expert.fit(self._histories)
+        self.n_new_events_ = 0
+
+    def scores(self, rows: Rows, *, personal: bool = False) -> Scores:
+        """Scores of all items for some histories, (n_rows, n_items); ``personal`` leaves out the
+        experts that do not look at the history."""
         total = np.zeros((rows.n_rows, self._histories.n_items), np.float32)
         for expert, weight in zip(self.experts_, self.weight_, strict=True):
+            if personal and not expert.personal:
+                continue
             scores = _scaled(expert.scores(rows))
             scores *= np.float32(weight)
             total += scores

@@ -191,6 +191,26 @@ def curve(
     )
 
 
+def calibration(predicted: ArrayLike, observed: ArrayLike, high: float) -> Spec:
+    """Observed rates over predicted ones, and the line on which they are equal."""
+    pairs = zip(np.asarray(predicted).tolist(), np.asarray(observed).tolist(), strict=True)
+    x, y = _number("x", "predicted click rate"), _number("y", "observed click rate")
+    equal = {"type": "line", "strokeDash": [2, 3], "strokeWidth": 1, "color": "currentColor"}
+    ends = {"values": [{"x": 0.0, "y": 0.0}, {"x": high, "y": high}]}
+    return _chart(
+        "Observed click rates over predicted ones.",
+        [{"x": a, "y": b} for a, b in pairs],
+        260,
+        layer=[
+            {"data": ends, "mark": equal, "encoding": {"x": x, "y": y}},
+            {
+                "mark": {**_LINE, "point": True},
+                "encoding": {"x": x, "y": y, "color": {"value": GOOD}},
+            },
+        ],
+    )
+
+
 def histogram(scores: ArrayLike, y: ArrayLike, cuts: ArrayLike) -> Spec:
     """Scores by true grade, and the thresholds that cut them into predicted grades."""
     values, grades = np.asarray(scores, dtype=np.float64), np.asarray(y)

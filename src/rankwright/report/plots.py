@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
+from rankwright.feedback.clicks.diagnostics import Calibration
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
@@ -202,6 +203,12 @@ def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
         kind = type(model).__name__
         raise ParameterError(f"plot_thresholds: {kind} has no thresholds. Use an ordinal ranker.")
     return _chart(charts.histogram(model.decision_function(X), y, cuts))
+
+
+def plot_calibration(table: Calibration) -> Any:
+    """Observed click rates over predicted ones; a model that fits lies on the dotted line."""
+    high = float(max(table.predicted.max(), table.observed.max(), 1e-9))
+    return _chart(charts.calibration(table.predicted, table.observed, high))
 
 
 def _chart(spec: Spec) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -258,7 +259,10 @@ def training_page(
         sections = _table_sections(comparison, scores)
         curves = {each.name: each.curve for each in attempts if each.curve is not None}
         if curves:
-            sections.insert(1, learning_section(curves, str(comparison.measures[0])))
+            section = learning_section(curves, str(comparison.measures[0]))
+            folds = f"means over {best.n_folds} folds" if best.n_folds > 1 else "of the one fold"
+            remark = f"Curves are {folds} that candidates were evaluated on."
+            sections.insert(1, replace(section, remark=remark))
     if held_out is not None:
         values = model.decision_function(held_out.X, held_out.qid)
         sections += _model_sections(model.best_estimator_, held_out, values)

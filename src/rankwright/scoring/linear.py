@@ -61,7 +61,7 @@ class Slopes(Scorer):
     def part(self, i: int, column: FloatArray) -> FloatArray:
         """What the feature in place ``i`` adds, for a column of its values."""
         value = self.slope[i] * column + self.offset[i]
-        return np.where(np.isnan(column), self.missing[i], value)
+        return np.asarray(np.where(np.isnan(column), self.missing[i], value))
 
     def decision_function(self, X: Matrix) -> FloatArray:
         scores = np.zeros(X.shape[0])

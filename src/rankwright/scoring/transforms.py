@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -204,6 +204,16 @@ class Monomials(RowMap):
         """How many products of at most ``degree`` columns there are."""
         return comb(n_columns + degree, degree)
 
+    @property
+    def factors(self) -> FloatArray:
+        """What each product is multiplied by."""
+        return np.ones(self.n_outputs)
+
+    def products(self) -> Iterator[tuple[int, ...]]:
+        """The columns of each product, in the order of the outputs."""
+        for size in range(self.degree + 1):
+            yield from combinations_with_replacement(range(self.n_columns), size)
+
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         rows = X if isinstance(X, np.ndarray) else X.toarray()
         mapped = np.ones((rows.shape[0], self.n_outputs))
@@ -241,9 +251,13 @@ class Polynomial(Monomials):
         self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
         self._check_range("coef0", 0, np.inf)
 
-    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+    @property
+    def factors(self) -> FloatArray:
         scale = kernel_coefficients(self.n_columns, self.degree, self.gamma, self.coef0)
-        return super().transform(X) * np.sqrt(scale)
+        return np.asarray(np.sqrt(scale))
+
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+        return super().transform(X) * self.factors
 
 
 @dataclass(frozen=True, eq=False)

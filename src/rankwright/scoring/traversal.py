@@ -189,7 +189,8 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
     (n_rows, width), n_trees = X.shape, nodes.root.size
     flat, has_nan = X.ravel(), bool(np.isnan(X).any())
     leaves = np.empty(n_trees * n_rows, np.int64)
-    pair, at = slice(None), np.repeat(nodes.root, n_rows)  # all (tree, row) pairs
+    pair: Any = slice(None)  # all (tree, row) pairs
+    at = np.repeat(nodes.root, n_rows)
     start = np.tile(np.arange(n_rows) * width, n_trees)  # of the row in ``flat``
     for level in range(1, int(nodes.depth.max(initial=0)) + 1):
         x = flat.take(start + nodes.feature.take(at))
@@ -261,4 +262,4 @@ def _running_sum(parts: FloatArray) -> FloatArray:
     """The sum over the first axis from first to last (``sum`` adds up in pairs)."""
     if not len(parts):
         return np.zeros(parts.shape[1])
-    return np.add.accumulate(parts, axis=0)[-1] + 0.0  # a sum of 0.0 and -0.0 is 0.0
+    return np.asarray(np.add.accumulate(parts, axis=0)[-1] + 0.0)  # 0.0 where all are -0.0

@@ -116,7 +116,7 @@ class Additive(Scorer):
 
     @cached_property
     def _steps(self) -> Steps:
-        arrays = (self.feature, self.ptr, self.threshold, self.value, self.missing)
+        arrays: Any = (self.feature, self.ptr, self.threshold, self.value, self.missing)
         return Steps(*(array.copy() for array in arrays))
 
     def decision_function(self, X: Matrix) -> FloatArray:

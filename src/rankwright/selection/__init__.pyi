@@ -1,5 +1,5 @@
-from .auto import Attempt as Attempt
-from .auto import Attempts as Attempts
+from .attempts import Attempt as Attempt
+from .attempts import Attempts as Attempts
 from .auto import AutoRanker as AutoRanker
 from .importance import Dependence as Dependence
 from .importance import Importances as Importances

@@ -6,7 +6,7 @@ import hashlib
 import sys
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -24,20 +24,21 @@ from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
 from rankwright.feedback.labels import as_grades
-from rankwright.metrics.comparison import Comparison, compare
-from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scorer import predict_with
 from rankwright.parallel import map_blocks, n_threads
 from rankwright.rankers import schema
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
+from rankwright.selection.attempts import Attempt, Attempts, best_round, goodness, running_mean
 from rankwright.selection.base import BestRanker
 from rankwright.selection.candidates import Budget, Candidates
 from rankwright.selection.progress import Progress
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
 FEW_ROWS = 20  # of a single list, below that nothing is held out
+ROUNDS_PER_STEP = 100  # of boosting, between two saves in a checkpoint
 MANY_COLUMNS = 2000  # of sparse rows, above that boosting is not tried
 
 
@@ -63,96 +64,6 @@ class _Trial(NamedTuple):
     seed: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
-    """One candidate and how well it ranks rows that it has not seen.
-
-    Attributes
-    ----------
-    name : str
-    model : the candidate, fitted on the training rows of the first fold
-    scores : Scores of the held-out rows; None if nothing was held out
-    held_out : (n_held_out,) the score of each held-out row; None likewise
-    n_iterations : the number of rounds with the best mean over the folds; None without early
-        stopping
-    curve : (n_rounds,) the mean of the measure over the folds after each round; None likewise
-    n_folds : int, over how many folds
-    seconds : float, for training and evaluation on all folds
-    simplicity : float, lower for simpler default candidates; None for those of the caller
-    """
-
-    name: str
-    model: Any
-    scores: Scores | None = None
-    held_out: FloatArray | None = None
-    n_iterations: int | None = None
-    curve: FloatArray | None = None
-    n_folds: int = 0
-    seconds: float = 0.0
-    simplicity: float | None = None
-
-    def __str__(self) -> str:
-        means = {} if self.scores is None else self.scores.to_dict()
-        parts = [f"{name} {mean:.4f}" for name, mean in means.items() if mean is not None]
-        if self.n_iterations is not None:
-            parts.append(f"early stopping keeps {self.n_iterations} rounds")
-        return ", ".join([*parts, f"{self.seconds:.1f} s"])
-
-
-class Attempts(tuple[Attempt, ...]):
-    """The candidates that were tried, in order. Prints as the table of :func:`compare`."""
-
-    __slots__ = ()
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The candidates side by side; None if nothing was held out."""
-        scores = {attempt.name: attempt.scores for attempt in self if attempt.scores is not None}
-        return compare(scores) if scores else None
-
-    @property
-    def best(self) -> Attempt:
-        """The candidate to keep.
-
-        The best mean of the first measure. Of the default candidates within one standard error
-        of it (of the difference, paired by query) the simplest. The first candidate if nothing was
-        held out.
-        """
-        top = max(self, key=_goodness)
-        near = [
-            attempt for attempt in self if attempt.simplicity is not None and _is_near(attempt, top)
-        ]
-        return min(near, key=lambda attempt: attempt.simplicity or 0.0, default=top)
-
-    def __repr__(self) -> str:
-        comparison = self.comparison
-        return "no query was held out" if comparison is None else repr(comparison)
-
-    def _repr_html_(self) -> str:
-        comparison = self.comparison
-        return repr(self) if comparison is None else comparison.to_html()
-
-
-def _goodness(attempt: Attempt) -> float:
-    if attempt.scores is None:
-        return -np.inf
-    measure = attempt.scores.measures[0]
-    mean = attempt.scores.to_dict()[str(measure)]
-    return -np.inf if mean is None else measure.sign * mean
-
-
-def _is_near(attempt: Attempt, top: Attempt) -> bool:
-    """Whether the mean is at most one standard error of the paired difference below the top."""
-    if attempt.scores is None or top.scores is None or top.simplicity is None:
-        return attempt is top
-    measure = top.scores.measures[0]
-    lead = measure.sign * (top.scores.per_query(measure) - attempt.scores.per_query(measure))
-    lead = lead[np.isfinite(lead)]
-    if len(lead) < 2:
-        return attempt is top
-    return bool(lead.mean() <= lead.std(ddof=1) / np.sqrt(len(lead)))
-
-
 class AutoRanker(BestRanker):
     """Try several rankers on held-out queries and fit the best one to all queries.
 
@@ -165,8 +76,9 @@ class AutoRanker(BestRanker):
     ``dropped_`` tells. Rankers that need scaled features (:class:`RankSVM`,
     :class:`LargeMarginOrdinal`) are put behind a scaler. A candidate with ``early_stopping`` stops
     by the held-out queries (if True or a number, by the measure that chooses). Its number of rounds
-    is the one with the best mean over the folds; boosted rankers are evaluated after that many
-    rounds on every fold, and the final fit has as many.
+    comes from the mean curve over the folds: the median of the rounds within one standard error of
+    the best. Boosted rankers are evaluated after that many rounds on every fold, and the final fit
+    has as many.
 
     The default candidates are tried in two steps, on a budget by the size of the data: RankSVM with
     several C, RankBoost with thresholds and trees, and LambdaMART with and without the pair weights
@@ -294,7 +206,7 @@ class AutoRanker(BestRanker):
         if isinstance(self.estimators, str) and trial.folds:
             trees = Attempts(a for a in attempts if a.name.startswith("LambdaMART"))
             if trees:
-                best = max(trees, key=_goodness).model
+                best = max(trees, key=goodness).model
                 more = default.refinements(best, trial.budget)
                 attempts += self._try(more, trial)
         return attempts
@@ -342,7 +254,7 @@ class AutoRanker(BestRanker):
             self._drop([name for name, _ in usable[1:]], "too few queries to hold some out")
             usable = usable[:1]
         return [
-            (name, scaled(_prepared(clone(one), measure, trial.seed), rows.X))
+            (name, scaled(_prepared(clone(one), measure, trial.seed, bool(folds)), rows.X))
             for name, one in usable
         ]
 
@@ -355,13 +267,13 @@ class AutoRanker(BestRanker):
         start, folds = time.perf_counter(), trial.folds
         if not folds:
             progress.text = f"training {name}"
-            attempt = Attempt(name, self._fitted(candidate, name, trial.rows))
+            attempt = Attempt(name, self._fitted(candidate, name, progress, trial.rows))
         else:
             models = []
             for number, (train, valid) in enumerate(folds, start=1):
                 progress.text = f"training {name}: fold {number} of {len(folds)}"
                 key = f"{name}, fold {number}"
-                models.append(self._fitted(clone(candidate), key, train, valid))
+                models.append(self._fitted(clone(candidate), key, progress, train, valid))
             attempt = self._evaluated(Attempt(name, models[0]), models, trial)
         if isinstance(self.estimators, str):
             attempt = replace(attempt, simplicity=default.simplicity(name, candidate))
@@ -384,13 +296,39 @@ class AutoRanker(BestRanker):
         scores = evaluate(held_out, y, qid, measures, predictions=predictions)
         return replace(attempt, scores=scores, held_out=held_out, n_folds=len(valid))
 
-    def _fitted(self, model: Any, key: str, rows: Rows, valid: Rows | None = None) -> Any:
+    def _fitted(
+        self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None = None
+    ) -> Any:
         """The fitted model, from the checkpoint if it is there."""
-        found = None if self.checkpoint is None else self.checkpoint.load(key)
+        if self.checkpoint is None:
+            with progress.watching(model):
+                return fit_ranker(model, rows, valid)
+        found = self.checkpoint.load(key)
         if found is not None:
             return found
-        fit_ranker(model, rows, valid)
-        if self.checkpoint is not None:
+        if hasattr(model, "warm_start") and not model.warm_start:
+            model = self._fit_in_steps(model, f"{key}, first rounds", progress, rows, valid)
+        else:
+            fit_ranker(model, rows, valid)
+        self.checkpoint.save(key, model)
+        return model
+
+    def _fit_in_steps(
+        self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None
+    ) -> Any:
+        """Fit some rounds at a time and keep them; ``warm_start`` goes on with the same bits."""
+        n_rounds, found = model.n_estimators, self.checkpoint.load(key)
+        model = model if found is None else found
+        done = 0 if found is None else len(found.alpha_)
+        while done < n_rounds and not _has_stopped(model):
+            tried = min(done + ROUNDS_PER_STEP, n_rounds)
+            model.set_params(n_estimators=tried, warm_start=True)
+            with progress.watching(model):
+                fit_ranker(model, rows, valid)
+            done = len(model.alpha_)
+            model.set_params(n_estimators=n_rounds, warm_start=False)
+            if done < tried or done == n_rounds:
+                break
             self.checkpoint.save(key, model)
         return model
 
@@ -405,17 +343,19 @@ class AutoRanker(BestRanker):
         text = f"training {best.name} on all {n_queries} queries{how}"
         with Progress(bool(self.verbose)) as progress:
             progress.text = text
-            model = self._fitted(model, f"{best.name}, all queries", rows)
+            model = self._fitted(model, f"{best.name}, all queries", progress, rows)
         self._report(f"{text}: {time.perf_counter() - start:.1f} s")
         return model
 
     def _warn_if_improving(self, best: Attempt) -> None:
-        limit = best.model.get_params().get("n_estimators") if best.n_iterations else None
-        if limit is not None and best.n_iterations and best.n_iterations >= 0.97 * limit:
+        limit = best.model.get_params().get("n_estimators")
+        if best.curve is None or best.scores is None or limit is None or len(best.curve) < limit:
+            return
+        smooth = running_mean(best.scores.measures[0].sign * best.curve, limit // 20)
+        if np.argmax(smooth) + 1 >= 0.95 * limit:
             warnings.warn(
-                f"AutoRanker: {best.name} still improved at its last rounds "
-                f"({best.n_iterations} of {limit}). Train it with more n_estimators, or with a "
-                "higher learning_rate.",
+                f"AutoRanker: {best.name} still improved in the last of its {limit} rounds. Train "
+                "it by itself with a larger n_estimators or learning_rate.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -481,7 +421,16 @@ def stops_early(model: Any) -> bool:
     return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)
 
 
-def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
+def _has_stopped(model: Any) -> bool:
+    """Whether early stopping ends the training after the rounds that a model has."""
+    stopping, curve = model.early_stopping, getattr(model, "validation_", None)
+    if not isinstance(stopping, EarlyStopping) or curve is None or not len(curve):
+        return False
+    best = int(np.argmax(Measure.parse(stopping.measure).sign * curve))
+    return len(curve) - (best + 1) >= stopping.n_iter_no_change
+
+
+def _prepared(estimator: Any, measure: Measure, seed: int | None, folds: bool) -> Any:
     """The estimator with the seed and the measure of early stopping where it leaves them open.
 
     Boosted rankers keep all rounds: their number is chosen when all folds are trained.
@@ -492,7 +441,7 @@ def _prepared(estimator: Any, measure: Measure, seed: int | None) -> Any:
         if not isinstance(stopping, EarlyStopping):
             patience = {} if stopping is True else {"n_iter_no_change": stopping}
             stopping = EarlyStopping(measure=str(measure), **patience)
-        keeps_all = hasattr(estimator, "decision_function_at")
+        keeps_all = folds and hasattr(estimator, "decision_function_at")
         estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=not keeps_all))
     names = [name for name in params if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**{name: seed for name in names if params[name] is None})
@@ -508,24 +457,6 @@ def _predictions(
         else:
             parts.append(predict_with(model, method, some.X, some.qid))
     return np.concatenate(parts)
-
-
-def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:
-    """The round with the best mean over the folds, and that mean after each round.
-
-    The mean is over the rounds that all folds have made. It is smoothed by a running mean over a
-    tenth of its rounds, since the best of many noisy values is a lucky one.
-
-    >>> best_round([np.array([0.1, 0.5, 0.3]), np.array([0.1, 0.3, 0.5, 0.9])], 1.0)
-    (2, array([0.1, 0.4, 0.4]))
-    """
-    n_rounds = min(len(curve) for curve in curves)
-    mean = np.mean([curve[:n_rounds] for curve in curves], axis=0)
-    half = n_rounds // 20
-    window = np.ones(2 * half + 1)
-    counts = np.convolve(np.ones(n_rounds), window)[half : half + n_rounds]
-    smooth = np.convolve(mean, window)[half : half + n_rounds] / counts
-    return int(np.argmax(sign * smooth)) + 1, mean
 
 
 def _rows(X: Any, y: Any, qid: Any, name: str) -> Rows:

@@ -27,27 +27,26 @@ def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
     note : a function that prints a line; by default to standard error
     """
     note = note or (lambda text: print(text, file=sys.stderr, flush=True))
-    listener = _listen(settings.host, port)
-    app = create_app(settings)
-    service = app.service
-    try:
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-            ws="none",
-        )
-        gc.collect()
-        gc.freeze()  # what is loaded now stays: no collection has to look at it again
-        _Server(config, settings, service, note).run([listener])
-    finally:
-        service.close()
-        listener.close()
+    with _listen(settings.host, port) as listener:
+        app = create_app(settings)
+        service = app.service
+        try:
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=STOP_SECONDS,
+                ws="none",
+            )
+            gc.collect()
+            gc.freeze()  # what is loaded now stays: no collection has to look at it again
+            _Server(config, settings, service, note).run([listener])
+        finally:
+            service.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -124,6 +124,22 @@ def check_feedback(ranker: Any) -> None:
         clone(ranker).fit_feedback(problem.X, Bipartite([0], [1000]))
 
 
+def check_confidence_of_pairs(ranker: Any) -> None:
+    """Confidence is fitted, such that 0 reverses a preference, or refused."""
+    if Pairs not in ranker._kinds():
+        return
+    problem = make_problem(n_queries=1, n_items=30)
+    low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
+    rows = np.resize(low, 40), np.resize(high, 40)
+    reversed_pairs = Pairs(*rows, confidence=np.zeros(40))
+    if not ranker._uses_confidence:
+        with refused(FeedbackError, "confidence"):
+            clone(ranker).fit_feedback(problem.X, reversed_pairs)
+        return
+    scores = clone(ranker).fit_feedback(problem.X, reversed_pairs).decision_function(problem.X)
+    assert scores[high].mean() < scores[low].mean(), "confidence 0 was not learned in reverse"
+
+
 def check_queries_are_routed(ranker: Any) -> None:
     """qid reaches fit and score through a pipeline, a grid search and a cross-validation."""
     problem = make_problem(n_queries=8)

@@ -33,7 +33,8 @@ def assert_equal(one: RankBoost, other: RankBoost) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     np.testing.assert_allclose(one.alpha_, other.alpha_, rtol=1e-11)
     np.testing.assert_allclose(one.z_, other.z_, rtol=1e-12)
-    assert one.train_rloss_ == pytest.approx(other.train_rloss_, abs=1e-14)
+    # Weights that differ in the last bit may make a tie of a pair or break it.
+    assert one.train_rloss_ == pytest.approx(other.train_rloss_, abs=2e-3)
 
 
 @pytest.mark.parametrize("cumulative", ["signed", True, False])

@@ -4,9 +4,12 @@ from .items import read_items as read_items
 from .judges import read_judges as read_judges
 from .letor import read_letor as read_letor
 from .letor import write_letor as write_letor
+from .log_features import read_log_features as read_log_features
 from .logs import log_from_events as log_from_events
 from .logs import log_from_frame as log_from_frame
 from .logs import read_log as read_log
+from .preferences import Preferences as Preferences
+from .preferences import read_preferences as read_preferences
 from .ratings import read_ratings as read_ratings
 from .tables import read_table as read_table
 from .trec import read_qrels as read_qrels

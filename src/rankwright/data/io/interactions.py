@@ -46,7 +46,7 @@ def read_interactions(
     separator, encoding : of a CSV file
     **columns
         ``user``, ``item``, ``weight``, ``time``: names of columns, or places from 0 in a CSV file
-        without a header. The default is a common name (``user_id``, ``sku``, ``quantity``,
+        without a header. The default is a common name (``user_id``, ``product``, ``quantity``,
         ``timestamp`` ...), or the order user, item, time without a header. Times are numbers or
         ISO texts.
 
@@ -99,13 +99,16 @@ def read_feedback(
     :func:`read_interactions`; a ``value`` asks for ratings and a ``weight`` for events.
     """
     duplicates = options.pop("duplicates", "error")
-    if "value" not in options and ("weight" in options or _without_ratings(path, format)):
+    if "value" not in options and ("weight" in options or _without_ratings(path, format, options)):
         return read_interactions(path, format, **options)
     return read_ratings(path, format, duplicates=duplicates, **options)
 
 
-def _without_ratings(path: Any, format: str | None) -> bool:
-    """Whether the names of the columns tell of users and items, but not of ratings."""
+def _without_ratings(path: Any, format: str | None, chosen: Mapping[str, Any]) -> bool:
+    """Whether the names of the columns tell of users, items and times, but not of ratings.
+
+    A column that is neither of these may hold the ratings, unless there is a time.
+    """
     if format not in (None, *FORMATS):
         return False
     if format == "jsonl" or (format is None and _is_jsonl(path)):
@@ -116,7 +119,14 @@ def _without_ratings(path: Any, format: str | None) -> bool:
         names = read_text(path).first_line.decode(errors="replace").strip().split(",")
         names = names if len(names) > 1 else names[0].replace(";", "\t").split("\t")
         names = [name.strip('"') for name in names]
-    return usual_place("value", names) is None and usual_place("item", names) is not None
+    known = {
+        role
+        for role in (*ROLES, "value")
+        if chosen.get(role) is not None or usual_place(role, names) is not None
+    }
+    if "value" in known or not {"user", "item"} <= known:
+        return False
+    return "time" in known or len(names) <= len(known)
 
 
 def _is_jsonl(path: Any) -> bool:

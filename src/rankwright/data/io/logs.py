@@ -193,7 +193,7 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
     >>> find_columns(["Query", "doc_id", "clicked", "price"], {}, "log.csv")
     {'query': 'Query', 'item': 'doc_id', 'clicks': 'clicked'}
     """
-    plain = {_plain(name): name for name in reversed(list(names))}
+    plain = {plain_name(name): name for name in reversed(list(names))}
     found: dict[str, str] = {}
     for role, usual in LOG_COLUMNS.items():
         if role in columns:
@@ -214,11 +214,12 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
 
 def is_log(names: Iterable[str]) -> bool:
     """Whether columns of these names are those of a log: query, item, clicks and position."""
-    plain = {_plain(name) for name in names}
+    plain = {plain_name(name) for name in names}
     return all(plain & set(LOG_COLUMNS[role]) for role in (*_NEEDED, "position"))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A column name without case, blanks, _ and -."""
     return name.lower().replace("_", "").replace("-", "").replace(" ", "")
 
 
@@ -304,7 +305,10 @@ def _fetched(connection: Any, roles: Mapping[str, str]) -> tuple[dict[str, Any],
     chosen, ids = [], {}
     for role, name in roles.items():
         column = '"' + name.replace('"', '""') + '"'
-        if role in _IDS and kinds[name] in ("VARCHAR", "UUID"):
+        is_text = role in _IDS and kinds[name] in ("VARCHAR", "UUID")
+        if is_text and role == "session":  # too many different ones for an enum: hashes
+            chosen.append(f"CASE WHEN {column} IS NOT NULL THEN hash({column}) END AS session")
+        elif is_text:
             connection.execute(
                 f"CREATE TYPE {role}_type AS ENUM (SELECT DISTINCT {column}::VARCHAR FROM log "
                 f"WHERE {column} IS NOT NULL ORDER BY 1)"
@@ -323,7 +327,19 @@ def _fetched(connection: Any, roles: Mapping[str, str]) -> tuple[dict[str, Any],
     for role in _IDS:
         if role in arrays and role not in ids:
             arrays[role], ids[role] = encode(arrays[role], role)
+    if "session" in roles and kinds[roles["session"]] in ("VARCHAR", "UUID"):
+        ids["session"] = _session_ids(connection, roles["session"], ids["session"])
     return arrays, ids
+
+
+def _session_ids(connection: Any, name: str, hashes: NDArray[Any]) -> NDArray[Any]:
+    """The session ids behind their hashes, in the order of the hashes."""
+    column = '"' + name.replace('"', '""') + '"'
+    query = f"SELECT hash({column}) AS key, any_value({column}::VARCHAR) AS id FROM log GROUP BY 1"
+    table = connection.execute(query).fetchnumpy()
+    order = np.argsort(table["key"])
+    ids = np.asarray(table["id"], dtype=object)[order]
+    return np.asarray(ids[np.searchsorted(np.asarray(table["key"])[order], hashes)])
 
 
 def _quoted(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,11 +11,17 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.frames import parquet_names
+from rankwright.data.impressions import ImpressionLog
+from rankwright.data.io.files import read_text
 from rankwright.data.io.items import ITEM_FORMATS, detect_format, first_fields, read_items
+from rankwright.data.io.logs import is_log, read_log
+from rankwright.data.io.preferences import Preferences, is_preferences, read_preferences
 from rankwright.data.items import Items
 from rankwright.data.ratings import Ratings, usual_place
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.validation.bad_lines import read_what_is_readable
+from rankwright.data.validation.log_rules import LOG_RULES, PAIR_RULES, click_findings
 from rankwright.data.validation.rules import (
     FEATURE_RULES,
     ITEM_RULES,
@@ -24,7 +31,7 @@ from rankwright.data.validation.rules import (
     apply_rules,
     check_against,
 )
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 
 @dataclass(frozen=True)
@@ -81,14 +88,15 @@ def validate(
 
     Items: grades, queries of one item or one grade, repeated ids, copies and contradictions,
     constant features, a feature that is the grade. Ratings: repeated pairs, users who tell nothing
-    about order. Files: also lines and columns that cannot be read; the rest is still checked.
+    about order. Logs: clicks, sessions, positions, items that never move. Pairs: contradictions.
+    Files: also lines and columns that cannot be read; the rest is still checked.
 
     Parameters
     ----------
     data : Items, Ratings or path
     against : Items, path or None
         Other items, such as the test data: neither queries nor items may be in both.
-    kind : {"items", "ratings", "run", "qrels"} or None
+    kind : {"items", "ratings", "run", "qrels", "log", "pairs"} or None
         What the file holds; None detects it.
     **options
         How to read the file: parameters of :func:`read_items` or :func:`read_ratings`.
@@ -115,11 +123,14 @@ def validate(
     if isinstance(data, Items | Ratings):
         source = kind = "items" if isinstance(data, Items) else "ratings"
         lines: Lines = np.arange(1, len(data) + 1)
+        grade = None
         findings: list[Finding] = []
         content: Any = data
+    elif (kind := kind or detect_kind(data)) in ("log", "pairs"):
+        return _validate_log(os.fspath(data), kind, against)
     else:
         source = os.fspath(data)
-        kind = kind or detect_kind(source)
+        grade = options.get("y")
         content, lines, bad = read_what_is_readable(source, kind, **options)
         findings = [Finding("readable", "FAIL", each.reason, each.line, each.fix) for each in bad]
         findings = findings or [Finding("readable", "PASS", str(content))]
@@ -131,6 +142,7 @@ def validate(
         findings += apply_rules(ITEM_RULES, content, lines)
         if content.n_features:
             findings += apply_rules(FEATURE_RULES, content, lines)
+        findings += click_findings(content, grade)
         if against is not None:
             name = ""
             if not isinstance(against, Items):
@@ -139,6 +151,21 @@ def validate(
                 against = read_items(name, **options, like=like)
             findings.append(check_against(content, against, lines, name))
     return Findings(source, findings)
+
+
+def _validate_log(path: str, kind: str, against: Any) -> Findings:
+    """The findings about a log of impressions or a file of preferences."""
+    if against is not None:
+        raise ParameterError(f"against={str(against)!r}: it is for items, and {path} is a {kind}.")
+    try:
+        content: Any = read_log(path) if kind == "log" else read_preferences(path)
+    except FileFormatError as error:
+        return Findings(path, [Finding("readable", "FAIL", error.reason, error.line, error.fix)])
+    except DataError as error:
+        return Findings(path, [Finding("readable", "FAIL", str(error))])
+    findings = [Finding("readable", "PASS", str(content))]
+    findings += apply_rules(LOG_RULES if kind == "log" else PAIR_RULES, content, None)
+    return Findings(path, findings)
 
 
 def detect_kind(path: str | os.PathLike[str]) -> str:
@@ -150,15 +177,33 @@ def detect_kind(path: str | os.PathLike[str]) -> str:
             columns = first_fields(name, "\t" if format == "tsv" else None)
         except DataError:  # a damaged file: its reader says so
             return "items"
+        if is_log(columns) or is_preferences(columns):
+            return "log" if is_log(columns) else "pairs"
         # Ratings have the columns user, item, rating and perhaps time, and no others.
         positions = [usual_place(role, columns) for role in ("user", "item", "value", "time")]
         known = set(positions) - {None}
         is_rating = None not in positions[:3] and len(known) == len(columns)
         return "ratings" if is_rating else "items"
+    if format in ("jsonl", "parquet"):
+        columns = _first_names(name, format)
+        if is_log(columns) or {"kind", "event"} <= set(columns):
+            return "log"
+        if is_preferences(columns):
+            return "pairs"
     return "items" if format in ITEM_FORMATS else format
 
 
-def describe(data: Items | Ratings | Run | Qrels) -> dict[str, Any]:
+def _first_names(path: str, format: str) -> list[str]:
+    """The names of the columns of a Parquet file, or of the first object of a JSONL file."""
+    try:
+        if format == "parquet":
+            return parquet_names(path)
+        return list(json.loads(read_text(path).first_line))
+    except Exception:  # damaged in one of many ways: the reader of the file says how
+        return []
+
+
+def describe(data: Items | Ratings | Run | Qrels | ImpressionLog | Preferences) -> dict[str, Any]:
     """Counts, grades and sizes of queries, as ``rankwright info`` prints them.
 
     Examples
@@ -178,6 +223,26 @@ def describe(data: Items | Ratings | Run | Qrels) -> dict[str, Any]:
             "ids": data.docid is not None,
             "missing": int((values != values).sum()),
             "sparse": data.is_sparse,
+        }
+    if isinstance(data, ImpressionLog):
+        rates = data.click_rates()[:20]
+        return {
+            "n_rows": len(data),
+            "n_sessions": data.n_sessions,
+            "n_queries": len(data.queries),
+            "n_items": len(data.items),
+            "n_clicks": int(data.clicks.sum()),
+            "items_per_session": _spread(np.diff(data.starts)),
+            "click_rate_by_position": [float(f"{rate:.4g}") for rate in rates],
+            "rankers": None if data.ranker is None else sorted(set(map(str, data.ranker))),
+        }
+    if isinstance(data, Preferences):
+        ids = set(data.winner.tolist()) | set(data.loser.tolist())
+        return {
+            "n_pairs": len(data.winner),
+            "n_items": len(ids),
+            "n_queries": None if data.query is None else len(set(data.query.tolist())),
+            "weighted": data.weight is not None,
         }
     if isinstance(data, Ratings):
         return {

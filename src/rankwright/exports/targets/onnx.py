@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import combinations_with_replacement
-from math import comb, factorial, prod, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +15,7 @@ from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
 from rankwright.scoring.network import Network, unpack_layers
 from rankwright.scoring.ordinal import Prototypes, Votes
-from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
+from rankwright.scoring.transforms import Affine, Monomials, QueryScale
 
 OPSET, ML_OPSET, IR_VERSION = 21, 5, 10
 LEQ, MEMBER = 0, 6  # modes of a node in TreeEnsemble
@@ -144,8 +141,8 @@ class _Graph:
             return self.affine(step, x)
         if isinstance(step, QueryScale):
             return getattr(self, f"query_{step.method}")(x)  # type: ignore[no-any-return]
-        if isinstance(step, Polynomial):
-            return self.polynomial(step, x)
+        if isinstance(step, Monomials):
+            return self.monomials(step, x)
         if isinstance(step, KernelValues):
             return self.kernel(step.kernel, step.support, x)
         if isinstance(step, Rounded):
@@ -202,18 +199,13 @@ class _Graph:
         known = self.add("Not", [self.add("IsNaN", [x])])
         return self.add("Where", [self.add("And", [still, known]), self.value(0.0), moved])
 
-    def polynomial(self, step: Polynomial, x: str) -> str:
+    def monomials(self, step: Monomials, x: str) -> str:
         """Each product of features: gathered columns with a 1 for an absent factor, multiplied."""
-        chosen, factors = [], []
-        for size in range(step.degree + 1):
-            scale = comb(step.degree, size) * step.coef0 ** (step.degree - size) * step.gamma**size
-            for columns in combinations_with_replacement(range(step.n_columns), size):
-                repeats = prod(factorial(times) for times in Counter(columns).values())
-                factors.append(sqrt(scale * (factorial(size) // repeats)))
-                chosen.append([*columns, *[step.n_columns] * (step.degree - size)])
+        one = [step.n_columns]
+        chosen = [[*columns, *one * (step.degree - len(columns))] for columns in step.products()]
         ones = self.filled(self.binary("Mul", self.part(x, [0]), 0.0), 0.0)
         padded = self.add("Concat", [x, self.binary("Add", ones, 1.0)], axis=1)
-        out = self.value(factors)
+        out = self.value(step.factors)
         for place in range(step.degree):
             out = self.add("Mul", [out, self.part(padded, [row[place] for row in chosen])])
         return out

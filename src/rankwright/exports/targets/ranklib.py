@@ -77,7 +77,7 @@ def ranklib_text(body: Forest | Linear | None, constant: float) -> str:
 def _rankboost(curves: list[tuple[int, list[float], list[float]]], constant: float) -> str:
     """Sums of thresholds: a rule for each rise, and one for the constant."""
     start = constant + sum(values[0] for _, _, values in curves)
-    rules = [(0, ALWAYS, start)]
+    rules = [(0, ALWAYS, start)] if start or not any(t for _, t, _ in curves) else []
     for feature, thresholds, values in curves:
         for threshold, before, after in zip(thresholds, values[:-1], values[1:], strict=True):
             rules.append((feature, max(threshold, ALWAYS), after - before))

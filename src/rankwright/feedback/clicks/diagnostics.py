@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,27 +64,48 @@ def calibration(predicted: ArrayLike, clicked: ArrayLike, n_bins: int = 10) -> C
     return Calibration(mean, rate, count, float(np.average(np.abs(mean - rate), weights=count)))
 
 
-def warn_of_overcorrection(log: ImpressionLog, slope: FloatArray, offset: FloatArray) -> None:
+class Trend(NamedTuple):
+    """A line through the corrected click rates, over log2(1 + position).
+
+    Attributes
+    ----------
+    line : (n_positions,) the relevance that an item shown there is expected to have
+    rises : bool, whether it surely rises down the list, by more than a twentieth of the mean
+    """
+
+    line: FloatArray
+    rises: bool
+
+
+def relevance_trend(log: ImpressionLog, slope: FloatArray, offset: FloatArray) -> Trend:
+    """How relevance, as the corrections see it, changes down the list."""
+    n = log.n_positions
+    shown = np.bincount(log.position, minlength=n + 1)[1:].astype(np.float64)
+    clicks = np.bincount(log.position, log.clicked, n + 1)[1:]
+    rate = (clicks / np.maximum(shown, 1) - offset[:n]) / slope[:n]
+    noise = np.sqrt(np.maximum(clicks, 1.0)) / np.maximum(shown, 1.0) / slope[:n]
+    weight = np.where(shown > 0, 1.0 / noise**2, 0.0)
+    place = np.log2(np.arange(2, n + 2))
+    mean, center = float(np.average(rate, weights=weight)), np.average(place, weights=weight)
+    spread = float(np.sum(weight * (place - center) ** 2))
+    if spread <= 0:
+        return Trend(np.full(n, mean), False)
+    trend = float(np.sum(weight * (place - center) * rate)) / spread
+    rises = trend > 4.0 / np.sqrt(spread) and trend > 0.05 * mean
+    # Few clicks say little about the trend: rankers in use are better than chance, so expect a fall.
+    fall = 0.2 * max(mean, 1e-6)
+    trend = (spread * trend - fall / fall**2) / (spread + 1.0 / fall**2)
+    return Trend(mean + trend * (place - center), rises)
+
+
+def warn_of_overcorrection(trend: Trend) -> None:
     """Warn when the corrected click rate rises down the list.
 
     A ranker that is better than chance shows its best items first, so their relevance falls with
     the position. Propensities that are too small at low positions turn this around, and a ranker
     that learns from it reverses the order.
     """
-    n = log.n_positions
-    shown = np.bincount(log.position, minlength=n + 1)[1:].astype(np.float64)
-    clicks = np.bincount(log.position, log.clicked, n + 1)[1:]
-    used = shown > 0
-    if used.sum() < 2:
-        return
-    rate = ((clicks / np.maximum(shown, 1)) - offset[:n])[used] / slope[:n][used]
-    noise = np.sqrt(np.maximum(clicks[used], 1.0)) / shown[used] / slope[:n][used]
-    weight = 1.0 / noise**2
-    place = np.log2(np.flatnonzero(used) + 2.0)
-    centered = place - np.average(place, weights=weight)
-    spread = float(np.sum(weight * centered**2))
-    trend = float(np.sum(weight * centered * rate)) / spread
-    if trend > 4.0 / np.sqrt(spread) and trend > 0.05 * float(np.average(rate, weights=weight)):
+    if trend.rises:
         warnings.warn(
             "after the correction, items shown lower look more relevant than those at the top: the "
             "propensities are too small at low positions (or the logging ranker is worse than "

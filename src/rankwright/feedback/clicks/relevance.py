@@ -24,7 +24,7 @@ from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning, FeedbackError
 from rankwright.feedback.base import Feedback
-from rankwright.feedback.clicks.diagnostics import warn_of_overcorrection
+from rankwright.feedback.clicks.diagnostics import relevance_trend, warn_of_overcorrection
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 
@@ -36,7 +36,8 @@ class ClickRelevance:
     Attributes
     ----------
     relevance : (n_items,) float64
-        The estimate, shrunk towards the mean of its query the more, the less evidence there is.
+        The estimate, shrunk towards what is expected of its position the more, the less evidence
+        there is.
     examined : (n_items,) float64
         The evidence: the expected number of times the item was examined; 0 if never shown.
     queries : Queries of the feature table
@@ -103,8 +104,10 @@ def click_relevance(
     offset : (n_positions,) the probability of a click on an irrelevant item (trust bias); then
         ``propensity`` is the slope: what relevance 1 adds to the probability of a click
     min_propensity : smaller propensities count as this (clipping)
-    prior : expected examinations that the mean of the query counts for; None estimates it from how
-        much items of a query differ (empirical Bayes)
+    prior : how many examinations the expectation counts for that is shrunk to: the click rate of
+        the query, and how relevance falls down the lists of all queries. With little evidence the
+        order is then that of the lists as they were shown. None estimates the number from how much
+        items differ from that (empirical Bayes)
 
     Examples
     --------
@@ -131,8 +134,11 @@ def click_relevance(
             DegenerateDataWarning,
             stacklevel=2,
         )
-    warn_of_overcorrection(log, slope, base)
-    relevance = _shrunk(earned, examined, queries, prior)
+    trend = relevance_trend(log, slope, base)
+    warn_of_overcorrection(trend)
+    expected = np.bincount(row, slope[place] * _falling(trend.line)[place], n)
+    expected = expected / np.where(examined > 0, examined, 1.0)
+    relevance = _shrunk(earned, examined, expected, queries, prior)
     return ClickRelevance(relevance, examined, queries)
 
 
@@ -156,13 +162,28 @@ def _per_position(
     return np.maximum(chance, least), base
 
 
+def _falling(line: FloatArray) -> FloatArray:
+    """The relevance expected at each position; flat where it would rise, and never below 0."""
+    flat = np.full(len(line), max(float(line.mean()), 0.0))
+    return np.maximum(line, 0.05 * line.max()) if line[-1] < line[0] and line.max() > 0 else flat
+
+
 def _shrunk(
-    earned: FloatArray, examined: FloatArray, queries: Queries, prior: float | None
+    earned: FloatArray,
+    examined: FloatArray,
+    expected: FloatArray,
+    queries: Queries,
+    prior: float | None,
 ) -> FloatArray:
-    """earned / examined, shrunk towards the mean of the query, within 0 and 1."""
+    """earned / examined, shrunk towards what is expected of the position, within 0 and 1.
+
+    The expectation is scaled to the mean of the query, so that without evidence the order is that
+    of the lists as they were shown.
+    """
     codes, n = queries.codes, queries.n_queries
-    clicks, looks = np.bincount(codes, earned, n), np.bincount(codes, examined, n)
-    mean = np.clip(clicks / np.maximum(looks, 1e-12), 0.0, 1.0)[codes]
+    clicks = np.maximum(np.bincount(codes, earned, n), 0.0)
+    scale = clicks / np.maximum(np.bincount(codes, examined * expected, n), 1e-12)
+    mean = np.clip(expected * scale[codes], 0.0, 1.0)
     if prior is None:
         prior = _prior_strength(earned, examined, mean)
     total = examined + prior
@@ -171,10 +192,10 @@ def _shrunk(
 
 
 def _prior_strength(earned: FloatArray, examined: FloatArray, mean: FloatArray) -> float:
-    """How many examinations the query mean is worth, by the method of moments.
+    """How many examinations the expectation m is worth, by the method of moments.
 
-    The squared distance of an item's rate from the mean is the spread of true relevances plus the
-    noise m (1 - m) / examinations; the spread s gives the strength m (1 - m) / s - 1.
+    The squared distance of an item's rate from m is the spread of true relevances plus the noise
+    m (1 - m) / examinations; the spread s gives the strength m (1 - m) / s - 1.
     """
     seen = examined > 0
     if not seen.any():

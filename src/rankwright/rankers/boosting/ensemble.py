@@ -10,6 +10,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.feedback.levels import pointers
+from rankwright.rankers.boosting.custom import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners import WeakRanking
 from rankwright.rankers.schema import floats, integers
@@ -158,11 +159,13 @@ class Ensemble:
     node_cover: Any = None
     node_cat_ptr: Any = None
     node_categories: Any = None
+    estimators: Any = None  # of the user's own, see custom
 
     @classmethod
     def of(cls, model: Any) -> Self:
         """The ensemble of a fitted model."""
         names = [name.removesuffix("_") for name in LEARNED if name != "z_"]
+        names.append("estimators")
         arrays: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
         abstain = getattr(model, "absent", "zero") == "abstain"
         return cls(model.n_features_in_, abstain, **arrays)
@@ -172,6 +175,9 @@ class Ensemble:
         cls, n_inputs: int, absent_abstains: bool, rounds: list[Any], trees: bool, values: bool
     ) -> Self:
         alpha = np.array([weak.alpha for weak in rounds], np.float64)
+        if any(isinstance(weak, EstimatorRanking) for weak in rounds):
+            estimators = tuple(weak.estimator for weak in rounds)
+            return cls(n_inputs, absent_abstains, alpha, estimators=estimators)
         if trees:
             return cls(n_inputs, absent_abstains, alpha, **_nodes(rounds))
         return cls(
@@ -188,6 +194,8 @@ class Ensemble:
         """The sum of rounds first .. stop."""
         part = slice(first, stop)
         alpha = self.alpha[part]
+        if self.estimators is not None:
+            return EstimatorSum(self.n_inputs, self.estimators[part], alpha)
         if self.root is not None:
             return Trees(
                 n_inputs=self.n_inputs,
@@ -254,6 +262,8 @@ class Ensemble:
         The share of a tree is divided among its splits by their gains.
         """
         fall = np.maximum(-np.log(np.maximum(z, 1e-300)), 0.0)
+        if self.estimators is not None:
+            return np.zeros(n_features)  # nothing is known of their features
         if self.root is None:
             share = _sums(self.feature, fall, n_features)
         else:
@@ -281,8 +291,9 @@ class Ensemble:
 
     def _name(self, number: int, names: list[str]) -> tuple[Any, ...]:
         """The name, feature, threshold and default of a round."""
-        if self.root is not None:
-            return f"tree {number + 1}", None, None, None
+        if self.root is not None or self.estimators is not None:
+            kind = "tree" if self.estimators is None else "round"
+            return f"{kind} {number + 1}", None, None, None
         feature, threshold = int(self.feature[number]), float(self.threshold[number])
         default = int(self.default[number])
         missing = " or missing" if default else ""
@@ -322,7 +333,7 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
     }
 
 
-def round_scores(weak: WeakRanking | Tree, X: Any, absent_abstains: bool = False) -> FloatArray:
+def round_scores(weak: Any, X: Any, absent_abstains: bool = False) -> FloatArray:
     """What one round adds to the scores of rows."""
     trees = isinstance(weak, Tree)
     values = isinstance(weak, WeakRanking) and weak.scale != 0.0

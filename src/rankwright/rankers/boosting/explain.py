@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation
 from rankwright.rankers.schema import Learned, at_least, floats
@@ -53,7 +53,8 @@ class Explained:
         scorer = self._scorer()  # type: ignore[attr-defined]
         if isinstance(scorer, Trees):
             return tree_shap(scorer, self._cover(), X)
-        return feature_parts(scorer, X) - self._baseline()
+        expected = self._baseline(scorer)
+        return feature_parts(scorer, X) - expected
 
     @property
     def expected_value_(self) -> float:
@@ -63,7 +64,7 @@ class Explained:
         if isinstance(scorer, Trees):
             paths = leaf_paths(scorer, self._cover())
             return float((paths.value * paths.share).sum())
-        return float(self._baseline().sum())
+        return float(self._baseline(scorer).sum())
 
     def decision_function_at(self, X: Any, n_estimators: int) -> FloatArray:
         """The scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
@@ -106,10 +107,15 @@ class Explained:
         return getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
 
     def _cover(self) -> IntArray:
-        return self._stored("node_cover_")
+        return np.asarray(self._stored("node_cover_"))
 
-    def _baseline(self) -> FloatArray:
-        return self._stored("baseline_")
+    def _baseline(self, scorer: Scorer) -> FloatArray:
+        if not isinstance(scorer, Additive | Slopes):
+            raise ParameterError(
+                f"{type(self).__name__}: Shapley values are computed for trees and for functions "
+                "of single features, and its estimators are neither."
+            )
+        return np.asarray(self._stored("baseline_"))
 
     def _stored(self, name: str) -> Any:
         value = getattr(self, name, None)
@@ -130,6 +136,7 @@ class Paths(NamedTuple):
     entry_ptr, slot_ptr : (n_leaves + 1,) where the splits and the slots of a leaf begin
     node, is_up, slot : (n_entries,) a split on the path, the way taken, its slot in the leaf
     feature, zero : (n_slots,) a feature on the path, the share of training rows that pass it
+    points : (n + 1, n, 2) places and weights of Gauss-Legendre quadrature with 0 .. n points
     """
 
     value: FloatArray
@@ -141,6 +148,7 @@ class Paths(NamedTuple):
     slot: IntArray
     feature: IntArray
     zero: FloatArray
+    points: FloatArray
 
 
 def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
@@ -167,12 +175,26 @@ def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
     value, share, entry_ends, slot_ends = _columns(leaves, 4)
     node, is_up, slot = _columns(entries, 3)
     feature, zero = _columns(slots, 2)
-    ends = [np.concatenate([[0], part]).astype(np.int64) for part in (entry_ends, slot_ends)]
-    whole = np.int64
     return Paths(
-        value, share, *ends, node.astype(whole), is_up.astype(bool), slot.astype(whole),
-        feature.astype(whole), zero,
-    )  # fmt: skip
+        value=value,
+        share=share,
+        entry_ptr=np.append(0, entry_ends).astype(np.int64),
+        slot_ptr=np.append(0, slot_ends).astype(np.int64),
+        node=node.astype(np.int64),
+        is_up=is_up.astype(bool),
+        slot=slot.astype(np.int64),
+        feature=feature.astype(np.int64),
+        zero=zero,
+        points=_quadrature(int(np.diff(slot_ends, prepend=0).max(initial=0) + 1) // 2),
+    )
+
+
+def _quadrature(n: int) -> FloatArray:
+    points = np.zeros((n + 1, n, 2))
+    for k in range(1, n + 1):
+        place, weight = np.polynomial.legendre.leggauss(k)
+        points[k, :k, 0], points[k, :k, 1] = (place + 1) / 2, weight / 2
+    return points
 
 
 def _columns(rows: list[Any], width: int) -> FloatArray:
@@ -181,17 +203,18 @@ def _columns(rows: list[Any], width: int) -> FloatArray:
 
 def tree_shap(trees: Trees, cover: IntArray, X: Any) -> FloatArray:
     """Path-dependent Shapley values of a sum of trees, (n_rows, n_inputs)."""
+    paths = leaf_paths(trees, cover)
+    values = np.zeros((X.shape[0], trees.n_inputs))
+    for block in row_blocks(X.shape[0], trees.feature.size, VALUES_PER_BLOCK):
+        _add_shap(paths, _ways(trees, X[block]), values[block])
+    return values
+
+
+def _add_shap(paths: Paths, up: BoolArray, values: FloatArray) -> None:
     from rankwright.rankers.boosting._kernels.shap import add_shap_values
 
-    paths, n_rows = leaf_paths(trees, cover), X.shape[0]
-    values = np.zeros((n_rows, trees.n_inputs))
-    for block in row_blocks(n_rows, trees.feature.size, VALUES_PER_BLOCK):
-        up, part = _ways(trees, X[block]), values[block]
-        map_blocks(
-            lambda rows, up=up, part=part: add_shap_values(up, paths, *rows, part),
-            ranges(len(up), n_threads()),
-        )
-    return values
+    rows = ranges(len(up), n_threads())
+    map_blocks(lambda part: add_shap_values(up, paths, *part, values), rows)
 
 
 def _ways(trees: Trees, X: Any) -> BoolArray:
@@ -207,9 +230,8 @@ def _ways(trees: Trees, X: Any) -> BoolArray:
     return up
 
 
-def feature_parts(scorer: Scorer, X: Any) -> FloatArray:
-    """What each feature adds to the score of each row, for a sum of functions of one feature."""
-    assert isinstance(scorer, Additive | Slopes)
+def feature_parts(scorer: Any, X: Any) -> FloatArray:
+    """What each feature adds to the score of each row, for an ``Additive`` or ``Slopes``."""
     parts = np.zeros((X.shape[0], scorer.n_inputs))
     for rows, i, column in columns_of(X, scorer.feature, scorer.absent_abstains):
         parts[rows, scorer.feature[i]] = scorer.part(i, column)
@@ -217,8 +239,8 @@ def feature_parts(scorer: Scorer, X: Any) -> FloatArray:
 
 
 def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
-    """The mean of :func:`feature_parts` over (some) training rows; None for trees."""
-    if isinstance(scorer, Trees):
+    """The mean of :func:`feature_parts` over (some) training rows; None for other scorers."""
+    if not isinstance(scorer, Additive | Slopes):
         return None
     step = max(1, -(-X.shape[0] // BASELINE_ROWS))
-    return feature_parts(scorer, X[::step]).mean(axis=0)
+    return np.asarray(feature_parts(scorer, X[::step]).mean(axis=0))

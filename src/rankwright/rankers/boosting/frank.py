@@ -104,6 +104,7 @@ class FRank(Ranker):
     _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
+    _uses_confidence: ClassVar = True
     _abstains: ClassVar = True
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -441,8 +442,10 @@ class TreeLearner(WeakLearner):
         *,
         default: Any,
         smoothing: float,
+        draw: Iterator[Any],
         line_search: bool,
     ) -> None:
+        self._draw = draw
         scan = BinnedScan(columns, pool)
         rules = TreeRules(
             ranking.max_leaf_nodes,
@@ -463,7 +466,7 @@ class TreeLearner(WeakLearner):
         )
 
     def learn(self, pairs: PairDistribution) -> Tree | None:
-        tree = self._grower.grow(pairs.potential, pairs.mass)
+        tree = self._grower.grow(pairs.potential, pairs.mass, None, next(self._draw))
         value = self._grower.values
         width = float(np.ptp(value))
         if len(value) == 1 or width <= 0:

@@ -38,6 +38,10 @@ class PairWeights:
     take grades above the lowest one as relevant. Of equal scores the lower grade comes first, so
     a tie counts as an error and the order of the rows does not matter.
 
+    As in LightGBM, the weight by a measure is divided by 0.01 plus the distance of the two scores,
+    so that trees work on the pairs that are close; and if the slopes of all pairs of a query, both
+    ways, add up to S, they are multiplied by log2(1 + S) / S, so that long lists do not rule.
+
     >>> PairWeights.parse("NDCG@30")
     PairWeights(name='NDCG', cutoff=30)
     """

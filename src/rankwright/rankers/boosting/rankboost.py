@@ -15,8 +15,9 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
-from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.base import BoostedRanker
 from rankwright.rankers.boosting.binning import MAX_BINS
+from rankwright.rankers.boosting.custom import IS_WEAK_ESTIMATOR
 from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
@@ -33,7 +34,7 @@ from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
 
 
-class RankBoost(Explained, Ranker):
+class RankBoost(Explained, BoostedRanker):
     r"""A weighted sum of weak rankings, each the answer to the pairs that the others got wrong.
 
     Preferences between rows get weights. Each round looks for the weak ranking h, usually "feature
@@ -61,10 +62,12 @@ class RankBoost(Explained, Ranker):
     max_bins : int from 2 to 255, or None, default 255
         At most this many groups of values are told apart in each feature; with None, and wherever
         a feature has fewer values, every threshold is tried.
-    estimator : "threshold", "value" or a TreeRanking, default "threshold"
+    estimator : "threshold", "value", a TreeRanking or an estimator, default "threshold"
         ``threshold``: [feature > threshold]. ``value``: the feature itself, scaled to 0 .. 1 on
-        the training rows (criterion ``r`` or ``newton``). A tree is always weighted by method 1;
-        ``criterion`` and ``cumulative`` say nothing about trees.
+        the training rows (criterion ``r`` or ``newton``). A weak ranking of your own is an
+        estimator with ``fit`` and ``predict``, such as a scikit-learn regressor; each round fits a
+        clone to the potentials, how much the pairs pull each row up. Trees and estimators are
+        always weighted by method 1; ``criterion`` and ``cumulative`` say nothing about them.
     absent : "zero" or "abstain", default "zero"
         What it means when a CSR matrix does not store an entry.
     smoothing : float > 0, at most 0.25, or None
@@ -74,11 +77,17 @@ class RankBoost(Explained, Ranker):
         With ``"ndcg"`` each pair also counts by what exchanging its rows would change NDCG by, in
         the order of the moment: for the top of the list (grades only, criterion ``r`` or trees).
         Grades below 0 are counted from the lowest of them, those above 60 as 60.
+    learning_rate : float, 0 < rate <= 1, default 1.0
+        What the weights alpha are multiplied by. (A TreeRanking has its own.)
+    colsample : float, 0 < share <= 1, default 1.0
+        The share of the features that each round may use, drawn at random.
     early_stopping : bool, int, EarlyStopping or None, default None
         Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
         held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
     callbacks : list of functions, optional
         Each is called with a ``Round`` after every round; a true answer ends the training.
+    random_state : int, RandomState or None
+        Draws the features of each round.
     verbose : int, default 0
         1 shows a progress bar if standard error is a terminal; 0 is silent.
 
@@ -87,6 +96,8 @@ class RankBoost(Explained, Ranker):
     feature_, threshold_, default_, alpha_ : (n_estimators,) arrays
         The weak rankings and their weights; a threshold of -inf says "has the feature". (Trees:
         only ``alpha_``; their nodes are in ``node_*_``, ``root_`` is the first of each tree.)
+    estimators_ : tuple or None
+        The fitted clones of an ``estimator`` of your own; such a model cannot be saved.
     scale_ : (n_estimators,) array or None
         With ``estimator="value"``, h(x) = (x - threshold) * scale.
     z_ : (n_estimators,) array
@@ -130,11 +141,16 @@ class RankBoost(Explained, Ranker):
         "default": schema.one_of("learned", 0, 1),
         "max_bins": MAX_BINS,
         "estimator": schema.either(
-            schema.one_of("threshold", "value"), schema.instance_of("a TreeRanking", TreeRanking)
+            schema.one_of("threshold", "value"),
+            schema.instance_of("a TreeRanking", TreeRanking),
+            IS_WEAK_ESTIMATOR,
         ),
         "absent": schema.one_of("zero", "abstain"),
         "smoothing": schema.optional(schema.positive(0.25)),
         "weighting": schema.optional(schema.one_of("ndcg")),
+        "learning_rate": schema.positive(1.0),
+        "colsample": schema.positive(1.0),
+        "random_state": schema.random_state(),
         "early_stopping": EARLY_STOPPING,
         "callbacks": CALLBACKS,
         "verbose": schema.either(schema.at_least(0), schema.boolean()),
@@ -151,6 +167,7 @@ class RankBoost(Explained, Ranker):
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
     }
+    estimators_: Any = None
     _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Bipartite, Pairs)
     _sums: ClassVar = True
@@ -168,6 +185,9 @@ class RankBoost(Explained, Ranker):
         absent: str = "zero",
         smoothing: float | None = None,
         weighting: str | None = None,
+        learning_rate: float = 1.0,
+        colsample: float = 1.0,
+        random_state: Any = None,
         early_stopping: Any = None,
         callbacks: Any = None,
         verbose: int = 0,
@@ -181,13 +201,16 @@ class RankBoost(Explained, Ranker):
         self.absent = absent
         self.smoothing = smoothing
         self.weighting = weighting
+        self.learning_rate = learning_rate
+        self.colsample = colsample
+        self.random_state = random_state
         self.early_stopping = early_stopping
         self.callbacks = callbacks
         self.verbose = verbose
 
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         self._check_together()
-        trained = boost(self, X, feedback, validation)
+        trained = boost(self, X, feedback, validation, self._start(X.shape[0], validation))
         if len(trained.z) == 0 and feedback.total_weight > 0:
             warnings.warn(
                 "RankBoost: no weak ranking orders the training pairs better than chance (are all "
@@ -204,22 +227,36 @@ class RankBoost(Explained, Ranker):
         self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
         self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
         self.node_cover_ = rounds.node_cover
-        self.training_bound_ = float(np.exp(np.log(self.z_).sum()))
+        self.__dict__.pop("estimators_", None)
+        if rounds.estimators is not None:  # a model file cannot hold them
+            self.estimators_ = rounds.estimators
+        self.training_bound_ = trained.bound
         self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
         self.train_ties_ = trained.tied
         self.n_lower_, self.n_upper_ = trained.n_lower, trained.n_upper
         self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
-        self.baseline_ = baseline(self._scorer(), X)
+        self.baseline_ = baseline(self._scorer(), X) if self.estimators_ is None else None
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades
 
     def _check_together(self) -> None:
         """Refuse parameters that contradict each other."""
+        if not isinstance(self.estimator, str | TreeRanking) and self.weighting:
+            raise ParameterError(
+                f"RankBoost(estimator={type(self.estimator).__name__}(), weighting='ndcg'): the "
+                "weight of an estimator minimizes Z, which is not that of these weights. Use "
+                "weighting=None, or LambdaMART."
+            )
         if isinstance(self.estimator, TreeRanking):
             self.estimator.check()
+            if self.learning_rate != 1.0:
+                raise ParameterError(
+                    f"RankBoost(learning_rate={self.learning_rate}, estimator=TreeRanking()): set "
+                    "the learning_rate of the TreeRanking."
+                )
             if self.max_bins is None:
                 raise ParameterError(
                     "RankBoost(estimator=TreeRanking(), max_bins=None): trees are grown on bins. "

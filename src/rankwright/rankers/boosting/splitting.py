@@ -61,6 +61,11 @@ class Gains(NamedTuple):
         none = np.full(shape, -2, np.int64)
         return cls(top, none, bottom, none.copy(), np.zeros(n_features))
 
+    def leave_out(self, features: BoolArray) -> None:
+        """Make sure that none of these features is chosen."""
+        self.top[:, features], self.bottom[:, features] = -np.inf, np.inf
+        self.present[features] = 0.0
+
 
 class Scan(ABC):
     """The search for the best cut of every feature, once a round."""

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback
@@ -16,6 +18,7 @@ from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns, SparseBins
+from rankwright.rankers.boosting.custom import EstimatorLearner
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
 from rankwright.rankers.boosting.grower import TreeLearner, TreeRanking
 from rankwright.rankers.boosting.splitting import Scan, pool_for
@@ -65,6 +68,9 @@ def has_few_values(model: Any, X: Any, pairs: PairDistribution) -> bool:
         or model.criterion != "r"
         or model.weighting is not None
         or model.callbacks
+        or model.learning_rate != 1.0
+        or model.colsample != 1.0
+        or pairs.scores.any()
         or not pairs.levels.direct
         or len(pairs.levels.row) == 0
         or len(pairs.pairs.lower)
@@ -147,6 +153,7 @@ class Trained:
 
     ensemble: Ensemble
     z: list[float]
+    bound: float
     wrong: float
     tied: float
     n_lower: int
@@ -154,13 +161,18 @@ class Trained:
     validation: FloatArray | None
 
 
-def boost(model: Any, X: Any, feedback: Feedback, validation: Validation | None) -> Trained:
-    """Train with the parameters of a RankBoost."""
+def boost(
+    model: Any, X: Any, feedback: Feedback, validation: Validation | None, start: FloatArray
+) -> Trained:
+    """Train with the parameters of a RankBoost, from the scores ``start`` on."""
     with pool_for(X) as pool:
         grows = isinstance(model.estimator, TreeRanking)
         pairs = PairDistribution(feedback, X.shape[0], pool, weighting=model.weighting)
+        if start.any() and len(pairs.rows):
+            pairs.move_to(start[pairs.rows])
         rounds: list[Any] = []
         z: list[float] = []
+        first = float(np.exp(pairs.log_weight))
         if validation is None and has_few_values(model, X, pairs):
             rounds, z = boost_few_values(
                 model, _columns(model, X, pairs), pairs, _smoothing(model, pairs)
@@ -175,12 +187,13 @@ def boost(model: Any, X: Any, feedback: Feedback, validation: Validation | None)
     ensemble = Ensemble.from_rounds(
         X.shape[1], abstain, rounds[:kept], grows, model.estimator == "value"
     )
-    if kept < len(rounds):
-        wrong, tied = pairs.disorder(ensemble.scorer(kept).decision_function(X)[pairs.rows])
-    else:
-        wrong, tied = pairs.disorder()
+    # By the scores that the model gives, not those of training: sums in another order differ in
+    # the last bit, and near-ties with them.
+    scores = start + ensemble.scorer(kept).decision_function(X)
+    wrong, tied = pairs.disorder(scores[pairs.rows])
     curve = np.array(validation.curve) if validation else None
-    return Trained(ensemble, z[:kept], wrong, tied, pairs.n_lower, pairs.n_upper, curve)
+    bound = first * float(np.exp(np.log(z[:kept]).sum()))
+    return Trained(ensemble, z[:kept], bound, wrong, tied, pairs.n_lower, pairs.n_upper, curve)
 
 
 def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:
@@ -195,13 +208,28 @@ def _smoothing(model: Any, pairs: PairDistribution) -> float:
 
 
 def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLearner:
+    smoothing = _smoothing(model, pairs)
+    if not isinstance(model.estimator, str | TreeRanking):
+        rows = X[pairs.rows]
+        return EstimatorLearner(model.estimator, rows, model.learning_rate, smoothing)
     columns = _columns(model, X, pairs)
-    options = {"default": model.default, "smoothing": _smoothing(model, pairs)}
+    options = {"default": model.default, "smoothing": smoothing}
+    options["draw"] = _draws(model, X.shape[1])
     if isinstance(model.estimator, TreeRanking):
         search = model.weighting is None
         return TreeLearner(columns, pairs, pool, model.estimator, line_search=search, **options)
     options |= {"criterion": model.criterion, "cumulative": model.cumulative}
+    options["rate"] = model.learning_rate
     return FeatureLearner(columns, pairs, pool, values=model.estimator == "value", **options)
+
+
+def _draws(model: Any, n_features: int) -> Iterator[Any]:
+    """The features that each round may use; None for all."""
+    if model.colsample == 1.0:
+        return repeat(None)
+    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    size = max(1, round(model.colsample * n_features))
+    return (np.isin(np.arange(n_features), rng.permutation(n_features)[:size]) for _ in count())
 
 
 def _loop(

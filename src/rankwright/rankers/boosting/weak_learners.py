@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -302,7 +302,10 @@ class FeatureLearner(WeakLearner):
         cumulative: Any,
         default: Any,
         smoothing: float,
+        rate: float,
+        draw: Iterator[Any],
     ) -> None:
+        self._rate, self._draw = rate, draw
         self._scan: Scan
         if values:
             self._scan = ValueScan(columns, pool, criterion == "newton", smoothing)
@@ -320,12 +323,18 @@ class FeatureLearner(WeakLearner):
 
         def alpha_of(candidate: Candidate) -> float:
             if isinstance(scan, ValueScan):
-                return float(scan.alpha[candidate.default, candidate.feature])
-            if isinstance(scan, PerQueryScan):
-                return split_alpha(*pairs.split(scan.h(*candidate[:3])), self._smoothing)
-            return edge_alpha(candidate.gain / pairs.total, self._smoothing)
+                alpha = float(scan.alpha[candidate.default, candidate.feature])
+            elif isinstance(scan, PerQueryScan):
+                alpha = split_alpha(*pairs.split(scan.h(*candidate[:3])), self._smoothing)
+            else:
+                alpha = edge_alpha(candidate.gain / pairs.total, self._smoothing)
+            return self._rate * alpha
 
-        earlier_gain = scan.scan(pairs, self._directions.earlier)
+        earlier = self._directions.earlier
+        earlier_gain = scan.scan(pairs, earlier)
+        if (features := next(self._draw)) is not None:
+            scan.gains.leave_out(~features)
+            earlier_gain = np.where(features[earlier.feature], earlier_gain, 0.0)
         chosen = self._directions.choose(scan, pairs, earlier_gain, alpha_of)
         if chosen is None:
             return None

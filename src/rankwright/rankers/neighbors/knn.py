@@ -11,7 +11,14 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.neighbors.vsim import ABSENT, NUMBERS, averages, column_blocks, per_feature
+from rankwright.rankers.neighbors.vsim import (
+    ABSENT,
+    COUNTS,
+    NUMBERS,
+    averages,
+    column_blocks,
+    per_feature,
+)
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import FilledAverage
 
@@ -71,7 +78,7 @@ class NearestNeighbor(Ranker):
     _constraints: ClassVar = {
         "shrinkage": schema.number(0.0),
         "feature_mean": NUMBERS,
-        "feature_count": NUMBERS,
+        "feature_count": COUNTS,
         "absent": ABSENT,
     }
     _learned: ClassVar = {

@@ -30,6 +30,12 @@ def _is_row_of_numbers(value: Any) -> bool:
 
 
 NUMBERS = schema.optional(schema.Constraint("one finite number per feature", _is_row_of_numbers))
+COUNTS = schema.optional(
+    schema.Constraint(
+        "one number >= 0 per feature",
+        lambda value: _is_row_of_numbers(value) and min(value, default=0) >= 0,
+    )
+)
 ABSENT = schema.one_of("zero", "abstain")
 _CONSTRAINTS = {
     "over": schema.one_of("all", "rated"),

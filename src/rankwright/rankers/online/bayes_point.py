@@ -94,9 +94,9 @@ class BayesPoint(Ranker):
 
     def __init__(
         self,
-        *,
         estimator: ThresholdRanker | None = None,
         n_estimators: int = 100,
+        *,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator

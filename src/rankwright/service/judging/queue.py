@@ -185,11 +185,14 @@ def _read_rows(path: Path) -> list[Row]:
     separator = b"\t" if b"\t" in text.first_line else b","
     reader = csv.DictReader(io.StringIO(text.decode(), newline=""), delimiter=separator.decode())
     rows = []
-    for row in reader:
-        if None in row or None in row.values():
-            reason = "another number of columns than line 1"
-            text.refuse(reader.line_num, 1, reason, "quote cells that hold a separator")
-        rows.append(row)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                reason = "another number of columns than line 1"
+                text.refuse(reader.line_num, 1, reason, "quote cells that hold a separator")
+            rows.append(row)
+    except csv.Error as error:
+        text.refuse(reader.line_num + 1, 1, f"not CSV ({error})", "shorten the text, or use JSONL")
     return rows
 
 

@@ -95,7 +95,7 @@ class Judging:
     True
     >>> judging.progress("ann", "grades")
     Progress(done=1, total=4)
-    >>> judging.apply("k2", "ann", judging.undo("ann"))
+    >>> judging.apply("k2", "ann", judging.undo("ann", "grades"))
     True
     >>> judging.progress("ann", "grades").done
     0
@@ -145,12 +145,17 @@ class Judging:
             features=features if action == "judge" else [],
         )  # fmt: skip
 
-    def undo(self, judge: str) -> Judgment:
-        """The entry that takes back the last answer of a judge."""
-        last = next((r for r in reversed(self.records) if r.judge == judge), None)
+    def undo(self, judge: str, mode: Mode) -> Judgment:
+        """The entry that takes back the last answer of a judge in a mode."""
+        last = self.last(judge, mode)
         if last is None:
-            raise DataError(f"{judge} has no judgment to take back.")
-        return Judgment("undo", last.judgment.mode, of=last.key)
+            raise DataError(f"{judge} has no judgment of {mode} to take back.")
+        return Judgment("undo", mode, of=last.key)
+
+    def last(self, judge: str, mode: Mode) -> Record | None:
+        """The last answer of a judge in a mode."""
+        own = (r for r in reversed(self.records) if r.judge == judge and r.judgment.mode == mode)
+        return next(own, None)
 
     def apply(self, key: str, judge: str, judgment: Judgment, when: float = 0.0) -> bool:
         """Apply an entry of the log; False if it was applied before."""

@@ -103,7 +103,7 @@ class JudgePages:
         """Log that the judge's last answer is taken back, and show its item again."""
         form = await read_form(request)
         try:
-            judgment = self.judging.undo(self._named(request))
+            judgment = self.judging.undo(self._named(request), _mode(form))
         except DataError as error:
             raise Problem(409, str(error)) from error
         return await self._logged(request, form, judgment, "The last judgment was taken back.")
@@ -156,7 +156,7 @@ class JudgePages:
         mode = judgment.mode
         if "hx-request" not in request.headers:
             return RedirectResponse(f"/judge?mode={mode}", 303)
-        return await self._work(request, mode, "_work.html", said=said, restored=judgment.of)
+        return await self._work(request, mode, "_work.html", said=said)
 
     async def _work(self, request: Request, mode: Mode, template: str, **values: Any) -> Response:
         may_serve = "admin" in request.scope["principal"].scopes
@@ -177,7 +177,7 @@ class JudgePages:
                 "form_key": secrets.token_urlsafe(12),
                 "grades": list(zip(judging.queue.grade_names, KEYS, strict=False)),
                 "progress": judging.progress(judge, mode),
-                "has_undo": any(record.judge == judge for record in judging.records),
+                "has_undo": judging.last(judge, mode) is not None,
                 "agreement": judging.agreement(mode),
                 "judge_pairs": judging.judge_pairs(mode)[:5],
                 "disputed": self._disputed(mode),

@@ -22,7 +22,10 @@ def better_of(best, feature, gains, abstains, allowed, margin):
     margin   float: how much better a later cut must be, so that rounding decides nothing
     """
     present, defaults = gains[4], allowed.defaults
-    for default in range(2):
+    for number in range(2):
+        # Where both defaults gain the same, the paper's Figure 3 takes 1. (Without a row that lacks
+        # the feature the data say nothing of it, and it is 0.)
+        default = 1 - number if abstains else number
         if not defaults[default]:
             continue
         if default == 1 and not abstains and defaults[0]:

@@ -26,6 +26,7 @@ from rankwright.rankers.boosting._kernels.level_gradients import (
 # Codes of losses and of weights, as in pair_losses and pair_weights.
 LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
 PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
+NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its scores are
 SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted anew
 
 
@@ -135,15 +136,18 @@ def swap_change(weights, a, b, gain, first, second):
 def _logistic_ndcg_row(i, n, places, slope, curve):
     """Add the pairs of place i with the later places: logistic loss times |change of NDCG|.
 
-    places  rows odds, gain, weight, discount, top discount, top share, each by place
+    places  rows odds, gain, weight, discount, top discount, top share, score, each by place
+
+    Returns the sum of the slopes of these pairs.
     """
     odds, gain, weight, discount = places[0], places[1], places[2], places[3]
-    own, own_gain, own_weight = odds[i], gain[i], weight[i]
+    score = places[6]
+    own, own_gain, own_weight, own_score = odds[i], gain[i], weight[i], score[i]
     top, share = places[4, i], places[5, i]
-    pull, bend = 0.0, 0.0
+    pull, bend, total = 0.0, 0.0, 0.0
     for j in range(i + 1, n):
         gap = own_gain - gain[j]
-        w = gap * (top - share * discount[j]) * weight[j]
+        w = gap * (top - share * discount[j]) * weight[j] / (NEAR + (own_score - score[j]))
         chance = odds[j] / (own + odds[j])
         t = w * (chance if gap > 0 else 1.0 - chance)
         c = abs(w) * (chance * (1.0 - chance))
@@ -151,8 +155,10 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
         curve[j] += own_weight * c
         pull += t
         bend += c
+        total += abs(t)
     slope[i] += own_weight * pull
     curve[i] += own_weight * bend
+    return own_weight * total
 
 
 @njit(cache=True, nogil=True)
@@ -166,6 +172,7 @@ def fill_places(scores, queries, gain, discounts, order, start, stop, cutoff, pl
     for k in range(start, stop):
         row = order[k]
         p = k - start
+        places[6, p] = scores[row]
         places[0, p] = math.exp(min(max(scores[row] - middle, -600.0), 600.0))
         places[1, p], places[2, p] = gain[row], queries.weight[row]
         copies = max(1, round(queries.weight[row]))
@@ -181,13 +188,15 @@ def fill_places(scores, queries, gain, discounts, order, start, stop, cutoff, pl
 
 
 @njit(cache=True, nogil=True)
-def write_rows(scores, queries, order, query, slope, curve, out):
-    """Write the sums of places to their rows; rows of equal score and grade share theirs.
+def write_rows(scores, queries, order, query, slope, curve, factor, out):
+    """Write the sums of places, times a factor, to their rows.
+
+    Rows of equal score and grade share theirs.
 
     So the order of such rows, which nothing decides, does not matter.
     """
     start, stop = queries.ptr[query], queries.ptr[query + 1]
-    share, k = queries.query_weight[query], start
+    share, k = factor * queries.query_weight[query], start
     while k < stop:
         row, end = order[k], k
         weight, pull, bend = 0.0, 0.0, 0.0
@@ -234,7 +243,7 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
     widest = 0
     for q in range(first, last):
         widest = max(widest, queries.ptr[q + 1] - queries.ptr[q])
-    places, slope, curve = np.empty((6, widest)), np.empty(widest), np.empty(widest)
+    places, slope, curve = np.empty((7, widest)), np.empty(widest), np.empty(widest)
     prefix, prefix2 = np.empty(widest + 1), np.empty(widest + 1)
     for q in range(first, last):
         start, stop = queries.ptr[q], queries.ptr[q + 1]
@@ -249,16 +258,17 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
         if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
             sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
-            write_rows(scores, queries, order, q, slope, curve, out)
+            write_rows(scores, queries, order, q, slope, curve, 1.0, out)
             continue
         fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
         if not fast:
             prepare_places(weights, gain, prefix, prefix2)
+        total = 0.0
         for i in range(m):
             if places[5, i] == 0.0:
                 break  # below the cutoff, and so are all later places
             if fast:
-                _logistic_ndcg_row(i, m, places, slope, curve)
+                total += _logistic_ndcg_row(i, m, places, slope, curve)
                 continue
             a = order[start + i]
             for j in range(i + 1, m):
@@ -275,8 +285,13 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
                     w *= swap_change(weights, i, j, gain, prefix, prefix2)
                 sign = 1.0 if gap > 0 else -1.0
                 t, c = pair_terms(sign * (scores[a] - scores[b]), abs(gap), loss)
+                if weights >= NDCG:
+                    w /= NEAR + (scores[a] - scores[b])
+                    total += w * abs(t)
                 slope[i] += sign * w * t
                 slope[j] -= sign * w * t
                 curve[i] += w * c
                 curve[j] += w * c
-        write_rows(scores, queries, order, q, slope, curve, out)
+        # A query with many pairs counts more than one with few, but not in proportion.
+        factor = math.log2(1.0 + 2.0 * total) / (2.0 * total) if total > 0 else 1.0
+        write_rows(scores, queries, order, q, slope, curve, factor, out)

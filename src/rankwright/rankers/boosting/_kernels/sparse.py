@@ -89,7 +89,7 @@ def find_best(bins, allowed, margin, sums, present):
 
 @njit(cache=True, nogil=True)
 def edge_alpha(r, smoothing):
-    """Method 3, as weak_learners.alpha_from_edge."""
+    """Method 3, as ``edge_alpha`` of weak_learners."""
     limit = 1.0 - 2.0 * smoothing
     r = min(max(r, -limit), limit)
     return 0.5 * math.log((1.0 + r) / (1.0 - r))

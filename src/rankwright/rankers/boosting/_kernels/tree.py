@@ -105,7 +105,7 @@ def scan_leaves(bins, rows, pairs, sums, leaves, growth, features, best):
     """
     best.gain[:] = 0.0
     best.feature[:] = -1
-    ranked = np.empty(256, np.int64)
+    scratch = (np.empty((2, 256), np.int64), np.empty((2, 256)))
     for block in range(features[0], features[1]):
         start, stop = 4 * block, min(4 * block + 4, len(bins.n_bins))
         if not np.any(leaves.allowed[:, start:stop]):
@@ -124,9 +124,9 @@ def scan_leaves(bins, rows, pairs, sums, leaves, growth, features, best):
                     continue
                 at = sums[leaf][feature]
                 if bins.categorical[feature]:
-                    scan_categories(at, feature, bins, leaves, leaf, growth, best, ranked)
+                    scan_categories(at, feature, bins, leaves, leaf, growth, best, scratch)
                 else:
-                    scan_cuts(at, feature, bins, leaves, leaf, growth, best)
+                    scan_cuts(at, feature, bins, leaves, leaf, growth, best, scratch)
 
 
 @njit(cache=True, nogil=True)
@@ -137,110 +137,123 @@ def _worth(gradient, hessian, ridge, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _split_gain(up, up_mass, total, leaves, leaf, growth, sign):
-    """The gain of a split where a bound on values holds; -inf where values are in wrong order."""
-    low, high = leaves.bounds[leaf, 0], leaves.bounds[leaf, 1]
-    down, down_mass = total[0] - up, total[1] - up_mass
-    upper, v_up = _worth(up, up_mass, growth.ridge, low, high)
-    lower, v_down = _worth(down, down_mass, growth.ridge, low, high)
-    if sign * (v_up - v_down) < 0:
-        return -np.inf
-    return upper + lower - _worth(total[0], total[1], growth.ridge, low, high)[0]
+def cut_gains(above, lack, total, n_rows, growth, gains):
+    """Write the gain of each cut, if missing values add ``lack`` above it; 0 where rows are few.
 
-
-@njit(cache=True, nogil=True)
-def scan_cuts(at, feature, bins, leaves, leaf, growth, best):
-    """The best cut of one numeric feature: a row goes up if its code is above the cut."""
-    ridge, bits = growth.ridge, growth.bits
+    above   (2, n) int64: the sums above each cut
+    total   (gradient, Hessian) of the leaf as floats, n_rows: its rows
+    """
+    ridge, bits, least = growth.ridge, growth.bits, growth.min_samples
     mask = (np.int64(1) << bits) - 1
-    whole, packed = leaves.total[leaf, 0], leaves.total[leaf, 1]
-    n_rows, least = packed & mask, growth.min_samples
-    total = (float(whole), float(packed >> bits))
     start = total[0] * total[0] / (total[1] + ridge)
-    lack, lack_packed = at[MISSING, 0], at[MISSING, 1]
-    n_lack = lack_packed & mask
-    above, above_packed = np.int64(0), np.int64(0)
-    found, found_cut, found_default = best.gain[leaf], -2, 0
-    for cut in range(bins.n_bins[feature] - 2, -2, -1):
-        here = at[cut + 1, 1]
-        if here == 0:
-            continue
-        above += at[cut + 1, 0]
-        above_packed += here
-        for default in range(2):
-            if not growth.defaults[default] or (n_lack == 0 and default and growth.defaults[0]):
-                continue
-            up, up_packed = above, above_packed
-            if default:
-                up, up_packed = above + lack, above_packed + lack_packed
-            n_up = up_packed & mask
-            if n_up < least or n_rows - n_up < least:
-                continue
-            g, h = float(up), float(up_packed >> bits)
-            if growth.bounded:
-                gain = _split_gain(g, h, total, leaves, leaf, growth, bins.monotone[feature])
-                if gain > found * (1.0 + 1e-9):
-                    found, found_cut, found_default = gain, cut, default
-                continue
-            # Compared without a division: g**2 / h + g'**2 / h' > found + start.
-            other, rest = total[0] - g, total[1] - h + ridge
-            h += ridge
-            if g * g * rest + other * other * h > (found * (1.0 + 1e-9) + start) * (h * rest):
-                found = g * g / h + other * other / rest - start
-                found_cut, found_default = cut, default
-    if found_cut > -2:
-        best.gain[leaf], best.feature[leaf] = found, feature
-        best.cut[leaf], best.lacks[leaf] = found_cut, n_lack > 0
-        for code in range(MISSING):
-            best.up[leaf, code] = code > found_cut
-        best.up[leaf, MISSING] = found_default
+    for k in range(above.shape[1]):  # vectorized: no branch, no call
+        packed = above[1, k] + lack[1]
+        n_up = packed & mask
+        up, mass = float(above[0, k] + lack[0]), float(packed >> bits)
+        other, rest = total[0] - up, total[1] - mass
+        gain = up * up / (mass + ridge) + other * other / (rest + ridge) - start
+        gains[k] = gain if (n_up >= least) & (n_rows - n_up >= least) else 0.0
 
 
 @njit(cache=True, nogil=True)
-def scan_categories(at, feature, bins, leaves, leaf, growth, best, ranked):
+def bounded_gains(above, lack, total, n_rows, growth, limits, gains):
+    """As ``cut_gains`` where values have bounds; limits (bounds of the leaf, sign of the feature).
+
+    The gain is 0 where the values of the two sides are in the wrong order.
+    """
+    low, high, sign = limits
+    ridge, bits, least = growth.ridge, growth.bits, growth.min_samples
+    mask = (np.int64(1) << bits) - 1
+    start = _worth(total[0], total[1], ridge, low, high)[0]
+    for k in range(above.shape[1]):
+        packed = above[1, k] + lack[1]
+        n_up = packed & mask
+        up, mass = float(above[0, k] + lack[0]), float(packed >> bits)
+        upper, v_up = _worth(up, mass, ridge, low, high)
+        lower, v_down = _worth(total[0] - up, total[1] - mass, ridge, low, high)
+        usable = n_up >= least and n_rows - n_up >= least and sign * (v_up - v_down) >= 0
+        gains[k] = upper + lower - start if usable else 0.0
+
+
+@njit(cache=True, nogil=True)
+def scan_sums(above, lack, feature, bins, leaves, leaf, growth, gains):
+    """The gains (2, n) of all cuts for both ways of missing values; returns which may be used."""
+    bits = growth.bits
+    n_rows = leaves.total[leaf, 1] & ((np.int64(1) << bits) - 1)
+    total = (float(leaves.total[leaf, 0]), float(leaves.total[leaf, 1] >> bits))
+    limits = (leaves.bounds[leaf, 0], leaves.bounds[leaf, 1], float(bins.monotone[feature]))
+    for default in range(2):
+        gains[default, :] = 0.0
+        if not growth.defaults[default] or (lack[1] == 0 and default and growth.defaults[0]):
+            continue
+        added = (lack[0], lack[1]) if default else (np.int64(0), np.int64(0))
+        if growth.bounded:
+            bounded_gains(above, added, total, n_rows, growth, limits, gains[default])
+        else:
+            cut_gains(above, added, total, n_rows, growth, gains[default])
+
+
+@njit(cache=True, nogil=True)
+def first_best(gains, least):
+    """(gain, cut, default) of the first gain that is the largest but for rounding; cut -1: none."""
+    found = (least, -1, 0)
+    for k in range(gains.shape[1]):
+        for default in range(2):
+            if gains[default, k] > found[0] * (1.0 + 1e-9):
+                found = (gains[default, k], k, default)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def scan_cuts(at, feature, bins, leaves, leaf, growth, best, scratch):
+    """The best cut of one numeric feature: a row goes up if its code is above the cut."""
+    n = bins.n_bins[feature]
+    above, gains = scratch[0][:, :n], scratch[1][:, :n]
+    first, second = np.int64(0), np.int64(0)
+    for k in range(n):  # from the highest bin down
+        first += at[n - 1 - k, 0]
+        second += at[n - 1 - k, 1]
+        above[0, k], above[1, k] = first, second
+    scan_sums(above, at[MISSING], feature, bins, leaves, leaf, growth, gains)
+    gain, k, default = first_best(gains, best.gain[leaf])
+    if k >= 0:
+        cut = n - 2 - k
+        best.gain[leaf], best.feature[leaf] = gain, feature
+        best.cut[leaf], best.lacks[leaf] = cut, at[MISSING, 1] != 0
+        for code in range(MISSING):
+            best.up[leaf, code] = code > cut
+        best.up[leaf, MISSING] = default
+
+
+@njit(cache=True, nogil=True)
+def scan_categories(at, feature, bins, leaves, leaf, growth, best, scratch):
     """The best set of categories to go up, among the heads of their list by gradient / Hessian.
 
     The last code may stand for rare categories: those go down, as unknown ones do.
     """
-    bits = growth.bits
-    mask = (np.int64(1) << bits) - 1
-    whole, packed = leaves.total[leaf, 0], leaves.total[leaf, 1]
-    n_rows, least = packed & mask, growth.min_samples
-    total = (float(whole), float(packed >> bits))
-    lack, lack_packed = at[MISSING, 0], at[MISSING, 1]
-    n_lack, n = lack_packed & mask, 0
-    key = np.empty(256)
+    key, ranked, n = np.empty(256), np.empty(256, np.int64), 0
     for code in range(bins.n_categories[feature]):
         if at[code, 1] != 0:
             ranked[n] = code
-            key[n] = -float(at[code, 0]) / (float(at[code, 1] >> bits) + growth.category_ridge)
+            mass = float(at[code, 1] >> growth.bits)
+            key[n] = -float(at[code, 0]) / (mass + growth.category_ridge)
             n += 1
-    order = np.argsort(key[:n], kind="mergesort")
-    above, above_packed = np.int64(0), np.int64(0)
-    found, found_n, found_default = best.gain[leaf], 0, 0
+    order = ranked[np.argsort(key[:n], kind="mergesort")]
+    above, gains = scratch[0][:, :n], scratch[1][:, :n]
+    first, second = np.int64(0), np.int64(0)
     for k in range(n):
-        above += at[ranked[order[k]], 0]
-        above_packed += at[ranked[order[k]], 1]
-        for default in range(2):
-            if not growth.defaults[default] or (n_lack == 0 and default and growth.defaults[0]):
-                continue
-            up, up_packed = above, above_packed
-            if default:
-                up, up_packed = above + lack, above_packed + lack_packed
-            n_up = up_packed & mask
-            if n_up < least or n_rows - n_up < least:
-                continue
-            g, h = float(up), float(up_packed >> bits)
-            gain = _split_gain(g, h, total, leaves, leaf, growth, 0)
-            if gain > found * (1.0 + 1e-9):
-                found, found_n, found_default = gain, k + 1, default
-    if found_n:
-        best.gain[leaf], best.feature[leaf] = found, feature
-        best.cut[leaf], best.lacks[leaf] = -2, n_lack > 0
+        first += at[order[k], 0]
+        second += at[order[k], 1]
+        above[0, k], above[1, k] = first, second
+    scan_sums(above, at[MISSING], feature, bins, leaves, leaf, growth, gains)
+    gain, last, default = first_best(gains, best.gain[leaf])
+    if last >= 0:
+        best.gain[leaf], best.feature[leaf] = gain, feature
+        best.cut[leaf], best.lacks[leaf] = -2, at[MISSING, 1] != 0
         best.up[leaf, :] = 0
-        for k in range(found_n):
-            best.up[leaf, ranked[order[k]]] = 1
-        best.up[leaf, MISSING] = found_default
+        for k in range(last + 1):
+            best.up[leaf, order[k]] = 1
+        best.up[leaf, MISSING] = default
 
 
 @njit(cache=True, nogil=True)
@@ -299,16 +312,14 @@ def walk_tree(codes, nodes, rate, first, last, out):
 @njit(cache=True, nogil=True)
 def write_codes(values, edges, shift, words):
     """Write the code of each value, the number of edges below it, into a byte of the words."""
-    n = len(edges)
+    padded = np.full(256, np.inf)
+    padded[: len(edges)] = edges
     for i in range(len(values)):
         x = values[i]
+        # Binary search in eight steps without a branch, which could not be predicted.
+        code = np.uint32(0)
+        for step in (128, 64, 32, 16, 8, 4, 2, 1):
+            code += np.uint32(step) * np.uint32(padded[code + np.uint32(step - 1)] < x)
         if math.isnan(x):
-            code = MISSING
-        else:
-            # Binary search without a branch, which could not be predicted.
-            code, width = 0, n
-            while width > 0:
-                half = (width + 1) >> 1
-                code += half * (edges[code + half - 1] < x)
-                width -= half
-        words[i] |= np.uint32(code) << np.uint32(shift)
+            code = np.uint32(MISSING)
+        words[i] |= code << np.uint32(shift)

@@ -50,6 +50,16 @@ document.addEventListener("input", (event) => {
   if (event.target.matches("[data-arrows]")) show(event.target);
 });
 
+// The next item has the same buttons: keep the focus on the one that was pressed.
+let pressed = null;
+document.addEventListener("htmx:before:swap", () => {
+  pressed = document.activeElement.closest("#work button")?.dataset.keys;
+});
+document.addEventListener("htmx:after:swap", () => {
+  document.getElementById("alert").textContent = "";
+  if (pressed) document.querySelector(`[data-keys="${CSS.escape(pressed)}"]`)?.focus();
+});
+
 // An answer that did not reach the log must not look as if it had.
 for (const name of ["htmx:response:error", "htmx:error"]) {
   document.addEventListener(name, (event) => {

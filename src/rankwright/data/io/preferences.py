@@ -1,0 +1,95 @@
+"""Files of pairwise preferences: winner, loser, and perhaps weight and query."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright.data.frames import Columns, read_parquet
+from rankwright.data.io.fields import likely_separator, parse_csv
+from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.io.logs import plain_name
+from rankwright.data.io.tables import read_jsonl
+from rankwright.data.vocabulary import as_column
+from rankwright.exceptions import DataError
+
+_PAIR_COLUMNS = {
+    "winner": ("winner", "preferred", "better", "chosen", "upper"),
+    "loser": ("loser", "other", "worse", "rejected", "lower"),
+    "weight": ("weight", "count", "n"),
+    "query": ("query", "qid", "queryid", "session", "user"),
+}
+
+
+class Preferences(NamedTuple):
+    """Pairs of ids: each winner belongs above its loser; weight and query may be unknown."""
+
+    winner: NDArray[Any]
+    loser: NDArray[Any]
+    weight: NDArray[np.float64] | None = None
+    query: NDArray[Any] | None = None
+
+    def __str__(self) -> str:
+        return f"Preferences({len(self.winner):,} pairs)"
+
+
+def read_preferences(path: str | os.PathLike[str]) -> Preferences:
+    """Read pairs of ids from CSV, TSV, JSONL or Parquet: winner, loser, weight, query.
+
+    The last two columns may be absent.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.csv"
+    >>> _ = path.write_text("winner,loser,weight\\nb,a,2\\nb,c,1\\n")
+    >>> read_preferences(path).weight.tolist()
+    [2.0, 1.0]
+    """
+    name = os.fspath(path)
+    table = read_parquet(path) if is_parquet(path) else _text_columns(read_text(path))
+    plain = {plain_name(column): column for column in reversed(list(table))}
+    found = {
+        role: table[plain[usual]]
+        for role, names in _PAIR_COLUMNS.items()
+        if (usual := next((n for n in names if n in plain), ""))
+    }
+    for role in ("winner", "loser"):
+        if role not in found:
+            raise DataError(f"{name}: no column of the {role} among {', '.join(table)}.")
+    if "weight" in found:
+        found["weight"] = as_column(found["weight"], "weight", len(found["winner"]))
+        if len(bad := np.flatnonzero(found["weight"] < 0)):
+            raise DataError(
+                f"{name}: weight {found['weight'][bad[0]]:g} in row {bad[0] + 1} is < 0."
+            )
+    same = [row for row, pair in enumerate(zip(found["winner"], found["loser"], strict=True))
+            if pair[0] == pair[1]]  # fmt: skip
+    if same:
+        raise DataError(f"{name}: row {same[0] + 1} prefers {found['winner'][same[0]]} to itself.")
+    return Preferences(**found)
+
+
+def is_preferences(names: Iterable[str]) -> bool:
+    """Whether columns of these names are those of preferences: a winner and a loser."""
+    plain = {plain_name(name) for name in names}
+    return all(plain & set(_PAIR_COLUMNS[role][:1]) for role in ("winner", "loser"))
+
+
+def _text_columns(text: Text) -> Columns:
+    if text.first_line.lstrip().startswith(b"{"):
+        return read_jsonl(text.path)
+    fields = parse_csv(text, likely_separator(text) or ",", "the same columns as line 1")
+    names = [token.strip() for token in fields.tokens[: fields.n_fields]]
+    if fields.n_rows == 1:
+        text.refuse(2, 1, "no line after the header", "give at least one pair")
+    fields, table = fields.after_header(), {}
+    for index, name in enumerate(names):
+        if plain_name(name) in _PAIR_COLUMNS["weight"]:
+            table[name] = fields.numbers(index, name)
+        else:
+            number, distinct = fields.encode(index, name)
+            table[name] = distinct[number]
+    return table

@@ -1,0 +1,225 @@
+"""From a log to a ranker that is better than the one that made the log, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.impressions import ImpressionLog
+from rankwright.data.io.items import first_missing
+from rankwright.data.items import Items
+from rankwright.data.runs import Qrels
+from rankwright.exceptions import DataError, FeedbackError, ParameterError
+from rankwright.feedback.base import Feedback, Mixture
+from rankwright.feedback.clicks.propensity import estimate_propensities
+from rankwright.feedback.clicks.relevance import ClickRelevance, click_relevance
+from rankwright.feedback.grades import Grades
+from rankwright.online_eval.rankings import LogComparison, compare_on_log
+from rankwright.rankers.boosting.rankboost import RankBoost
+from rankwright.rankers.gradient.ranksvm import RankSVM
+
+_TOTAL = 100.0  # the weight of all pairs together, so that C means the same for any log
+_FEW_QUERIES = 5  # with fewer, none are held out
+
+
+@dataclass(frozen=True, eq=False)
+class LogFit:
+    """A ranker learned from a log, and what the log says about it.
+
+    Attributes
+    ----------
+    model : the fitted ranker
+    name : str, its name among the candidates
+    propensity : (n_positions,) as given or estimated
+    method : str, how it was estimated; "given" if it was not
+    comparison : LogComparison or None
+        The lists of held-out queries as shown and as the chosen candidate orders them, after it
+        learned from the other queries; None with too few queries.
+    relevance : ClickRelevance, what the model learned from
+    """
+
+    model: Any
+    name: str
+    propensity: FloatArray
+    method: str
+    comparison: LogComparison | None
+    relevance: ClickRelevance
+
+
+def learn_from_log(
+    log: ImpressionLog,
+    items: Items,
+    ranker: Any = None,
+    *,
+    propensity: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    judgments: Qrels | None = None,
+    weight: float = 0.1,
+    random_state: int = 0,
+) -> LogFit:
+    """Learn a ranker from clicks without position bias, and compare it with what was shown.
+
+    A fifth of the queries is held out. Each candidate learns from the others, and its clicks per
+    session on the held-out queries are estimated (position-based estimator). The best candidate
+    then learns from all queries. The interval of the comparison is that of one candidate; with
+    many candidates, the best of them looks better than it is.
+
+    Parameters
+    ----------
+    log : ImpressionLog
+    items : Items with ids, the features; joined with the log by query and item
+    ranker : a ranker, a list of rankers to choose from, or None: linear and boosted rankers
+    propensity, offset : as in ``click_relevance``. Without them propensities are estimated: from
+        items that were shown at several positions, else by regression EM.
+    judgments : Qrels of the same queries and items, to learn from as well
+    weight : the weight of all clicks, where that of all judgments is 1
+    random_state : int, the held-out queries
+
+    Examples
+    --------
+    >>> from rankwright.data import ClickSimulator, make_queries
+    >>> sample = make_queries(60, docs_per_query=8, random_state=0).items
+    >>> items = Items(sample.X, sample.y, sample.qid, docid=np.arange(len(sample.y)).astype(str))
+    >>> users = ClickSimulator(items)
+    >>> log = users.sessions(items.X[:, 0], 20_000, experiment="swap")
+    >>> found = learn_from_log(log, items)
+    >>> found.method, found.comparison.better() == found.name
+    ('harvest', True)
+    """
+    candidates = _candidates(ranker, items)
+    chance, method = _propensities(log, items, propensity)
+    row = log.rows_in(items)
+    if (row < 0).any():  # a list without some of its items is another list
+        whole = np.bincount(log.session, row < 0, log.n_sessions) == 0
+        log, row = log.take(whole), row[whole[log.session]]
+        if not log.n_sessions:
+            raise DataError("no session has features for all its items.")
+    data = _Data(log, items, row, chance, offset, judgments, weight)
+    train, test = _halves(items.queries.codes[row[log.starts[:-1]]], random_state)
+    comparison, name = None, next(iter(candidates))
+    if len(test):
+        held_out = log.take(test)
+        rows = held_out.rows_in(items)
+        feedback = data.feedback(log.take(train))
+        scores = {
+            name: _fitted(model, items, feedback).decision_function(items.X, items.qid)[rows]
+            for name, model in candidates.items()
+        }
+        shown = {"as shown": -held_out.position.astype(np.float64)}
+        every = compare_on_log(held_out, shown | scores, propensity=chance, offset=offset)
+        name = max(scores, key=lambda candidate: every.estimates[candidate].value)
+        comparison = LogComparison(
+            {k: every.estimates[k] for k in ("as shown", name)},
+            {name: every.differences[name]},
+            every.measure,
+            every.logged,
+        )
+    everything = data.feedback(log)
+    model = _fitted(candidates[name], items, everything)
+    return LogFit(model, name, chance, method, comparison, everything.relevance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What a ranker learns from: clicks, and perhaps judgments."""
+
+    relevance: ClickRelevance
+    judged: Grades | None
+    weight: float
+
+    def form_for(self, kind: Any) -> Feedback:
+        clicks = _scaled(self.relevance.feedback_for(kind), kind, 1.0)
+        if self.judged is None:
+            return clicks
+        if not kind.takes(Mixture):
+            raise FeedbackError(
+                f"{kind.__name__} does not learn from a sum of judgments and clicks. Use RankSVM, "
+                "RankBoost, RankNet or another ranker that does."
+            )
+        return _scaled(self.judged, kind, 1.0) + _scaled(clicks, kind, self.weight)
+
+
+def _scaled(feedback: Feedback, kind: Any, share: float) -> Feedback:
+    """The feedback with a total weight that does not depend on the size of the log."""
+    total = feedback.total_weight
+    return feedback * (share * _TOTAL / total) if kind.takes(Mixture) and total > 0 else feedback
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    log: ImpressionLog
+    items: Items
+    row: IntArray
+    propensity: FloatArray
+    offset: ArrayLike | None
+    judgments: Qrels | None
+    weight: float
+
+    def feedback(self, log: ImpressionLog) -> _Learned:
+        relevance = click_relevance(log, self.items, self.propensity, offset=self.offset)
+        judged = None if self.judgments is None else _judged(self.judgments, self.items)
+        return _Learned(relevance, judged, self.weight)
+
+
+def _fitted(model: Any, items: Items, learned: _Learned) -> Any:
+    feedback = learned.form_for(type(model))
+    return clone(model).fit_feedback(items.X, feedback, qid=items.qid)
+
+
+def _candidates(ranker: Any, items: Items) -> dict[str, Any]:
+    if ranker is None:
+        boosted = {"RankBoost": RankBoost(n_estimators=200)}
+        if first_missing(items) is not None:
+            return boosted
+        linear = {f"RankSVM C={C:g}": RankSVM(C=C, normalize="query") for C in (0.1, 1.0, 10.0)}
+        return linear | boosted
+    rankers = list(ranker) if isinstance(ranker, Sequence) else [ranker]
+    if not rankers or not all(hasattr(model, "fit_feedback") for model in rankers):
+        raise ParameterError(f"ranker is {ranker!r}: give a ranker, or a list of rankers.")
+    return {str(model): model for model in rankers}
+
+
+def _propensities(
+    log: ImpressionLog, items: Items, given: ArrayLike | None
+) -> tuple[FloatArray, str]:
+    if given is not None:
+        return np.asarray(given, dtype=np.float64), "given"
+    try:
+        return estimate_propensities(log, "harvest"), "harvest"
+    except FeedbackError:
+        return estimate_propensities(log, "regression_em", items=items), "regression_em"
+
+
+def _halves(query: IntArray, random_state: int) -> tuple[IntArray, IntArray]:
+    """Sessions to learn from and sessions of other queries to compare on."""
+    present = np.unique(query)
+    if len(present) < _FEW_QUERIES:
+        return np.arange(len(query)), np.arange(0)
+    rng = np.random.default_rng(random_state)
+    held_out = rng.choice(present, size=max(1, len(present) // 5), replace=False)
+    test = np.isin(query, held_out)
+    return np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def _judged(qrels: Qrels, items: Items) -> Grades:
+    """The judged rows of the items as grades; other rows have no weight."""
+    if items.docid is None or items.qid is None:
+        raise DataError("judgments need items with queries and ids.")
+    queries, docs = (list(map(str, ids.tolist())) for ids in (qrels.queries, qrels.docs))
+    known = {
+        (queries[q], docs[d]): grade
+        for q, d, grade in zip(qrels.query.tolist(), qrels.doc.tolist(), qrels.grade, strict=True)
+    }
+    keys = zip(map(str, items.qid.tolist()), items.docid.tolist(), strict=True)
+    grades = [known.get(key) for key in keys]
+    judged = np.array([grade is not None for grade in grades])
+    if not judged.any():
+        raise DataError("no judged query and document is among the items. Compare their ids.")
+    y = np.array([0.0 if grade is None else float(grade) for grade in grades])
+    return Grades(y, items.qid, sample_weight=judged.astype(np.float64))

@@ -1,0 +1,308 @@
+"""Recommending from interactions: lists, filters, updates, files, bad input."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+import rankwright as rw
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.recommend import Filter, Recommendation
+from rankwright.recommend.experts import ItemContent, Popularity
+from recommend.test_experts import make_events
+
+
+@pytest.fixture(scope="module")
+def events() -> rw.Interactions:
+    return make_events()
+
+
+@pytest.fixture(scope="module")
+def model(events) -> rw.Recommender:
+    return rw.Recommender(random_state=0).fit(events)
+
+
+def taken(events, user) -> set:
+    return set(events.items[events.item[events.users[events.user] == user]].tolist())
+
+
+def test_a_list_has_new_items_by_descending_score(model, events) -> None:
+    best = model.recommend(3, n=5)
+    assert all(isinstance(one, Recommendation) for one in best)
+    assert [score for _, score in best] == sorted((score for _, score in best), reverse=True)
+    assert not {item for item, _ in best} & taken(events, 3)
+
+
+def test_all_users_at_once_get_what_each_gets_alone(model, events) -> None:
+    found = model.recommend_all(n=4)
+    assert list(found) == events.users.tolist()
+    for user in events.users[:10].tolist():
+        assert [item for item, _ in found[user]] == [item for item, _ in model.recommend(user, 4)]
+
+
+def test_the_blend_is_not_worse_than_its_best_expert_on_validation(model) -> None:
+    share = {"next": 0.25, "period": 0.75}
+    tables = model.model_.validation_
+    assert set(tables) == set(share)
+    names = set(tables["next"]) - {"blend"}
+    best = {q: max(table[name] for name in names) for q, table in tables.items()}
+
+    def value(name: str) -> float:
+        return sum(share[q] * table[name] / best[q] for q, table in tables.items())
+
+    assert value("blend") >= max(map(value, names)) - 1e-9
+
+
+def test_a_new_user_is_one_with_the_same_history(model, events) -> None:
+    items, weight = model.histories_.rows.row(3)
+    history = model.histories_.items[items].tolist()
+    new = model.recommend_new(dict(zip(history, weight.tolist(), strict=True)), n=5)
+    known = model.recommend(int(model.histories_.users[3]), n=5)
+    assert [item for item, _ in new] == [item for item, _ in known]
+
+
+def test_a_user_without_events_gets_what_many_take(events) -> None:
+    model = rw.Recommender(experts=[Popularity(half_life=None)]).fit(events)
+    counts = model.histories_.item_counts
+    best = [item for item, _ in model.recommend_new([], n=3)]
+    assert best == events.items[np.argsort(-counts, kind="stable")[:3]].tolist()
+
+
+def test_exclusions_and_filters_are_obeyed(model, events) -> None:
+    first = model.recommend(3, n=3)[0].item
+    assert first not in [item for item, _ in model.recommend(3, exclude=[first])]
+    again = model.recommend(3, n=30, exclude=None)
+    assert {item for item, _ in again} & taken(events, 3)
+    assert {item for item, _ in model.recommend(3, n=30, filter=[first, "unknown"])} == {first}
+    even = model.recommend(3, n=30, filter=lambda item: item % 2 == 0)
+    assert even
+    assert all(item % 2 == 0 for item, _ in even)
+
+
+def test_categories_are_kept_and_capped(model, events) -> None:
+    kind = {item: "ab"[item % 2] for item in events.items.tolist()}
+    only = model.recommend(3, n=5, filter=Filter(categories=kind, only=["a"]))
+    assert {kind[item] for item, _ in only} == {"a"}
+    capped = model.recommend(3, n=4, filter=Filter(categories=kind, max_per_category=2))
+    kinds = [kind[item] for item, _ in capped]
+    assert sorted(kinds) == ["a", "a", "b", "b"]
+
+
+def test_diversity_spreads_a_list(model) -> None:
+    plain = [item for item, _ in model.recommend_new([0], n=5)]
+    spread = [item for item, _ in model.recommend_new([0], n=5, filter=Filter(diversity=0.9))]
+    same = [item for item, _ in model.recommend_new([0], n=5, filter=Filter(diversity=0.0))]
+    assert same == plain
+    assert spread[0] == plain[0]
+
+    def closeness(items: list) -> float:
+        return float(model._similarities(model._item_numbers(items)).mean())
+
+    assert closeness(spread) <= closeness(plain)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"diversity": 2.0}, {"max_per_category": 0}, {"only": ["a"]}], ids=str
+)
+def test_a_filter_that_cannot_be_obeyed_is_refused(wrong) -> None:
+    with pytest.raises(ParameterError, match="Filter"):
+        Filter(**wrong)
+
+
+def test_similar_items_are_taken_by_the_same_users(model) -> None:
+    found = dict(model.similar_items(0, n=29))
+    assert len(found) == 29
+    assert 0 not in found
+    scores = np.array([found[item] for item in range(1, 30)])
+    assert scores[:14].mean() > scores[14:].mean()
+
+
+def test_lists_stream_to_files(model, tmp_path) -> None:
+    found, seen = model.recommend_all(n=3), []
+    path = tmp_path / "lists.jsonl"
+    n_users = model.recommend_all(n=3, output=path, progress=lambda *done: seen.append(done))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert n_users == len(rows) == len(found)
+    assert seen[-1] == (60, 60)
+    assert {row["user"]: row["items"] for row in rows} == {
+        user: [item for item, _ in best] for user, best in found.items()
+    }
+    pandas = pytest.importorskip("pandas")
+    assert model.recommend_all(n=3, output=tmp_path / "lists.parquet") == 60
+    table = pandas.read_parquet(tmp_path / "lists.parquet")
+    columns = model.to_columns(found)
+    assert table["item"].tolist() == columns["item"]
+    assert table["rank"].max() == 3
+
+
+def test_reasons_add_up_and_name_only_what_raises_the_score(model) -> None:
+    item = model.recommend(3, n=1)[0].item
+    why = model.explain(3, item)
+    assert sum(why.experts.values()) == pytest.approx(why.score, rel=1e-2)
+    assert why.taken
+    assert all(one.added > 0 for one in why.taken)
+    assert "because you took" in str(why)
+
+
+def test_a_loaded_recommender_gives_the_same_lists_and_goes_on_learning(model, tmp_path) -> None:
+    rw.save(model, tmp_path / "model.rw")
+    loaded = rw.load(tmp_path / "model.rw")
+    assert loaded.recommend_all(n=5) == model.recommend_all(n=5)
+    more = rw.Interactions([3], [14], time=[10_000])
+    again = rw.load(tmp_path / "model.rw").partial_fit(more)
+    assert 14 not in [item for item, _ in again.recommend(3, n=30)]
+
+
+def test_a_mapped_recommender_shares_its_arrays_and_goes_on_learning(model, tmp_path) -> None:
+    rw.save(model, tmp_path / "model.rw")
+    content = (tmp_path / "model.rw").read_bytes()
+    mapped = rw.load(tmp_path / "model.rw", mmap=True)
+    assert isinstance(mapped.histories_.time.base.base, np.memmap | mmap.mmap)
+    assert mapped.recommend_all(n=5) == model.recommend_all(n=5)
+    mapped.partial_fit(rw.Interactions([3], [14], time=[10_000]))
+    assert 14 not in [item for item, _ in mapped.recommend(3, n=30)]
+    assert (tmp_path / "model.rw").read_bytes() == content
+
+
+def test_a_file_is_not_larger_than_half_more_than_its_arrays(model, tmp_path) -> None:
+    rw.save(model, tmp_path / "model.rw")
+    arrays = [model.model_.tie_, model.histories_.ptr, model.histories_.item]
+    arrays += [model.histories_.weight, model.histories_.time]
+    for expert in model.model_.experts_:
+        arrays += [value for value in vars(expert).values() if isinstance(value, np.ndarray)]
+    header = 20_000  # names and hashes
+    assert (tmp_path / "model.rw").stat().st_size <= 1.5 * sum(a.nbytes for a in arrays) + header
+
+
+def test_events_count_at_once_for_new_users_and_items(events) -> None:
+    model = rw.Recommender(random_state=0).fit(events)
+    model.partial_fit(rw.Interactions(["new", "new"], [0, "fresh"], time=[2000, 2001]))
+    assert model.model_.n_new_events_ == 2
+    best = [item for item, _ in model.recommend("new", n=5)]
+    assert 0 not in best
+    assert "fresh" not in best
+    assert best == [item for item, _ in model.recommend_new([0, "fresh"], n=5)]
+    assert model.histories_.n_items == events.n_items + 1
+
+
+def test_an_updated_model_agrees_with_a_new_one() -> None:
+    events = make_events(n_users=300, n_items=200, n=9000, seed=1)
+    model = rw.Recommender(random_state=0).fit(events.take(slice(0, 8000)))
+    for at in range(8000, 9000):
+        model.partial_fit(events.take([at]))
+    assert model.model_.n_new_events_ == 1000
+    updated = model.recommend_all(n=10)
+    fresh = model.refit()
+    assert fresh.model_.n_new_events_ == 0
+    assert agreement(updated, fresh.recommend_all(n=10)) >= 0.95
+
+
+def agreement(left: dict, right: dict) -> float:
+    """The share of the places of lists that hold the same items in both."""
+    same = [len({i for i, _ in left[u]} & {i for i, _ in right[u]}) for u in right]
+    return sum(same) / sum(len(best) for best in right.values())
+
+
+def test_threads_leave_blas_as_it_was(events) -> None:
+    ratings = rw.Ratings.from_arrays(
+        events.users[events.user[:200]], np.arange(200), np.arange(200.0)
+    )
+    rated = rw.Recommender(random_state=0).fit(ratings)
+    model = rw.Recommender(random_state=0).fit(events)
+
+    def limits() -> list:
+        return sorted((info["filepath"], info["num_threads"]) for info in threadpool_info())
+
+    before = limits()
+    for _ in range(5):
+        threads = [
+            threading.Thread(target=one.recommend_all, kwargs={"n": 3})
+            for one in (rated, model, rated, rated)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert limits() == before
+
+
+def test_features_bring_new_items_into_lists() -> None:
+    events = make_events(n_items=20)
+    genre = ["low" if item < 10 else "high" for item in range(20)]
+    titles = [f"title {item}" for item in [*range(20), 99]]
+    features = rw.Features.from_frame(
+        {"item": [*range(20), 99], "genre": [*genre, "low"], "title": titles}
+    )
+    experts = [Popularity(half_life=None), ItemContent()]
+    model = rw.Recommender(experts=experts, holdout="next").fit(events, item_features=features)
+    lists = {g: model.recommend_new(items, n=12) for g, items in (("low", [1, 2]), ("high", [11]))}
+    place = {
+        g: [item for item, _ in best].index(99) if 99 in dict(best) else 99
+        for g, best in lists.items()
+    }
+    assert place["low"] < place["high"]
+    assert "title 99" in str(model.explain([1, 2], 99))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rw.Recommender().fit(rw.Interactions([], [])), "no events"),
+        (lambda: rw.Interactions([1], [1, 2]), "one of each per event"),
+        (lambda: rw.Interactions([1], [1], weight=[0]), "weight is 0"),
+        (lambda: rw.Interactions([1], [1], time=["soon"]), "ISO time"),
+        (lambda: rw.Interactions([None], [1]), "every row needs an id"),
+        (lambda: rw.Interactions([1], [1], weight=[np.nan]), "finite"),
+        (lambda: rw.Features([1, 1], [[1.0], [2.0]]), "different"),
+        (lambda: rw.Features([1], [[np.nan]]), "not finite"),
+    ],
+)
+def test_bad_input_is_refused(make, message) -> None:
+    with pytest.raises((DataError, ParameterError), match=message):
+        make()
+
+
+def test_a_ranker_and_features_are_refused_where_they_are_not_used(events) -> None:
+    with pytest.raises(ParameterError, match="learns from ratings"):
+        rw.Recommender(ranker=rw.VSIM()).fit(events)
+    ratings = rw.Ratings.from_arrays([1, 2], [1, 2], [1, 2])
+    features = rw.Features([1], [[1.0]])
+    with pytest.raises(ParameterError, match="item_features"):
+        rw.Recommender().fit(ratings, item_features=features)
+    with pytest.raises(DataError, match="fitted on ratings"):
+        rw.Recommender(random_state=0).fit(ratings).partial_fit(events)
+
+
+def test_one_event_repeats_and_mixed_ids_are_data_too() -> None:
+    one = rw.Recommender().fit(rw.Interactions(["a"], ["x"]))
+    assert one.recommend("a") == []
+    assert [item for item, _ in one.recommend_new([])] == ["x"]
+    mixed = rw.Interactions([7, "7", 7], ["x", "y", "x"], time=[3, 2, 1])
+    assert mixed.n_users == 2
+    model = rw.Recommender().fit(mixed)
+    assert model.recommend(7)[0].item == "y"
+    assert model.recommend("7")[0].item == "x"
+
+
+def test_features_without_any_feature_change_nothing_but_the_catalog(events) -> None:
+    empty = rw.Features.from_frame({"item": [0, 1, 777]})
+    model = rw.Recommender(random_state=0).fit(events, item_features=empty)
+    assert 777 not in [item for item, _ in model.recommend(3, n=40)]
+
+
+def test_times_of_new_events_must_match(model) -> None:
+    with pytest.raises(DataError, match="times"):
+        model.partial_fit(rw.Interactions([3], [3]))
+
+
+def test_an_early_event_takes_its_place_in_time(events) -> None:
+    model = rw.Recommender(random_state=0).fit(events)
+    model.partial_fit(rw.Interactions([3], [14], time=[-5]))
+    items, _ = model.histories_.rows.row(int(model.histories_.user_vocabulary.numbers([3])[0]))
+    if 14 not in taken(events, 3):
+        assert model.histories_.items[items[0]] == 14
