@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from pathlib import Path
 
 import msgspec
@@ -399,3 +400,48 @@ def test_a_token_may_do_what_its_scopes_say(serve, tmp_path):
     assert client.get("/healthz").status_code == 200
     text = " ".join(entry.body.decode("latin-1") for entry in client.service.store.entries())
     assert "0123456789abcdef" not in text
+
+
+def test_a_full_disk_is_told_and_nothing_is_half_kept(client, monkeypatch):
+    event = client.rank(ROWS)["event"]
+    store = client.service.store
+    store.flush()
+
+    def full(jobs):
+        raise OSError("database or disk is full")
+
+    monkeypatch.setattr(store, "_work", full)
+    answer = client.post("/v1/feedback", {"event": event, "id": "1", "clicks": ["a0"]})
+    assert answer.status_code == 503
+    assert "disk is full" in answer.json()["detail"]
+    assert answer.headers["retry-after"] == "1"
+    lost = client.rank(ROWS)["event"]  # ranking goes on
+    assert client.get("/readyz").status_code == 503
+    monkeypatch.undo()
+    assert not client.feedback(event, clicks=["a0"])["duplicate"]
+    store.flush()
+    assert client.get("/readyz").status_code == 200
+    answer = client.post("/v1/feedback", {"event": lost, "id": "1", "clicks": []})
+    assert answer.status_code in (200, 404)  # the list was written after the cure, or never
+
+
+def test_old_entries_are_deleted_once_they_are_learned(serve, monkeypatch):
+    from rankwright.service.learning import follower
+
+    client = serve(learn="PRank", retention_days=1e-9)
+    event = client.rank(ROWS)["event"]
+    client.feedback(event, grades={"a0": 1, "a1": 3})
+    client.wait_until_learned()
+    monkeypatch.setattr(follower, "RETENTION_SECONDS", -1.0)
+    client.service.follower._wake.set()
+    event = client.rank(ROWS)["event"]
+    client.feedback(event, grades={"a0": 1, "a1": 3})
+    client.wait_until_learned()
+    for _ in range(200):
+        if not list(client.service.store.entries(("feedback",))):
+            break
+        client.service.follower._wake.set()
+        client.get("/healthz")
+        time.sleep(0.02)
+    assert not list(client.service.store.entries(("feedback",)))
+    assert client.service.follower.live.progress.n_examples == 4

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 
 import httpx
 import pytest
 
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.service import Settings, create_app
+from rankwright.service import Settings, create_app, serve
 from rankwright.service.protocol.tokens import Principal, RateLimit, Sessions, Tokens
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -44,6 +45,23 @@ def test_a_host_that_others_reach_needs_a_token():
     with pytest.raises(ParameterError, match="--token-file"):
         Settings(host="0.0.0.0")
     assert Settings(host="0.0.0.0", tokens=Tokens.of(TOKEN)).host == "0.0.0.0"
+
+
+def test_defaults_are_stricter_where_other_machines_reach_the_service():
+    assert Settings().rate() is None
+    remote = Settings(host="0.0.0.0", tokens=Tokens.of(TOKEN))
+    assert (remote.rate(), remote.hosts()) == (200.0, ("*",))
+    named = Settings(host="0.0.0.0", tokens=Tokens.of(TOKEN), allow_hosts=("shop.example",))
+    assert named.hosts() == ("0.0.0.0", "shop.example")
+    assert Settings(rate_limit=5.0).rate() == 5.0
+
+
+def test_a_port_in_use_is_told(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match=f"127.0.0.1:{port}: Address already in use"):
+            serve(Settings(store=str(tmp_path / "log.db")), port)
+    assert not (tmp_path / "log.db").exists()
 
 
 def test_every_answer_has_a_strict_policy(make_app):

@@ -34,6 +34,7 @@ from rankwright.service.protocol.tokens import ANYONE, NO_TOKENS, Sessions, Toke
 from rankwright.service.protocol.types import RankRequest
 from rankwright.service.store import Store, put_state
 
+REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 PAGES = Path(__file__).parent / "pages"
 
 
@@ -52,10 +53,12 @@ class Settings:
     snapshot_every : feedback entries between two snapshots of the ranker that learns
     tokens : who may do what; none lets everybody on this machine do everything
     host : the address that is served; one that other machines reach needs a token
-    allow_hosts : other names of this service, such as that of a proxy; "*" for any
+    allow_hosts : other names of this service, such as that of a proxy; "*" for any. Without
+        them, a service with tokens takes any name
     retention_days : how long the log keeps entries; None forever
     max_body, max_items : limits of a request
-    rate_limit : requests a second of one client; None for no limit
+    rate_limit : requests a second of one token or address; None: 200, and no limit on a host
+        that only this machine reaches
     images : let pages show pictures of other sites
     queue : what to judge at /judge, a CSV, TSV or JSONL file or a TREC run; None: generated texts
     documents, queries, guidelines : files for the queue, see
@@ -92,6 +95,17 @@ class Settings:
                 f"--host {self.host}: other machines can reach it, so it needs a token. Write one "
                 "to a file and give it with --token-file FILE."
             )
+
+    def hosts(self) -> tuple[str, ...]:
+        """Host names that requests may use; a token is proof enough where there is one."""
+        if self.tokens.principals and not self.allow_hosts:
+            return ("*",)
+        return (self.host, *self.allow_hosts)
+
+    def rate(self) -> float | None:
+        """Requests a second of one token or address."""
+        local = is_loopback(self.host)
+        return REMOTE_RATE if self.rate_limit is None and not local else self.rate_limit
 
     def plan(self) -> Plan | None:
         """What learns, if something does."""
@@ -198,9 +212,9 @@ def create_app(settings: Settings | None = None) -> Security:
         service=service,
         tokens=settings.tokens,
         sessions=service.sessions,
-        hosts=(settings.host, *settings.allow_hosts),
+        hosts=settings.hosts(),
         max_body=settings.max_body,
-        rate=settings.rate_limit,
+        rate=settings.rate(),
         images=settings.images,
     )
 

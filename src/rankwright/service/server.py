@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 from typing import Any
 
@@ -26,27 +27,36 @@ def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
     note : a function that prints a line; by default to standard error
     """
     note = note or (lambda text: print(text, file=sys.stderr, flush=True))
-    app = create_app(settings)
-    service = app.service
+    with _listen(settings.host, port) as listener:
+        app = create_app(settings)
+        service = app.service
+        try:
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=STOP_SECONDS,
+                ws="none",
+            )
+            gc.collect()
+            gc.freeze()  # what is loaded now stays: no collection has to look at it again
+            _Server(config, settings, service, note).run([listener])
+        finally:
+            service.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens, or an error that says why there is none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-            ws="none",
-        )
-        gc.collect()
-        gc.freeze()  # what is loaded now stays: no collection has to look at it again
-        _Server(config, settings, service, note).run()
-    finally:
-        service.close()
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        fix = "Stop what uses it, or give another --port."
+        raise OSError(f"{host}:{port}: {error.strerror or error}. {fix}") from error
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc]
