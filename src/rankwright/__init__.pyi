@@ -12,6 +12,7 @@ from . import recommend as recommend
 from . import report as report
 from . import scoring as scoring
 from . import selection as selection
+from . import service as service
 from . import testing as testing
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
