@@ -152,7 +152,7 @@ def test_magnitudes_notes_and_the_other_keys(serve, open_page) -> None:
     assert "Magnitude 75" in page.inner_text("#status")
     page.get_by_role("button", name="Skip").focus()
     press(page, " ")
-    assert page.evaluate("() => document.activeElement.value") == "skip"
+    page.wait_for_function("() => document.activeElement.value === 'skip'")  # after the swap
     for key, said in (("l", "Put off"), ("x", "Skipped"), ("c", "cannot judge")):
         press(page, key)
         assert said in page.inner_text("#status")
