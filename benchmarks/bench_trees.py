@@ -274,6 +274,10 @@ def run(arguments: list[str] | None = None) -> None:
     options.sizes = [tuple(map(int, size.split("x"))) for size in options.sizes.split(",")]
     options.threads = [int(threads) for threads in options.threads.split(",")]
     options.systems = options.systems.split(",")
+    if unknown := set(options.systems) - set(SYSTEMS):
+        parser.error(
+            f"unknown systems: {', '.join(sorted(unknown))}; there are {', '.join(SYSTEMS)}"
+        )
     for part in options.parts.split(","):
         print(f"{part}:", flush=True)
         PARTS[part](options)
