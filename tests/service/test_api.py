@@ -445,3 +445,12 @@ def test_old_entries_are_deleted_once_they_are_learned(serve, monkeypatch):
         time.sleep(0.02)
     assert not list(client.service.store.entries(("feedback",)))
     assert client.service.follower.live.progress.n_examples == 4
+
+
+def test_a_model_of_another_library_is_served(serve, files, tmp_path):
+    path = tmp_path / "theirs.txt"
+    rw.export(rw.load(files["boosted"]), path, to="lightgbm")
+    client = serve(models=(str(path),))
+    scores = {item["id"]: item["score"] for item in client.rank(ROWS)["items"]}
+    expected = rw.load(files["boosted"]).decision_function(ROWS)
+    assert sorted(scores.values()) == pytest.approx(sorted(expected), abs=1e-12)

@@ -20,8 +20,9 @@ import numpy as np
 import rankwright
 from rankwright.data.synthetic import make_queries
 from rankwright.exceptions import ModelFileError, ParameterError
+from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
-from rankwright.persist.scorer import SavedScorer, scorer_of
+from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.linear import Linear
 from rankwright.service.protocol.problems import Problem
 from rankwright.service.protocol.types import ModelInfo
@@ -332,6 +333,8 @@ def demo_model() -> Served:
 
 def _served(path: str, name: str, source: Source, content: bytes) -> Served:
     version = f"{name}-{hashlib.sha256(content).hexdigest()[:8]}"
+    if source == "file" and foreign_kind(path) is not None:  # uploads are files of rankwright
+        return served_scorer(load_scorer(path), version, name, source)
     with refusing(path):
         manifest, arrays = read_file(path, MAX_UPLOAD if source == "upload" else 2**31)
         if manifest.served is not None:
