@@ -14,11 +14,11 @@ from rankwright.data import vocabulary
 from rankwright.data.frames import columns_of
 from rankwright.data.ratings import Ratings, find_column, in_int64
 from rankwright.data.times import as_times
-from rankwright.data.vocabulary import Vocabulary, as_column, as_ids, encode, read_only
+from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError
 
 
-class Interactions:
+class Interactions(UsersAndItems):
     """Events: a user took (clicked, played, bought) an item. One row each, in the order given.
 
     A pair of user and item may occur many times; its weights are added up. Later means a larger
@@ -146,7 +146,7 @@ class Interactions:
             names = np.arange(size) if given is None else in_int64(as_ids(given, name))
             if len(names) != size:
                 raise DataError(f"from_csr: {len(names)} {name} for {size}. Give one id for each.")
-            ids.append(Vocabulary(names, name).ids)
+            ids.append(vocabulary.Vocabulary(names, name).ids)
         kept = cells.data != 0
         user, item = (place[kept].astype(np.int64) for place in (cells.row, cells.col))
         return cls.from_numbers(
@@ -191,14 +191,6 @@ class Interactions:
     def n_events(self) -> int:
         return len(self.user)
 
-    @property
-    def n_users(self) -> int:
-        return len(self.users)
-
-    @property
-    def n_items(self) -> int:
-        return len(self.items)
-
     @cached_property
     def user_counts(self) -> IntArray:
         """Events of each user."""
@@ -208,14 +200,6 @@ class Interactions:
     def item_counts(self) -> IntArray:
         """Events of each item."""
         return np.bincount(self.item, minlength=self.n_items)
-
-    @cached_property
-    def user_vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.users, "user")
-
-    @cached_property
-    def item_vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.items, "item")
 
     def take(self, rows: ArrayLike | slice) -> Interactions:
         """Some of the events (a mask, row numbers or a slice) over the same users and items."""

@@ -16,7 +16,7 @@ from rankwright.data import vocabulary
 from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
 from rankwright.data.times import as_times
-from rankwright.data.vocabulary import Vocabulary, as_column, as_ids, encode, read_only
+from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError, ParameterError
 
 # Common names of columns, in lower case and without other characters.
@@ -68,7 +68,7 @@ def find_column(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ratings:
+class Ratings(UsersAndItems):
     """Ratings of items by users, one row each, in the order given.
 
     Attributes
@@ -178,14 +178,6 @@ class Ratings:
     def n_ratings(self) -> int:
         return len(self.value)
 
-    @property
-    def n_users(self) -> int:
-        return len(self.users)
-
-    @property
-    def n_items(self) -> int:
-        return len(self.items)
-
     @cached_property
     def by_user(self) -> Queries:
         """Which rows belong to which user: those of user u are ``order[ptr[u]:ptr[u + 1]]``."""
@@ -202,14 +194,6 @@ class Ratings:
     @property
     def item_counts(self) -> IntArray:
         return self.by_item.sizes
-
-    @cached_property
-    def user_vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.users, "user")
-
-    @cached_property
-    def item_vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.items, "item")
 
     def rows_of(self, user: Any) -> IntArray:
         """The rows of one user, by id, in the order given."""

@@ -248,3 +248,26 @@ def _first_rows(numbers: IntArray, n_numbers: int) -> IntArray:
     # Of repeated indices the last assignment counts: in reverse order, that is the first row.
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first
+
+
+class UsersAndItems:
+    """What containers of users and items share: their ids, counted and looked up."""
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def user_vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.users, "user")
+
+    @cached_property
+    def item_vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.items, "item")

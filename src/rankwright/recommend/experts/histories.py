@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
 from rankwright.data.interactions import Interactions, joined
-from rankwright.data.vocabulary import Vocabulary, read_only
+from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
 from rankwright.exceptions import DataError
 
 
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Histories:
+class Histories(UsersAndItems):
     """The items of each user, each once, oldest first; a repeated event counts as its last.
 
     >>> events = Interactions(["a", "b", "a", "a"], [7, 7, 8, 7], time=[1, 5, 2, 9])
@@ -106,14 +106,6 @@ class Histories:
             None if events.time is None else time[order][rows],
         )
 
-    @property
-    def n_users(self) -> int:
-        return len(self.users)
-
-    @property
-    def n_items(self) -> int:
-        return len(self.items)
-
     def __len__(self) -> int:
         return len(self.item)
 
@@ -140,14 +132,6 @@ class Histories:
     def item_counts(self) -> IntArray:
         """Users of each item."""
         return np.bincount(self.item, minlength=self.n_items)
-
-    @cached_property
-    def user_vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.users, "user")
-
-    @cached_property
-    def item_vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.items, "item")
 
     def with_items(self, ids: NDArray[Any]) -> Histories:
         """The same histories over a catalog that has these items too."""
