@@ -15,7 +15,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.gradient.newton import solve
+from rankwright.rankers.gradient.newton import RowLosses, solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
@@ -139,13 +139,13 @@ class RankSVM(Ranker):
         self.gamma_ = 1.0
         self.coef_ = self.support_ = self.support_rows_ = self.dual_coef_ = None
         if self.kernel == "linear":
-            solution = solve(X, pairs, **limits)
+            solution = solve(RowLosses(X, pairs), **limits)
             self.coef_ = solution.coef
         else:
             weight = feedback.row_weight if isinstance(feedback, Grades) else None
             self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
             landmarks = kernels.pick_landmarks(self._gram(), X, self.n_components)
-            solution = solve(landmarks.features, pairs, **limits)
+            solution = solve(RowLosses(landmarks.features, pairs), **limits)
             dual = landmarks.dual(solution.coef)
             used = dual != 0.0
             self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
