@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from rankwright.exceptions import ParameterError
 
@@ -126,10 +127,17 @@ def _limit_blas() -> ExitStack:
     threadpoolctl restores a limit only in the thread that set it, and the last block may close in
     another thread than the one that opened first. So a thread of its own does both.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     stack = ExitStack()
     owner = stack.enter_context(ThreadPoolExecutor(1))
-    limit = owner.submit(lambda: threadpool_limits(1, "blas").__enter__()).result()
+    limit = owner.submit(lambda: _blas().limit(limits=1, user_api="blas").__enter__()).result()
     stack.callback(lambda: owner.submit(limit.__exit__, None, None, None).result())
     return stack
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; finding them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  (SciPy brings its own)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
