@@ -1,4 +1,4 @@
-"""Threads of one machine. How many there are never changes a result."""
+"""Threads of one machine, and which engine fits run on. Neither ever changes a result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -15,6 +16,23 @@ from rankwright.exceptions import ParameterError
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
+
+_ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
+
+
+def current_engine() -> Any:
+    """The engine of the innermost ``with rankwright.engine(...):``, or None."""
+    return _ENGINE.get()
+
+
+@contextmanager
+def active_engine(engine: Any) -> Iterator[None]:
+    """Run what is inside the ``with`` block on an engine; None is this process alone."""
+    token = _ENGINE.set(engine)
+    try:
+        yield
+    finally:
+        _ENGINE.reset(token)
 
 
 def n_threads() -> int:

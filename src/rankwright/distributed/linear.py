@@ -95,13 +95,13 @@ class ShardLosses:
         return coef
 
     def at(self, scores: Scores, terms: Terms) -> ShardPoint:
-        both = self.engine.zip(self._shards, self._pairs)
+        both = [self._shards, self._pairs]
         points = self.engine.map(_point, both, scores, terms)
         sums = self.engine.reduce(self.engine.map(_sums, points), operator.add)
         return ShardPoint(sums, self.engine, self._shards, points)
 
     def slope(self, scores: Scores, steps: Scores, terms: Terms) -> float:
-        both = self.engine.zip(self._shards, self._pairs)
+        both = [self._shards, self._pairs]
         slopes = self.engine.map(_slope, both, scores, steps, terms)
         return float(self.engine.reduce(slopes, operator.add))
 
@@ -119,8 +119,7 @@ class ShardPoint:
         return diagonal(self._moments)
 
     def product(self, vector: FloatArray) -> FloatArray:
-        both = self._engine.zip(self._shards, self._points)
-        products = self._engine.map(_product, both, vector)
+        products = self._engine.map(_product, [self._shards, self._points], vector)
         total: FloatArray = self._engine.reduce(products, operator.add)
         return total
 
@@ -140,8 +139,7 @@ def _pair_weight(pairs: PairSums) -> float:
     return pairs.weight
 
 
-def _point(shard_and_pairs: tuple[Shard, PairSums], coef: FloatArray, terms: Terms) -> _Point:
-    shard, pairs = shard_and_pairs
+def _point(shard: Shard, pairs: PairSums, coef: FloatArray, terms: Terms) -> _Point:
     losses = RowLosses(shard.X, pairs)
     point = losses.at(losses.scores(coef), terms)
     values = np.array([point.value, point.hinge])
@@ -153,13 +151,11 @@ def _sums(point: _Point) -> FloatArray:
 
 
 def _slope(
-    shard_and_pairs: tuple[Shard, PairSums], coef: FloatArray, steps: FloatArray, terms: Terms
+    shard: Shard, pairs: PairSums, coef: FloatArray, steps: FloatArray, terms: Terms
 ) -> float:
-    shard, pairs = shard_and_pairs
     losses = RowLosses(shard.X, pairs)
     return losses.slope(losses.scores(coef), losses.scores(steps), terms)
 
 
-def _product(shard_and_point: tuple[Shard, _Point], vector: FloatArray) -> FloatArray:
-    shard, point = shard_and_point
+def _product(shard: Shard, point: _Point, vector: FloatArray) -> FloatArray:
     return RowPoint(0.0, 0.0, vector, shard.X, point.points).product(vector)
