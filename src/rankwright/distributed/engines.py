@@ -34,6 +34,13 @@ class Handles(NamedTuple):
         return sum(self.sizes)
 
 
+Several = Handles | tuple[Handles, ...]
+
+
+def _several(handles: Several) -> tuple[Handles, ...]:
+    return (handles,) if isinstance(handles, Handles) else handles
+
+
 def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine neighbors, then neighbors of the results, and so on.
 
@@ -47,12 +54,13 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
     return level[0]
 
 
-def _each(function: Any, values: list[Any], *arguments: Any) -> list[Any]:
-    return [function(value, *arguments) for value in values]
+def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
+    """Of the values of the first ``n`` arguments, which are blocks, side by side."""
+    return [function(*values, *arguments[n:]) for values in zip(*arguments[:n], strict=True)]
 
 
-def _whole(function: Any, values: list[Any], *arguments: Any) -> list[Any]:
-    return [function(values, *arguments)]
+def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
+    return [function(*arguments)]
 
 
 def _pieces(split: Any, values: list[Any], n_blocks: int) -> list[Any]:
@@ -107,23 +115,26 @@ class Engine(ABC):
         cut = [values[i : i + size] for i in range(0, len(values), size)]
         return Handles(tuple(self.broadcast(b) for b in cut), tuple(map(len, cut)))
 
-    def map(self, function: Callable[..., Any], handles: Handles, *arguments: Any) -> Handles:
-        """``function(value, *arguments)`` of each value; the results stay with the workers."""
-        blocks = [self._apply(_each, function, block, *arguments) for block in handles.blocks]
-        return Handles(tuple(blocks), handles.sizes)
+    def map(self, function: Callable[..., Any], handles: Several, *arguments: Any) -> Handles:
+        """``function(value, *arguments)`` of each value; the results stay with the workers.
 
-    def map_blocks(self, function: Any, handles: Handles, *arguments: Any) -> Handles:
+        Of a tuple of handles with the same blocks: ``function(one, other, *arguments)``.
+        """
+        several, each = _several(handles), self._apply_all(_each, function, handles, arguments)
+        return Handles(tuple(each), several[0].sizes)
+
+    def map_blocks(self, function: Any, handles: Several, *arguments: Any) -> Handles:
         """``function(values of a block, *arguments)``: one result a block.
 
         How many there are depends on the workers: use it for sums that do not depend on the order.
         """
-        blocks = [self._apply(_whole, function, block, *arguments) for block in handles.blocks]
+        blocks = self._apply_all(_whole, function, handles, arguments)
         return Handles(tuple(blocks), (1,) * len(blocks))
 
-    def zip(self, *several: Handles) -> Handles:
-        """Tuples of the values of several handles with the same blocks."""
-        blocks = zip(*(handles.blocks for handles in several), strict=True)
-        return Handles(tuple(self._apply(_zipped, *b) for b in blocks), several[0].sizes)
+    def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
+        several = _several(handles)
+        blocks = zip(*(h.blocks for h in several), strict=True)
+        return [self._apply(how, function, len(several), *b, *arguments) for b in blocks]
 
     def reduce(self, handles: Handles, combine: Callable[[Any, Any], Any]) -> Any:
         """The values combined by a fixed binary tree over the order of shards; the value is here.
@@ -179,10 +190,6 @@ class Engine(ABC):
         """End what the engine itself opened."""
 
 
-def _zipped(*blocks: list[Any]) -> list[Any]:
-    return list(zip(*blocks, strict=True))
-
-
 def _combined(combine: Any, one: list[Any], other: list[Any]) -> list[Any]:
     return [combine(one[0], other[0])]
 
@@ -211,13 +218,10 @@ class LocalEngine(Engine):
     def broadcast(self, value: Any) -> Any:
         return value
 
-    def map(self, function: Callable[..., Any], handles: Handles, *arguments: Any) -> Handles:
-        blocks = self._team.map(lambda b: _each(function, b, *arguments), handles.blocks)
-        return Handles(tuple(blocks), handles.sizes)
-
-    def map_blocks(self, function: Any, handles: Handles, *arguments: Any) -> Handles:
-        blocks = self._team.map(lambda b: _whole(function, b, *arguments), handles.blocks)
-        return Handles(tuple(blocks), (1,) * len(blocks))
+    def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
+        several = _several(handles)
+        blocks = list(zip(*(h.blocks for h in several), strict=True))
+        return self._team.map(lambda b: how(function, len(several), *b, *arguments), blocks)
 
     def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
         n = self.n_blocks
