@@ -34,6 +34,13 @@ class Handles(NamedTuple):
         return sum(self.sizes)
 
 
+Several = Handles | tuple[Handles, ...]
+
+
+def _several(handles: Several) -> tuple[Handles, ...]:
+    return (handles,) if isinstance(handles, Handles) else handles
+
+
 def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine neighbors, then neighbors of the results, and so on.
 
@@ -47,15 +54,15 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
     return level[0]
 
 
-def _each(function: Any, n: int, *given: Any) -> list[Any]:
-    """The function of the values of n blocks, and of the other arguments."""
+def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
+    """Of the values of the first ``n`` arguments, which are blocks, side by side."""
     with single_threaded_blas():  # the order of its additions must not depend on the threads
-        return [function(*values, *given[n:]) for values in zip(*given[:n], strict=True)]
+        return [function(*values, *arguments[n:]) for values in zip(*arguments[:n], strict=True)]
 
 
-def _whole(function: Any, values: list[Any], *arguments: Any) -> list[Any]:
+def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
     with single_threaded_blas():
-        return [function(values, *arguments)]
+        return [function(*arguments)]
 
 
 def _pieces(split: Any, values: list[Any], n_blocks: int) -> list[Any]:
@@ -111,30 +118,26 @@ class Engine(ABC):
         cut = [values[i : i + size] for i in range(0, len(values), size)]
         return Handles(tuple(self.broadcast(b) for b in cut), tuple(map(len, cut)))
 
-    def map(
-        self, function: Callable[..., Any], handles: Handles | list[Handles], *arguments: Any
-    ) -> Handles:
+    def map(self, function: Callable[..., Any], handles: Several, *arguments: Any) -> Handles:
         """``function(value, *arguments)`` of each value; the results stay with the workers.
 
-        With a list of handles of the same blocks: ``function(value, value, ..., *arguments)``.
+        Of a tuple of handles with the same blocks: ``function(one, other, *arguments)``.
         """
-        several = [handles] if isinstance(handles, Handles) else handles
-        together = zip(*(one.blocks for one in several), strict=True)
-        blocks = [self._apply(_each, function, len(several), *b, *arguments) for b in together]
-        return Handles(tuple(blocks), several[0].sizes)
+        several, each = _several(handles), self._apply_all(_each, function, handles, arguments)
+        return Handles(tuple(each), several[0].sizes)
 
-    def map_blocks(self, function: Any, handles: Handles, *arguments: Any) -> Handles:
+    def map_blocks(self, function: Any, handles: Several, *arguments: Any) -> Handles:
         """``function(values of a block, *arguments)``: one result a block.
 
         How many there are depends on the workers: use it for sums that do not depend on the order.
         """
-        blocks = [self._apply(_whole, function, block, *arguments) for block in handles.blocks]
+        blocks = self._apply_all(_whole, function, handles, arguments)
         return Handles(tuple(blocks), (1,) * len(blocks))
 
-    def zip(self, *several: Handles) -> Handles:
-        """Tuples of the values of several handles with the same blocks."""
-        blocks = zip(*(handles.blocks for handles in several), strict=True)
-        return Handles(tuple(self._apply(_zipped, *b) for b in blocks), several[0].sizes)
+    def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
+        several = _several(handles)
+        blocks = zip(*(h.blocks for h in several), strict=True)
+        return [self._apply(how, function, len(several), *b, *arguments) for b in blocks]
 
     def reduce(self, handles: Handles, combine: Callable[[Any, Any], Any]) -> Any:
         """The values combined by a fixed binary tree over the order of shards; the value is here.
@@ -191,10 +194,6 @@ class Engine(ABC):
         """End what the engine itself opened."""
 
 
-def _zipped(*blocks: list[Any]) -> list[Any]:
-    return list(zip(*blocks, strict=True))
-
-
 def _combined(combine: Any, one: list[Any], other: list[Any]) -> list[Any]:
     return [combine(one[0], other[0])]
 
@@ -223,17 +222,10 @@ class LocalEngine(Engine):
     def broadcast(self, value: Any) -> Any:
         return value
 
-    def map(
-        self, function: Callable[..., Any], handles: Handles | list[Handles], *arguments: Any
-    ) -> Handles:
-        several = [handles] if isinstance(handles, Handles) else handles
-        n, together = len(several), zip(*(one.blocks for one in several), strict=True)
-        blocks = self._team.map(lambda b: _each(function, n, *b, *arguments), together)
-        return Handles(tuple(blocks), several[0].sizes)
-
-    def map_blocks(self, function: Any, handles: Handles, *arguments: Any) -> Handles:
-        blocks = self._team.map(lambda b: _whole(function, b, *arguments), handles.blocks)
-        return Handles(tuple(blocks), (1,) * len(blocks))
+    def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
+        several = _several(handles)
+        blocks = list(zip(*(h.blocks for h in several), strict=True))
+        return self._team.map(lambda b: how(function, len(several), *b, *arguments), blocks)
 
     def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
         n = self.n_blocks
@@ -296,8 +288,9 @@ class DaskEngine(Engine):
         return Handles(tuple(blocks), (n_values // n,) * n)
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
-        from distributed import KilledWorker, wait
         from distributed.client import FutureCancelledError
+
+        from distributed import KilledWorker, wait
 
         lost: float | None = None
         while True:

@@ -95,13 +95,13 @@ class ShardLosses:
         return coef
 
     def at(self, scores: Scores, terms: Terms) -> ShardPoint:
-        both = [self._shards, self._pairs]
+        both = (self._shards, self._pairs)
         points = self.engine.map(_point, both, scores, terms)
         sums = self.engine.reduce(self.engine.map(_sums, points), operator.add)
         return ShardPoint(sums, self.engine, self._shards, points)
 
     def slope(self, scores: Scores, steps: Scores, terms: Terms) -> float:
-        both = [self._shards, self._pairs]
+        both = (self._shards, self._pairs)
         slopes = self.engine.map(_slope, both, scores, steps, terms)
         return float(self.engine.reduce(slopes, operator.add))
 
@@ -119,7 +119,7 @@ class ShardPoint:
         return diagonal(self._moments)
 
     def product(self, vector: FloatArray) -> FloatArray:
-        products = self._engine.map(_product, [self._shards, self._points], vector)
+        products = self._engine.map(_product, (self._shards, self._points), vector)
         total: FloatArray = self._engine.reduce(products, operator.add)
         return total
 

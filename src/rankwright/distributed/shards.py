@@ -80,7 +80,7 @@ def mix(keys: Any) -> Hashes:
     >>> mix(np.array([1, 2])).tolist()
     [10451216379200822465, 10905525725756348110]
     """
-    bits = np.asarray(keys).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    bits = np.atleast_1d(keys).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(bits ^ (bits >> np.uint64(31)))
