@@ -117,6 +117,21 @@ def map_blocks(
         return team.map(function, blocks)
 
 
+def map_jobs(
+    function: Callable[..., Result], jobs: Iterable[Any], *shared: Any, threads: int | None = None
+) -> list[Result]:
+    """``function(job, *shared)`` of independent jobs, on the engine if there is one.
+
+    >>> map_jobs(pow, [2, 3], 10)
+    [1024, 59049]
+    """
+    engine = current_engine()
+    if engine is not None:
+        results: list[Result] = engine.run(function, jobs, *shared)
+        return results
+    return map_blocks(lambda job: function(job, *shared), jobs, threads)
+
+
 _BLAS_LOCK = Lock()
 _BLAS_OPEN: list[ExitStack] = []  # what restores the limit, once for each block that is open
 

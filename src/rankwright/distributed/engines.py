@@ -177,6 +177,23 @@ class Engine(ABC):
             self.cancel()
             raise
 
+    def run(self, function: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> list[Any]:
+        """``function(job, *shared)`` of independent jobs: their results, here, in order.
+
+        What a job fits, it fits on its worker alone. A job that fails leaves no task behind.
+        """
+        try:
+            with active_engine(None):
+                common = [self.broadcast(value) for value in shared]
+                return self.gather(self.map(function, self.scatter(jobs), *common))
+        except BaseException:
+            self.cancel()
+            raise
+
+    @abstractmethod
+    def joblib(self, n_jobs: int | None) -> Any:
+        """A context in which joblib runs its jobs on this engine, ``n_jobs`` at a time."""
+
     def refuse(self, estimator: Any) -> None:
         """Raise a ParameterError: this way of training does not run on an engine."""
         from rankwright.distributed.fitting import fit_function
@@ -234,6 +251,11 @@ class LocalEngine(Engine):
             lambda number: _merged(merge, number, n, *(part[number] for part in parts)), range(n)
         )
         return Handles(tuple(blocks), (n_values // n,) * n)
+
+    def joblib(self, n_jobs: int | None) -> Any:
+        from joblib import parallel_config
+
+        return parallel_config("threading", n_jobs=n_jobs or self.threads)
 
     def close(self) -> None:
         self._team.__exit__()
@@ -325,6 +347,11 @@ class DaskEngine(Engine):
         self._started.clear()
         if futures and self.client.status == "running":
             self.client.cancel(futures, force=True)
+
+    def joblib(self, n_jobs: int | None) -> Any:
+        from joblib import parallel_config
+
+        return parallel_config("dask", client=self.client, n_jobs=n_jobs or -1)
 
     def close(self) -> None:
         if self._owned:
