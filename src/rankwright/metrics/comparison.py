@@ -18,6 +18,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.metrics.evaluation import Scores, find_measure
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.tables import Cell, Table
+from rankwright.parallel import map_jobs
 
 _BATCH = 1 << 22  # resampled values held at once
 
@@ -122,6 +123,14 @@ def holm(p_values: Any) -> FloatArray:
     return adjusted
 
 
+def _p_value(
+    pair: tuple[int, int, int], matrices: list[FloatArray], test: str, **how: Any
+) -> float:
+    """Of a test of two systems on one measure."""
+    number, i, j = pair
+    return TESTS[test](matrices[i][number], matrices[j][number], **how)
+
+
 def _sums(patterns: NDArray[Any], differences: FloatArray) -> FloatArray:
     """The absolute sum of the differences with the signs of each pattern (1 is minus)."""
     sums = differences.sum() - 2.0 * (patterns.astype(np.float64) @ differences)
@@ -201,12 +210,15 @@ def compare(
     if baseline is not None:
         pairs = [pair for pair in pairs if names.index(baseline) in pair]
     p_values = np.ones((len(chosen), len(names), len(names)))
-    for number in range(len(chosen)):
-        raw = [TESTS[test](matrices[i][number], matrices[j][number], **options) for i, j in pairs]
+    tests = [(number, i, j) for number in range(len(chosen)) for i, j in pairs]
+    found = map_jobs(partial(_p_value, test=test, **options), tests, matrices, threads=1)
+    for number, raw in enumerate(np.reshape(found, (len(chosen), len(pairs)))):
         for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
             p_values[number, i, j] = p_values[number, j, i] = p
     bootstrap = partial(bootstrap_interval, level=level, random_state=random_state)
-    intervals = np.array([[bootstrap(row) for row in matrix] for matrix in matrices])
+    rows = [row for matrix in matrices for row in matrix]
+    bounds = map_jobs(bootstrap, rows, threads=1)
+    intervals = np.array(bounds).reshape(len(names), len(chosen), 2)
     means = np.array([[scores[measure] for measure in chosen] for scores in systems.values()])
     words = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
     return Comparison(tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -14,10 +15,12 @@ from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError
 from rankwright.metrics.measure import Conventions, Measure, parse_measures
-from rankwright.metrics.ranked_lists import ranked_lists
+from rankwright.metrics.ranked_lists import query_blocks, ranked_lists
 from rankwright.metrics.tables import Cell, Table
+from rankwright.parallel import current_engine, map_jobs, ranges
 
 Columns = dict[str, NDArray[Any]]
+N_JOBS = 64  # of an evaluation on an engine
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,7 +222,8 @@ def evaluate(
     for measure in parsed:
         _check_range(measure, conventions.parameters(measure), columns)
     key = _tie_key(conventions.ties, docid, queries.n_items)
-    values = _compute(parsed, columns, queries, conventions, key)
+    whole = (parsed, columns, queries, conventions, key)
+    values = _compute(*whole) if current_engine() is None else _compute_blocks(*whole)
     result = Scores(tuple(parsed), queries.ids, values, weights, conventions.describe(parsed))
     undefined = [m for m in parsed if result.n_skipped(m) == result.n_queries]
     if undefined:
@@ -252,6 +256,36 @@ def _compute(
             value, defined = measure.definition.compute(lists, measure.cutoff, params[number])
             values[number, lists.query] = np.where(defined, value, empty[number])
     return values
+
+
+def _compute_blocks(
+    measures: list[Measure],
+    columns: Columns,
+    queries: Queries,
+    conventions: Conventions,
+    tie_key: NDArray[Any] | None,
+) -> FloatArray:
+    """The same on the engine, in the same blocks of queries: lists are padded alike."""
+    blocks = list(query_blocks(queries))
+    parts = []
+    for block in blocks:
+        rows = np.concatenate([queries.order[slice(*queries.ptr[q : q + 2])] for q in block])
+        code = np.repeat(np.arange(len(block)), queries.sizes[block])
+        own = {name: column[rows] for name, column in columns.items()}
+        part = Queries(code, queries.ids[block])
+        parts.append((own, part, None if tie_key is None else tie_key[rows]))
+    jobs = [parts[slice(*cut)] for cut in ranges(len(parts), N_JOBS)]
+    values = np.full((len(measures), queries.n_queries), np.nan)
+    found = map_jobs(_compute_job, jobs, measures, conventions)
+    for block, value in zip(blocks, chain.from_iterable(found), strict=True):
+        values[:, block] = value
+    return values
+
+
+def _compute_job(
+    parts: list[Any], measures: list[Measure], conventions: Conventions
+) -> list[FloatArray]:
+    return [_compute(measures, own, queries, conventions, key) for own, queries, key in parts]
 
 
 def _columns(scores: Any, y: Any, predictions: Any, conventions: Conventions) -> Columns:

@@ -163,13 +163,13 @@ def ranked_lists(
     columns = {"scores": scores, "grades": grades, **(others or {})}
     if tie_key is not None:
         columns["tie_key"] = tie_key
-    for query in _blocks(queries):
+    for query in query_blocks(queries):
         rows = _rows(queries, query)
         cut = {name: _cut(column, rows) for name, column in columns.items()}
         yield from _split(_sort(query, queries.sizes[query], cut, ties), ties)
 
 
-def _blocks(queries: Queries) -> Iterator[IntArray]:
+def query_blocks(queries: Queries) -> Iterator[IntArray]:
     """Queries of similar size together, so that there is little padding."""
     by_size = np.argsort(queries.sizes, kind="stable")
     by_size = by_size[np.searchsorted(queries.sizes[by_size], 1) :]  # a query may have no items

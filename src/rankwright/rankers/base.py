@@ -23,6 +23,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.parallel import current_engine
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
@@ -103,6 +104,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             of a measure on them, and ``early_stopping`` keeps the iterations up to the best one
         eval_qid : query ids of the validation rows; None is one single list
         """
+        if (engine := current_engine()) is not None:
+            given = {"qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
+            engine.fit(self, X, y, **given, eval_set=eval_set, eval_qid=eval_qid)
+            return self
         self._check_parameters()
         X, y = self._checked_training(X, y)
         if sample_weight is not None:
@@ -309,6 +314,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
+        if (engine := current_engine()) is not None:
+            engine.refuse(self)
         check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:

@@ -22,7 +22,14 @@ from rankwright.exceptions import (
     ParameterError,
     RankwrightWarning,
 )
-from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
+from rankwright.parallel import (
+    active_engine,
+    current_engine,
+    map_blocks,
+    map_jobs,
+    n_threads,
+    single_threaded_blas,
+)
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
 from rankwright.recommend.blend import Blend, predict_rows
@@ -162,7 +169,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         model: Any = Blend(random_state=seed)
         if self.ranker is not None:
             model = PerUser(self.ranker, self.n_reference, self.reference, seed)
-        self.model_ = model.fit(ratings)
+        with active_engine(None):  # models of ratings are small: they are fitted here
+            self.model_ = model.fit(ratings)
         self._prepare()
         return self
 
@@ -362,6 +370,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             size = max(1, min(256, CELLS // self._data.n_items))
         else:
             size = 16 * n_threads()
+        if current_engine() is not None:
+            cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
+            parts = map_jobs(_lists_of, [histories[cut] for cut in cuts], self, n, chosen)
+            for cut, lists in zip(cuts, parts, strict=True):
+                yield from zip(ids[cut], lists, strict=True)
+            return
         for start in range(0, len(ids), size):
             block = slice(start, start + size)
             yield from zip(ids[block], self._lists(histories[block], n, chosen), strict=True)
@@ -587,6 +601,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                     "it."
                 )
         return np.asarray(known.numbers(ids))
+
+
+def _lists_of(histories: list[Any], model: Recommender, n: int, chosen: Selection) -> Any:
+    """Lists of some users, made by a worker."""
+    return model._lists(histories, n, chosen)
 
 
 def _check_ratings(ratings: Any, owner: str) -> Ratings:

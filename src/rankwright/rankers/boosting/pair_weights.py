@@ -70,18 +70,22 @@ class PairWeights:
         """Whether weights depend on the order of the moment."""
         return self.code >= CODES["NDCG"]
 
-    def ranked(self, pairs: QueryPairs) -> Ranked:
-        """The gains of rows and the discounts of places."""
+    def ranked(self, pairs: QueryPairs, span: tuple[float, float] | None = None) -> Ranked:
+        """The gains of rows and the discounts of places.
+
+        ``span`` is the lowest and the highest grade of all rows, if ``pairs`` are some of them.
+        """
         copies = np.maximum(np.rint(pairs.weight), 1.0).astype(np.int64)
         places = np.add.reduceat(copies, pairs.ptr[:-1]) if len(copies) else np.zeros(1, np.int64)
         discount = 1.0 / np.log2(np.arange(int(places.max())) + 2.0)
-        return Ranked(self._gain(pairs, copies, discount), discount, self.cutoff, pairs.magnitude)
+        gain = self._gain(pairs, copies, discount, span)
+        return Ranked(gain, discount, self.cutoff, pairs.magnitude)
 
-    def _gain(self, pairs: QueryPairs, copies: Any, discount: FloatArray) -> FloatArray:
+    def _gain(self, pairs: QueryPairs, copies: Any, discount: FloatArray, span: Any) -> FloatArray:
         grade = pairs.grade
         if not self.by_rank or not len(grade):
             return np.zeros(len(grade))
-        lowest, highest = grade.min(), grade.max()
+        lowest, highest = span or (grade.min(), grade.max())
         if self.name in ("AP", "RR"):
             return np.asarray((grade > lowest).astype(np.float64))
         grade = np.minimum(grade - min(0.0, lowest), MAX_GAIN_GRADE)

@@ -212,6 +212,16 @@ class Scatter:
             self.products += left.T @ left
         self.mass += pairs.total_weight
 
+    def joined(self, other: Scatter) -> Scatter:
+        """The sums of both; they have no query in common."""
+        both = Scatter(len(self.mean) - 1)
+        both.products = self.products + other.products
+        both.mass = self.mass + other.mass
+        share = other.mass / both.mass if both.mass else 0.0
+        both.mean = self.mean + share * (other.mean - self.mean)
+        both.longest = max(self.longest, other.longest)
+        return both
+
     def solve(self, factor: float) -> FloatArray:
         """w = (A + I / C')^-1 b for the scatter A of the features and b with the grade."""
         system = self.products[:-1, :-1].copy()

@@ -327,18 +327,21 @@ class OnlineRanker(Ranker):
         self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
     ) -> Any:
         """Learn from the rows ``order`` of X; ``first`` is the number of X[0] in the stream."""
+        answers = [self._learn_examples(e, predict) for e in self._examples(X, grade, order)]
+        return answers[0] if len(answers) == 1 else np.concatenate(answers)
+
+    def _examples(self, X: Any, grade: IntArray, order: IntArray) -> Iterator[Examples]:
+        """The rows ``order`` of X, in blocks if they are mapped."""
         features = self._map(self.n_features_in_)
         if features is None:
-            return self._learn_examples(Examples.of(X, grade, order), predict)
-        scale, answers = self._map_scale(self.n_features_in_), []
+            yield Examples.of(X, grade, order)
+            return
+        scale = self._map_scale(self.n_features_in_)
         for start in range(0, len(order), MAPPED_ROWS):
             rows = order[start : start + MAPPED_ROWS]
             mapped = features.transform(X[rows])
             examples = Examples.of(mapped, grade[rows], np.arange(len(rows)))
-            if scale is not None:
-                examples = examples._replace(data=mapped * scale)
-            answers.append(self._learn_examples(examples, predict))
-        return np.concatenate(answers)
+            yield examples if scale is None else examples._replace(data=mapped * scale)
 
     def _learn_examples(self, examples: Examples, predict: bool) -> Any:
         answers, mistakes, skipped = self._pass(examples, predict)
