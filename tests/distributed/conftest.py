@@ -34,11 +34,12 @@ def judged() -> rw.Items:
 
 
 @pytest.fixture
-def model_bytes(tmp_path: Any) -> Any:
+def model_bytes(tmp_path_factory: Any) -> Any:
     """A function that gives the bytes of the file of a model."""
+    path = tmp_path_factory.mktemp("model") / "model.rw"
 
     def read(model: Any) -> bytes:
-        rw.save(model, tmp_path / "model.rw")
-        return (tmp_path / "model.rw").read_bytes()
+        rw.save(model, path)
+        return bytes(path.read_bytes())
 
     return read
