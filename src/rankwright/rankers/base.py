@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from rankwright import exceptions
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
@@ -321,7 +322,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
         """Rows as scikit-learn checks them; the error about a column of text names it."""
         try:
-            return validate_data(self, X, *y, reset=reset, **self._row_checks())
+            return validate_data(self, checked_rows(X), *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
             name = _column_of_text(X)
             if name is None:
