@@ -20,6 +20,7 @@ from rankwright._typing import FloatArray
 from rankwright.rankers.gradient.pair_sums import PairSums
 
 SHRINK = 0.2  # of the smoothing width from one stage to the next
+STALLED = 3  # Newton steps in sequence without progress that end the search
 POLISH = 10  # Newton steps after convergence, at most
 
 
@@ -38,12 +39,15 @@ def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter:
     """Minimize until gap <= tol * objective, or max_iter Newton steps are done.
 
     A few cheap steps more bring the gradient down to 1e-3 * tol of the first one, so that rows in
-    another order, or weights in place of copies, give the same model.
+    another order, or weights in place of copies, give the same model. Steps that no longer lower
+    the objective in double precision (features of 1e8 and more, where the proven gap is dominated
+    by rounding) end it too, not converged.
     """
     problem = _Problem(X, pairs, C)
     width = None if loss == "squared_hinge" else 1.0
     now = problem.at(np.zeros(X.shape[1]), np.zeros(X.shape[0]), width)
     target, polish = 1e-3 * tol * float(np.linalg.norm(now.gradient)), POLISH
+    best, stalled = now, 0
     for n_iter in range(max_iter):
         if now.gap <= tol * now.objective:
             if polish == 0 or np.linalg.norm(now.gradient) <= target:
@@ -53,9 +57,14 @@ def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter:
             # Smoothing is what keeps us away, not the solver: sharpen.
             width *= SHRINK
             now = problem.at(now.coef, now.scores, width)
-        now = problem.newton_step(now, width)
-    done = now.gap <= tol * now.objective
-    return Solution(now.coef, now.objective, now.gap, max_iter, done)
+        after = problem.newton_step(now, width)
+        stalled = 0 if after.smooth < now.smooth or now.gap <= tol * now.objective else stalled + 1
+        now = after
+        best = now if now.objective <= best.objective else best
+        if stalled == STALLED:
+            break
+    done = best.gap <= tol * best.objective
+    return Solution(best.coef, best.objective, best.gap, n_iter + 1, done)
 
 
 @dataclass(frozen=True)
