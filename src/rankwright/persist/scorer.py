@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
@@ -173,7 +174,8 @@ class SavedScorer:
 
 def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
     if hasattr(X, "tocsr"):
-        rows = X.tocsr().astype(np.float64)
+        rows = checked_csr(X)
+        rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))
     else:
         rows = _as_array(_from_frame(X, names) if hasattr(type(X), "columns") else X)
     if rows.ndim == 1 and rows.size == 0:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
@@ -177,6 +178,7 @@ class AutoRanker(BestRanker):
         """
         schema.check_parameters(self)
         # The candidates get the rows as they were given.
+        X = checked_rows(X)
         validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
         rows, seed = _rows(X, y, qid, "y"), self._seed()
         auto = str(self.measure) == "auto"
