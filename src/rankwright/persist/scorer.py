@@ -15,6 +15,7 @@ from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
+from rankwright.persist.signature import as_key
 from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
 
@@ -23,7 +24,13 @@ from rankwright.scoring.transforms import QueryScale
 MOST_VALUES = 1 << 27
 
 
-def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
+def load_scorer(
+    path: Any,
+    *,
+    max_bytes: int = MAX_BYTES,
+    key: bytes | str | None = None,
+    verify: bool = False,
+) -> SavedScorer:
     """Open a model file for scoring only.
 
     Scores equal those of the saved model bit for bit: both run the code of ``rankwright.scoring``.
@@ -34,6 +41,10 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     path : path of a file written by :func:`rankwright.save`, or of a model of another library as in
         :func:`rankwright.load`
     max_bytes : refuse a larger file before reading it; default 2 GiB
+    key : the secret that signed the file, as in :func:`rankwright.load`
+    verify : also rebuild the model, and refuse a file whose model would give other scores. Only a
+        forged file has these. Needs scikit-learn, as :func:`rankwright.load` does, which always
+        refuses such a file.
 
     Raises
     ------
@@ -55,11 +66,17 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     """
     from rankwright.persist.foreign import foreign_kind, load_foreign
 
+    key = as_key(key)
     with refusing(path):
         kind = foreign_kind(path)
         if kind is not None:
-            return load_foreign(path, kind, max_bytes)
-        return scorer_of(*read_file(path, max_bytes))
+            return load_foreign(path, kind, max_bytes, key)
+        manifest, arrays = read_file(path, max_bytes, key=key)
+        if verify:
+            from rankwright.persist.models import check_model
+
+            check_model(manifest, arrays)
+        return scorer_of(manifest, arrays)
 
 
 def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScorer:
@@ -73,6 +90,9 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     saved = SavedScorer(manifest.model.kind, scorer, transforms, names, manifest.served.allow_nan)
     if names is not None and len(names) != saved.n_features:
         raise Refused(f"it names {len(names)} features for {saved.n_features} columns")
+    learned = manifest.model.learned.get("n_features_in_", saved.n_features)
+    if learned != saved.n_features:
+        raise Refused("its model and its scorer disagree on the number of features")
     return saved
 
 

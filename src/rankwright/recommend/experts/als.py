@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
-from rankwright.rankers.schema import floats
+from rankwright.rankers.schema import floats32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import row_ranges
@@ -41,7 +41,7 @@ class ImplicitALS(Expert):
         "max_iter": schema.at_least(1),
         "random_state": schema.at_least(0),
     }
-    _learned: ClassVar = {"factors_": floats("n_items", "n_factors")}
+    _learned: ClassVar = {"factors_": floats32("n_items", "n_factors")}
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
-from rankwright.rankers.schema import floats, integers
+from rankwright.rankers.schema import floats, floats32, integers
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 
@@ -47,7 +47,7 @@ class EASE(Expert):
     }
     _learned: ClassVar = {
         "kept_": integers("n_kept", low=0),
-        "weight_": floats("n_kept", "n_kept"),
+        "weight_": floats32("n_kept", "n_kept"),
         "diagonal_": floats("n_kept", low=0.0),
     }
 
