@@ -133,6 +133,7 @@ class AutoRanker(BestRanker):
     a  PRank        0.9808  *0.9791
     b  Regression  *0.9952   0.9769
     * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    12 queries
     """
 
     _constraints: ClassVar = {
