@@ -27,7 +27,7 @@ import sklearn
 import rankwright as rw
 from rankwright.cli.app import VERBS, main
 from rankwright.data.synthetic import make_engines, make_queries
-from rankwright.service import read_log
+from rankwright.service import read_entries
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -179,7 +179,7 @@ def check_service_tutorial(names: dict[str, Any], folder: Path) -> None:
     assert np.mean(places) < 2
     assert len((folder / "judged.qrels").read_text().splitlines()) >= 40
     assert (folder / "clicks.qrels").read_text()
-    kinds = Counter(entry["kind"] for entry in read_log(folder / "live.db"))
+    kinds = Counter(entry["kind"] for entry in read_entries(folder / "live.db"))
     assert (kinds["event"], kinds["feedback"]) == (301, 300)
 
 
