@@ -15,6 +15,8 @@ from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import row_ranges
 
+N_REFIT = 4  # sweeps from factors that are nearly right
+
 
 class ImplicitALS(Expert):
     """Weighted matrix factorization: 1 for what a user took with confidence 1 + alpha * weight,
@@ -57,12 +59,21 @@ class ImplicitALS(Expert):
 
     def fit(self, histories: Histories) -> Self:
         rng = np.random.default_rng(self.random_state)
-        self.factors_ = rng.normal(0.0, 0.01, (histories.n_items, self.n_factors)).astype(
-            np.float32
-        )
+        shape = (histories.n_items, self.n_factors)
+        self.factors_ = rng.normal(0.0, 0.01, shape).astype(np.float32)
+        return self._sweep(histories, self.max_iter)
+
+    def refit(self, histories: Histories) -> None:
+        """Some more sweeps, from the factors so far."""
+        if len(getattr(self, "factors_", ())) != histories.n_items:
+            self.fit(histories)
+        else:
+            self._sweep(histories, min(N_REFIT, self.max_iter))
+
+    def _sweep(self, histories: Histories, n_sweeps: int) -> Self:
         users = np.zeros((histories.n_users, self.n_factors), np.float32)
         columns = _columns(histories)
-        for _ in range(self.max_iter):
+        for _ in range(n_sweeps):
             self._solve(histories.rows, self.factors_, users)
             self._solve(columns, users, self.factors_)
         return self
