@@ -64,7 +64,7 @@ class EASE(Expert):
         gram = _gram(histories.rows, self._place())
         gram[np.diag_indices_from(gram)] += self.l2_regularization
         # In place: one float64 matrix. Only the lower triangle is computed.
-        factor, info = lapack.dpotrf(gram.T, lower=True, overwrite_a=True)
+        factor, info = lapack.dpotrf(gram, lower=True, overwrite_a=True)
         inverse, info = lapack.dpotri(factor, lower=True, overwrite_c=True)
         assert info == 0, "the Gram matrix plus l2 is positive definite"
         lower = np.tril(inverse.astype(np.float32), -1)
@@ -141,10 +141,15 @@ def _dense(rows: Rows, place: NDArray[np.int64], width: int) -> Scores:
 
 
 def _gram(rows: Rows, place: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Common users of each two items, in blocks of users; float32 counts are exact to 2**24."""
+    """Common users of each two items, in blocks of users; float32 counts are exact to 2**24.
+
+    Only one triangle is computed.
+    """
+    from scipy.linalg import blas
+
     width = int((place >= 0).sum())
-    gram = np.zeros((width, width), np.float32)
+    gram = np.zeros((width, width), np.float32, order="F")
     for start in range(0, rows.n_rows, BLOCK):
         block = _dense(rows.take(np.arange(start, min(start + BLOCK, rows.n_rows))), place, width)
-        gram += block.T @ block
+        gram = blas.ssyrk(1.0, block.T, beta=1.0, c=gram, lower=True, overwrite_c=True)
     return gram.astype(np.float64)
