@@ -90,7 +90,7 @@ def compare(
                 "arithmetic means. Name other measures, such as measures=['AP']."
             )
     matrices = _align(systems, chosen)
-    options = {"n_resamples": n_resamples, "random_state": random_state}
+    options: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
     names = list(systems)
     pairs = list(combinations(range(len(names)), 2))
     if baseline is not None:

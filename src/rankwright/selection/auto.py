@@ -406,7 +406,8 @@ class AutoRanker(BestRanker):
 
 def _attempt_there(candidate: Any, auto: AutoRanker, trial: _Trial) -> Attempt:
     """One candidate, tried by a worker."""
-    return auto._attempt(*candidate, trial, Progress(active=False))
+    name, model = candidate
+    return auto._attempt(name, model, trial, Progress(active=False))
 
 
 def default_measure(y: FloatArray) -> str:
