@@ -16,7 +16,7 @@ def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 3, "threads_per_worker": 1, "processes": False}
     with (
-        distributed.LocalCluster(**options, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(**options, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
