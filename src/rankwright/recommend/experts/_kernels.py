@@ -139,8 +139,9 @@ def solve_rows(rows, factors, gram, alpha, max_iter, start, stop, solution):
                 residual[k] += factor * y[k]
         direction = residual.copy()
         old = np.dot(residual, residual)
+        enough = np.float32(1e-10) * old
         for _ in range(max_iter):
-            if old < 1e-12:
+            if old <= enough:
                 break
             product[:] = np.dot(gram, direction)
             for at in range(first, last):
