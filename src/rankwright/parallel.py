@@ -1,4 +1,4 @@
-"""Threads of one machine. How many there are never changes a result."""
+"""Threads of one machine, and which engine fits run on. Neither ever changes a result."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import cache
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from rankwright.exceptions import ParameterError
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
+
+_ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
+
+
+def current_engine() -> Any:
+    """The engine of the innermost ``with rankwright.engine(...):``, or None."""
+    return _ENGINE.get()
+
+
+@contextmanager
+def active_engine(engine: Any) -> Iterator[None]:
+    """Run what is inside the ``with`` block on an engine; None is this process alone."""
+    token = _ENGINE.set(engine)
+    try:
+        yield
+    finally:
+        _ENGINE.reset(token)
 
 
 def n_threads() -> int:
@@ -110,6 +129,21 @@ def map_blocks(
         return team.map(function, blocks)
 
 
+def map_jobs(
+    function: Callable[..., Result], jobs: Iterable[Any], *shared: Any, threads: int | None = None
+) -> list[Result]:
+    """``function(job, *shared)`` of independent jobs, on the engine if there is one.
+
+    >>> map_jobs(pow, [2, 3], 10)
+    [1024, 59049]
+    """
+    engine = current_engine()
+    if engine is not None:
+        results: list[Result] = engine.run(function, jobs, *shared)
+        return results
+    return map_blocks(lambda job: function(job, *shared), jobs, threads)
+
+
 _BLAS_LOCK = Lock()
 _BLAS_OPEN: list[ExitStack] = []  # what restores the limit, once for each block that is open
 
@@ -138,10 +172,17 @@ def _limit_blas() -> ExitStack:
     threadpoolctl restores a limit only in the thread that set it, and the last block may close in
     another thread than the one that opened first. So a thread of its own does both.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     stack = ExitStack()
     owner = stack.enter_context(ThreadPoolExecutor(1))
-    limit = owner.submit(lambda: threadpool_limits(1, "blas").__enter__()).result()
+    limit = owner.submit(lambda: _blas().limit(limits=1, user_api="blas").__enter__()).result()
     stack.callback(lambda: owner.submit(limit.__exit__, None, None, None).result())
     return stack
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; finding them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  (SciPy brings its own)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()

@@ -332,20 +332,17 @@ class Grower:
         from rankwright.rankers.boosting._kernels.tree import quantize
 
         whole = len(rows) == self.n_rows
-        n, count = len(rows), int(self._count.sum())
-        largest = max(float(np.abs(gradient).max()), 1e-300), max(float(hessian.max()), 1e-300)
-        bits = count.bit_length()
-        # Powers of two, from the largest value and not from a sum, which depends on the order.
-        scales = np.array(
-            [
-                np.ldexp(1.0, 61 - int(np.frexp(largest[0])[1]) - n.bit_length()),
-                np.ldexp(1.0, 61 - bits - int(np.frexp(largest[1])[1]) - n.bit_length()),
-            ]
-        )
+        largest = float(np.abs(gradient).max()), float(hessian.max())
+        scales, bits = integer_units(largest, len(rows), int(self._count.sum()))
         total: tuple[int, int] = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
         if not whole:
             first, second = self._pairs[rows].sum(axis=0).tolist()
             total = first, second
+        self._set_growth(total, scales, bits)
+        return total
+
+    def _set_growth(self, total: tuple[int, int], scales: FloatArray, bits: int) -> None:
+        """What all splits of a tree obey, given the sums of all its rows."""
         n_counted, mass = total[1] & ((1 << bits) - 1), total[1] >> bits
         average = mass / max(n_counted, 1)
         defaults = np.array(DEFAULTS[self.rules.default])
@@ -360,7 +357,6 @@ class Grower:
         self._least = 1e-12 * mass * (scales[0] / scales[1]) ** 2
         self._gain_unit = scales[1] / scales[0] ** 2
         self._unit = scales[1] / scales[0]
-        return total
 
     def _value(self, total: tuple[int, int], bounds: tuple[float, float]) -> float:
         mass = total[1] >> self._growth.bits
@@ -474,6 +470,17 @@ class Grower:
         if leaf.sums >= 0:
             self._free.append(leaf.sums)
             leaf.sums = -1
+
+
+def integer_units(largest: tuple[float, float], n_rows: int, count: int) -> tuple[FloatArray, int]:
+    """What gradients and Hessians are multiplied by, and how many bits hold the number of rows.
+
+    Powers of two, from the largest value and not from a sum, which depends on the order.
+    """
+    bits, size = count.bit_length(), n_rows.bit_length()
+    peaks = [int(np.frexp(max(value, 1e-300))[1]) for value in largest]
+    scales = np.ldexp([1.0, 1.0], [61 - peaks[0] - size, 61 - bits - peaks[1] - size])
+    return scales, bits
 
 
 def _first_best(gains: Any) -> int:
