@@ -16,7 +16,7 @@ def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 3, "threads_per_worker": 1, "processes": False}
     with (
-        distributed.LocalCluster(**options, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(**options, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -34,11 +34,12 @@ def judged() -> rw.Items:
 
 
 @pytest.fixture
-def model_bytes(tmp_path: Any) -> Any:
+def model_bytes(tmp_path_factory: Any) -> Any:
     """A function that gives the bytes of the file of a model."""
+    path = tmp_path_factory.mktemp("model") / "model.rw"
 
     def read(model: Any) -> bytes:
-        rw.save(model, tmp_path / "model.rw")
-        return (tmp_path / "model.rw").read_bytes()
+        rw.save(model, path)
+        return bytes(path.read_bytes())
 
     return read

@@ -8,19 +8,32 @@ blocks, and with it the rounding of sums of floats.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
+from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
+import numpy as np
+
 from rankwright.exceptions import ClusterError, ParameterError
-from rankwright.parallel import Team, active_engine, n_threads, single_threaded_blas
+from rankwright.parallel import (
+    Team,
+    active_engine,
+    n_threads,
+    one_thread,
+    single_threaded_blas,
+)
 
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
 POLL = 2.0  # seconds between looks at the connection
+SMALL = 1 << 20  # bytes of a block that is never stored
 INSTALL = 'pip install "rankwright[cluster]"'
 
 
@@ -56,12 +69,35 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
 
 def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
     """Of the values of the first ``n`` arguments, which are blocks, side by side."""
-    with single_threaded_blas():  # the order of its additions must not depend on the threads
-        return [function(*values, *arguments[n:]) for values in zip(*arguments[:n], strict=True)]
+    # BLAS adds in another order with other threads, or if an array came in a message and does not
+    # start where a number may.
+    given = aligned(arguments)
+    with one_thread():
+        return [function(*values, *given[n:]) for values in zip(*given[:n], strict=True)]
+
+
+def aligned(value: Any) -> Any:
+    """The same with arrays that are aligned in memory, in lists, tuples, dicts and matrices.
+
+    >>> odd = np.frombuffer(bytes(17), np.float64, 2, offset=1)
+    >>> odd.flags.aligned, aligned([odd])[0].flags.aligned
+    (False, True)
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.aligned else value.copy(order="K")
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(aligned, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(aligned, value))
+    if isinstance(value, dict):
+        return {key: aligned(part) for key, part in value.items()}
+    if hasattr(value, "tocsr") and not value.data.flags.aligned:
+        return value.copy()
+    return value
 
 
 def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
-    with single_threaded_blas():
+    with one_thread():
         return [function(*arguments)]
 
 
@@ -75,7 +111,7 @@ def _merged(merge: Any, number: int, n_blocks: int, *parts: list[Any]) -> list[A
 
 
 def _reduced(values: list[Any], combine: Any) -> Any:
-    with single_threaded_blas():
+    with one_thread():
         return tree_reduce(values, combine)
 
 
@@ -89,6 +125,7 @@ class Engine(ABC):
 
     name: str
     threads: int  # how many tasks run at a time
+    memory: int | None = None  # bytes that rows and what is made of them may take
 
     @abstractmethod
     def _apply(self, function: Any, *arguments: Any) -> Any:
@@ -194,6 +231,9 @@ class Engine(ABC):
     def joblib(self, n_jobs: int | None) -> Any:
         """A context in which joblib runs its jobs on this engine, ``n_jobs`` at a time."""
 
+    def expect(self, n_bytes: int) -> None:  # noqa: B027
+        """Choose blocks for so many bytes of rows, if memory is limited."""
+
     def refuse(self, estimator: Any) -> None:
         """Raise a ParameterError: this way of training does not run on an engine."""
         from rankwright.distributed.fitting import fit_function
@@ -225,10 +265,20 @@ class LocalEngine(Engine):
     ([1, 4, 9], 14)
     """
 
-    def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or n_threads()
+    def __init__(self, threads: int | None = None, memory: int | None = None) -> None:
+        self.threads, self.memory = threads or n_threads(), memory
         self.name = f"local:{self.threads}"
-        self._team = Team(self.threads)
+        self._team, self._blocks = Team(self.threads), 1
+        self._folder = None if memory is None else TemporaryDirectory(prefix="rankwright-")
+
+    @property
+    def n_blocks(self) -> int:
+        return max(super().n_blocks, self._blocks)
+
+    def expect(self, n_bytes: int) -> None:
+        if self.memory is not None:
+            need = 16 * n_bytes * self.threads // self.memory + 1  # each thread has one block open
+            self._blocks = min(64, 1 << (need - 1).bit_length())
 
     def _apply(self, function: Any, *arguments: Any) -> Any:
         return function(*arguments)
@@ -242,15 +292,32 @@ class LocalEngine(Engine):
     def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
         several = _several(handles)
         blocks = list(zip(*(h.blocks for h in several), strict=True))
-        return self._team.map(lambda b: how(function, len(several), *b, *arguments), blocks)
+        return self._team.map(
+            lambda b: self._stored(how(function, len(several), *b, *arguments)), blocks
+        )
+
+    def _stored(self, block: Any) -> Any:
+        """A block on disk, its arrays mapped to memory, if memory is limited."""
+        if self._folder is None or _n_bytes(block) < SMALL:
+            return block
+        import joblib
+
+        path = os.path.join(self._folder.name, uuid4().hex)
+        joblib.dump(block, path)
+        mapped = joblib.load(path, mmap_mode="c")
+        with suppress(OSError):  # where a mapped file cannot be removed, the folder is, at the end
+            os.unlink(path)
+        return mapped
 
     def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
         n = self.n_blocks
-        parts = self._team.map(lambda block: _pieces(split, block, n), handles.blocks)
-        blocks = self._team.map(
-            lambda number: _merged(merge, number, n, *(part[number] for part in parts)), range(n)
-        )
-        return Handles(tuple(blocks), (n_values // n,) * n)
+        parts = self._team.map(lambda b: self._stored(_pieces(split, b, n)), handles.blocks)
+
+        def merged(number: int) -> Any:
+            pieces = (part[number] for part in parts)
+            return self._stored(_merged(merge, number, n, *pieces))
+
+        return Handles(tuple(self._team.map(merged, range(n))), (n_values // n,) * n)
 
     def joblib(self, n_jobs: int | None) -> Any:
         from joblib import parallel_config
@@ -259,6 +326,20 @@ class LocalEngine(Engine):
 
     def close(self) -> None:
         self._team.__exit__()
+        if self._folder is not None:
+            with suppress(OSError):
+                self._folder.cleanup()
+
+
+def _n_bytes(value: Any) -> int:
+    """The bytes of the arrays in lists, tuples and objects."""
+    if isinstance(value, np.memmap):
+        return 0
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, list | tuple):
+        return sum(map(_n_bytes, value))
+    return sum(map(_n_bytes, vars(value).values())) if hasattr(value, "__dict__") else 0
 
 
 class DaskEngine(Engine):
@@ -308,6 +389,10 @@ class DaskEngine(Engine):
             for i in range(n)
         ]
         return Handles(tuple(blocks), (n_values // n,) * n)
+
+    def adopt(self, futures: Any) -> Handles:
+        """Futures of other code as values."""
+        return Handles(tuple(self._apply(_listed, f) for f in futures), (1,) * len(futures))
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
         from distributed.client import FutureCancelledError
@@ -369,14 +454,16 @@ def _identity(box: _Boxed) -> Any:
     return box.value
 
 
+def _listed(value: Any) -> list[Any]:
+    return [value]
+
+
 def _item(values: Any, index: int) -> Any:
     return values[index]
 
 
 def _key(arguments: tuple[Any, ...]) -> str:
     """The name of a task; the dashboard groups tasks by its beginning."""
-    from uuid import uuid4
-
     names = [getattr(a, "__name__", "") for a in arguments[:1]]
     return f"rankwright-{names[0] if names and names[0] else 'value'}-{uuid4().hex}"
 
@@ -402,8 +489,14 @@ def _connect(address: str) -> Any:
         ) from error
 
 
-def open_engine(where: Any) -> Engine:
+def open_engine(where: Any, memory: int | str | None = None) -> Engine:
     """The engine of a client, an address, or ``"local:4"``; ``close`` it after use."""
+    limit = None if memory is None else parse_bytes(memory)
+    if limit is not None and not (isinstance(where, str) and where.split(":")[0] == "local"):
+        raise ParameterError(
+            f"engine({where!r}, memory={memory!r}): the workers of a cluster have limits of their "
+            "own. Give memory with 'local' only."
+        )
     if isinstance(where, Engine):
         return where
     if isinstance(where, str):
@@ -411,7 +504,7 @@ def open_engine(where: Any) -> Engine:
         if kind == "local":
             if threads and not (threads.isdigit() and int(threads) > 0):
                 raise ParameterError(f"engine({where!r}): write 'local:4' for four threads.")
-            return LocalEngine(int(threads) if threads else None)
+            return LocalEngine(int(threads) if threads else None, limit)
         return DaskEngine(_connect(where), owned=True)
     if hasattr(where, "submit") and hasattr(where, "scheduler_info"):
         return DaskEngine(where)
@@ -423,14 +516,34 @@ def open_engine(where: Any) -> Engine:
     )
 
 
+def parse_bytes(size: int | str) -> int:
+    """A number of bytes from a number or a text with a unit.
+
+    >>> parse_bytes("2GB"), parse_bytes("512 MiB"), parse_bytes(10_000_000)
+    (2000000000, 536870912, 10000000)
+    """
+    match = re.fullmatch(r"([0-9.]+)\s*([kMGT]?)(i?)B?", str(size).strip(), re.IGNORECASE)
+    power = " KMGT".index(match[2].upper() or " ") if match else 0
+    try:
+        n = int(float(match[1]) * (1024 if match[3] else 1000) ** power) if match else 0
+    except ValueError:
+        n = 0
+    if n < 1_000_000:
+        raise ParameterError(f"memory={size!r}: write a size of at least 1MB, such as '2GB'.")
+    return n
+
+
 @contextmanager
-def engine(where: Any = "local") -> Iterator[Engine]:
+def engine(where: Any = "local", *, memory: int | str | None = None) -> Iterator[Engine]:
     """Run every ``fit`` inside the ``with`` block on a cluster, with the same result.
 
     Parameters
     ----------
     where : a ``distributed.Client`` or cluster, the address of a scheduler (``"tcp://host:8786"``),
         or ``"local:4"``: four threads of this process
+    memory : int or str, optional
+        With ``"local"``: about how much memory the rows may take, such as ``"2GB"``. What is larger
+        is kept in files (in the folder for temporary files, see ``TMPDIR``), mapped to memory.
 
     Examples
     --------
@@ -444,7 +557,7 @@ def engine(where: Any = "local") -> Iterator[Engine]:
     >>> bool((here == there).all())
     True
     """
-    opened = open_engine(where)
+    opened = open_engine(where, memory)
     try:
         with active_engine(opened):
             yield opened

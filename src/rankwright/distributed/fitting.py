@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from rankwright import exceptions
-from rankwright.distributed.engines import DaskEngine, Engine
+from rankwright.distributed.engines import DaskEngine, Engine, Handles
+from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
     N_SHARDS,
     Rows,
@@ -85,7 +86,11 @@ def fit_shards(
             f"{type(estimator).__name__}.fit(init_score=...) on an engine: shards hold no scores "
             "to start from. Fit on one machine."
         )
-    shards = _scattered(engine, estimator, X, y, qid, sample_weight, query_weight)
+    roles = {"y": y, "qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
+    if is_remote(X):
+        shards = shard_input(engine, estimator, X, roles)
+    else:
+        shards = _scattered(engine, estimator, X, **roles)
     counts = np.array(engine.gather(engine.map(count_shard, shards)))
     n_rows, n_queries = int(counts[:, 0].sum()), int(counts[:, 1].sum())
     _warn_small(engine, n_rows)
@@ -119,7 +124,7 @@ def _warn_small(engine: Engine, n_rows: int) -> None:
 
 def _scattered(
     engine: Engine, estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
-) -> Any:
+) -> Handles:
     """Plain arrays, checked here and given to the workers shard by shard."""
     X, y = estimator._checked_training(X, y)
     if sample_weight is not None:
@@ -135,6 +140,7 @@ def _scattered(
         grades.query_weight[codes],
         np.arange(len(y)),
     )
+    engine.expect(8 * X.shape[0] * X.shape[1])
     n = engine.n_blocks
     shards: list[Shard] = []
     for number, piece in enumerate(split_rows(rows, n)):

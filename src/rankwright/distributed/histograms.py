@@ -34,7 +34,7 @@ class Used(NamedTuple):
     """The rows of a shard that are in some pair."""
 
     rows: IntArray
-    count: IntArray  # how many rows each counts as
+    copies: IntArray  # how many rows each counts as
     grades: tuple[float, float]  # the lowest and the highest
 
 
@@ -42,24 +42,29 @@ class Totals(NamedTuple):
     """Of all rows in use: how many, how many they count as, and the span of their grades."""
 
     n_rows: int
-    count: int
+    n_copies: int
     span: tuple[float, float]
 
 
 def add_totals(one: Totals, other: Totals) -> Totals:
     (low, high), (low2, high2) = one.span, other.span
     span = min(low, low2), max(high, high2)
-    return Totals(one.n_rows + other.n_rows, one.count + other.count, span)
+    return Totals(one.n_rows + other.n_rows, one.n_copies + other.n_copies, span)
 
 
 def totals(used: Used) -> Totals:
-    return Totals(len(used.rows), int(used.count.sum()), used.grades)
+    return Totals(len(used.rows), int(used.copies.sum()), used.grades)
+
+
+def by_columns(shard: Shard) -> Shard:
+    """The same with the values of a feature side by side, so that files are read once."""
+    return shard if hasattr(shard.X, "tocsr") else shard._replace(X=np.asfortranarray(shard.X))
 
 
 def count_values(shards: list[Shard], used: list[Used], first: int, last: int) -> Counts:
     """How many rows have each value of features first .. last - 1, in a block of shards."""
     tables = [s.X.tocsc() if hasattr(s.X, "tocsc") else s.X for s in shards]
-    count = np.concatenate([u.count for u in used])
+    count = np.concatenate([u.copies for u in used])
     counts: Counts = []
     for feature in range(first, last):
         parts = [column(X, feature)[u.rows] for X, u in zip(tables, used, strict=True)]
@@ -76,11 +81,11 @@ def _merged(
 ) -> tuple[FloatArray, FloatArray]:
     both = np.concatenate([values, values2])
     order = np.argsort(both, kind="stable")  # merges two runs
-    both = both[order]
-    new = np.flatnonzero(np.concatenate([[True], both[1:] > both[:-1]])) if len(both) else []
-    return both[new], np.add.reduceat(np.concatenate([mass, mass2])[order], new) if len(
-        both
-    ) else both
+    both, masses = both[order], np.concatenate([mass, mass2])[order]
+    if not len(both):
+        return both, masses
+    new = np.flatnonzero(np.concatenate([[True], both[1:] > both[:-1]]))
+    return both[new], np.add.reduceat(masses, new)
 
 
 def learn_bins(
@@ -93,13 +98,14 @@ def learn_bins(
 ) -> QuantileBins:
     """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
     edges: list[FloatArray] = []
-    n_features, step = len(categorical), max(1, VALUES // max(n_rows, 1))
+    n_values = VALUES if engine.memory is None else min(VALUES, engine.memory // 64)
+    n_features, step = len(categorical), max(1, n_values // max(n_rows, 1))
     for first in range(0, n_features, step):
         last = min(first + step, n_features)
         counted = engine.map_blocks(count_values, (shards, used), first, last)
-        for feature, counts in enumerate(engine.reduce(counted, merge_counts), start=first):
+        for feature, (values, mass) in enumerate(engine.reduce(counted, merge_counts), first):
             find = find_categories if categorical[feature] else find_edges
-            edges.append(find(*counts, max_bins))
+            edges.append(find(values, mass, max_bins))
     return QuantileBins(edges, categorical)
 
 
@@ -107,7 +113,7 @@ class Block(NamedTuple):
     """The rows in use of a block of shards, in bins, and what gives their gradients."""
 
     codes: NDArray[np.uint32]  # (n_words, n_rows)
-    count: IntArray
+    copies: IntArray  # how many rows each counts as
     losses: Any
 
 
@@ -145,11 +151,11 @@ class _Partition:
     def __init__(self, block: Block, gradients: Gradients, request: Request) -> None:
         from rankwright.rankers.boosting._kernels.tree import quantize
 
-        n = len(block.count)
+        n = len(block.copies)
         self.gradients = gradients  # kept, so that no other array can have its address
         self.rows, self.buffer = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
         self.pairs = np.zeros((n, 2), np.int64)
-        quantize(*gradients, block.count, request.scales, request.bits, self.pairs)
+        quantize(*gradients, block.copies, request.scales, request.bits, self.pairs)
         self.bounds = [(0, n)]
 
     def follow(self, block: Block, splits: list[tuple[int, int, bytes]]) -> None:

@@ -7,7 +7,7 @@ of 31 leaves takes about eight rounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,8 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
     estimator.__dict__.pop("_seen", None)
     stopping = EarlyStopping.from_parameter(estimator.early_stopping)
     validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
+    if engine.memory is not None:
+        rows = replace(rows, shards=engine.map(sums_of.by_columns, rows.shards))
     used = engine.map(find_used, rows.shards)
     total: Totals = engine.reduce(engine.map(sums_of.totals, used), sums_of.add_totals)
     trees: list[Tree] = []
@@ -117,7 +119,7 @@ def join_grades(shards: list[Shard]) -> Grades:
 
 
 def first_scores(block: Block) -> FloatArray:
-    return np.zeros(len(block.count))
+    return np.zeros(len(block.copies))
 
 
 def gradients_at(block: Block, scores: FloatArray) -> Gradients:
@@ -212,7 +214,7 @@ class ShardGrower(Grower):
         self._gradients = gradients
         self._splits: list[tuple[int, int, bytes]] = []
         largest = self._engine.reduce(self._engine.map(sums_of.peaks, gradients), np.maximum)
-        self._units = integer_units(tuple(largest.tolist()), self._all.n_rows, self._all.count)
+        self._units = integer_units(tuple(largest.tolist()), self._all.n_rows, self._all.n_copies)
         _, sums = self._ask(0, [0])
         first, second = sums[0, 0].sum(axis=0).tolist()
         root = _Leaf(0, (first, second), (-np.inf, np.inf), sums=sums[0])

@@ -5,6 +5,7 @@ A subclass writes ``_constraints``, ``_learned``, ``_fit`` (on checked arrays) a
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -108,6 +109,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             given = {"qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
             engine.fit(self, X, y, **given, eval_set=eval_set, eval_qid=eval_qid)
             return self
+        if isinstance(X, str | os.PathLike) or type(X).__module__.startswith("dask"):
+            raise exceptions.ParameterError(
+                f"{type(self).__name__}.fit got {type(X).__name__}: files and Dask collections are "
+                "read by an engine. Write: with rankwright.engine('local'): (or a Dask client)."
+            )
         self._check_parameters()
         X, y = self._checked_training(X, y)
         if sample_weight is not None:
