@@ -46,6 +46,8 @@ from .data.runs import Run as Run
 from .data.validation.findings import Findings as Findings
 from .data.validation.findings import validate as validate
 from .distributed.engines import engine as engine
+from .distributed.files import evaluate_files as evaluate_files
+from .distributed.files import score_files as score_files
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError

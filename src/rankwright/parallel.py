@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import cache
 from threading import Lock
 from typing import Any, Self, TypeVar
 
@@ -116,6 +117,21 @@ def map_blocks(
         return team.map(function, blocks)
 
 
+def map_jobs(
+    function: Callable[..., Result], jobs: Iterable[Any], *shared: Any, threads: int | None = None
+) -> list[Result]:
+    """``function(job, *shared)`` of independent jobs, on the engine if there is one.
+
+    >>> map_jobs(pow, [2, 3], 10)
+    [1024, 59049]
+    """
+    engine = current_engine()
+    if engine is not None:
+        results: list[Result] = engine.run(function, jobs, *shared)
+        return results
+    return map_blocks(lambda job: function(job, *shared), jobs, threads)
+
+
 _BLAS_LOCK = Lock()
 _BLAS_OPEN: list[ExitStack] = []  # what restores the limit, once for each block that is open
 
@@ -144,10 +160,17 @@ def _limit_blas() -> ExitStack:
     threadpoolctl restores a limit only in the thread that set it, and the last block may close in
     another thread than the one that opened first. So a thread of its own does both.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     stack = ExitStack()
     owner = stack.enter_context(ThreadPoolExecutor(1))
-    limit = owner.submit(lambda: threadpool_limits(1, "blas").__enter__()).result()
+    limit = owner.submit(lambda: _blas().limit(limits=1, user_api="blas").__enter__()).result()
     stack.callback(lambda: owner.submit(limit.__exit__, None, None, None).result())
     return stack
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; finding them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  (SciPy brings its own)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()

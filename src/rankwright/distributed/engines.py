@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from rankwright.exceptions import ClusterError, ParameterError
-from rankwright.parallel import Team, active_engine, n_threads
+from rankwright.parallel import Team, active_engine, n_threads, single_threaded_blas
 
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
 POLL = 2.0  # seconds between looks at the connection
@@ -63,11 +63,13 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
 
 def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
     """Of the values of the first ``n`` arguments, which are blocks, side by side."""
-    return [function(*values, *arguments[n:]) for values in zip(*arguments[:n], strict=True)]
+    with single_threaded_blas():  # the order of its additions must not depend on the threads
+        return [function(*values, *arguments[n:]) for values in zip(*arguments[:n], strict=True)]
 
 
 def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
-    return [function(*arguments)]
+    with single_threaded_blas():
+        return [function(*arguments)]
 
 
 def _pieces(split: Any, values: list[Any], n_blocks: int) -> list[Any]:
@@ -80,7 +82,8 @@ def _merged(merge: Any, number: int, n_blocks: int, *parts: list[Any]) -> list[A
 
 
 def _reduced(values: list[Any], combine: Any) -> Any:
-    return tree_reduce(values, combine)
+    with single_threaded_blas():
+        return tree_reduce(values, combine)
 
 
 class Engine(ABC):
@@ -175,11 +178,29 @@ class Engine(ABC):
         from rankwright.distributed.fitting import fit_shards
 
         try:
-            with active_engine(None):  # what the fit itself fits, it fits here
+            # What the fit itself fits, it fits here.
+            with active_engine(None), single_threaded_blas():
                 return fit_shards(self, estimator, X, y, **arguments)
         except BaseException:
             self.cancel()
             raise
+
+    def run(self, function: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> list[Any]:
+        """``function(job, *shared)`` of independent jobs: their results, here, in order.
+
+        What a job fits, it fits on its worker alone. A job that fails leaves no task behind.
+        """
+        try:
+            with active_engine(None):
+                common = [self.broadcast(value) for value in shared]
+                return self.gather(self.map(function, self.scatter(jobs), *common))
+        except BaseException:
+            self.cancel()
+            raise
+
+    @abstractmethod
+    def joblib(self, n_jobs: int | None) -> Any:
+        """A context in which joblib runs its jobs on this engine, ``n_jobs`` at a time."""
 
     def expect(self, n_bytes: int) -> None:  # noqa: B027
         """Choose blocks for so many bytes of rows, if memory is limited."""
@@ -268,6 +289,11 @@ class LocalEngine(Engine):
             return self._stored(_merged(merge, number, n, *pieces))
 
         return Handles(tuple(self._team.map(merged, range(n))), (n_values // n,) * n)
+
+    def joblib(self, n_jobs: int | None) -> Any:
+        from joblib import parallel_config
+
+        return parallel_config("threading", n_jobs=n_jobs or self.threads)
 
     def close(self) -> None:
         self._team.__exit__()
@@ -377,6 +403,11 @@ class DaskEngine(Engine):
         self._started.clear()
         if futures and self.client.status == "running":
             self.client.cancel(futures, force=True)
+
+    def joblib(self, n_jobs: int | None) -> Any:
+        from joblib import parallel_config
+
+        return parallel_config("dask", client=self.client, n_jobs=n_jobs or -1)
 
     def close(self) -> None:
         if self._owned:

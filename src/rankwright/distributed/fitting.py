@@ -26,8 +26,15 @@ from rankwright.feedback.grades import Grades
 
 # By class: the function fit(estimator, engine, rows) that sets what a local fit sets.
 FITS = {
+    "BayesianPRank": "rankwright.distributed.beliefs:fit",
     "LambdaMART": "rankwright.distributed.lambdamart:fit",
+    "MPRank": "rankwright.distributed.linear:fit_mprank",
+    "OAPBPM": "rankwright.distributed.members:fit",
+    "OAPBagging": "rankwright.distributed.members:fit",
+    "OAPVoting": "rankwright.distributed.members:fit",
     "RankBoost": "rankwright.distributed.rankboost:fit",
+    "RankSVM": "rankwright.distributed.linear:fit_ranksvm",
+    "Regression": "rankwright.distributed.linear:fit_regression",
 }
 FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machine
 
