@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -109,6 +109,18 @@ class Team:
         for other in others:
             other.result()  # raises the error of that thread, if any
         return [results[index] for index in range(len(blocks))]
+
+    def start(self, function: Callable[[], object]) -> list[Future[object]]:
+        """Call the function in every other thread, and do not wait; see ``finish``."""
+        if self._pool is None:
+            return []
+        return [self._pool.submit(function) for _ in range(self.threads - 1)]
+
+    def finish(self, calls: list[Future[object]]) -> None:
+        """Wait for calls that have started, and drop those that have not."""
+        for call in calls:
+            if not call.cancel():
+                call.result()
 
     def __enter__(self) -> Self:
         return self

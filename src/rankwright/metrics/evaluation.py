@@ -64,7 +64,7 @@ class Scores(Mapping[str, float]):
         return len(self.query_ids)
 
     def __getitem__(self, measure: str | Measure) -> float:
-        """The (weighted) mean over the queries that count."""
+        """The (weighted) mean over the queries that count; of GMAP the geometric mean."""
         mean = self._mean(self._number(measure))
         if mean is None:
             reason = Measure.parse(measure).definition.empty
@@ -136,7 +136,12 @@ class Scores(Mapping[str, float]):
         counts = ~np.isnan(values)
         weights = counts if self.query_weight is None else self.query_weight * counts
         total = float(weights.sum())
-        return float(np.where(counts, values, 0.0) @ weights / total) if total else None
+        if not total:
+            return None
+        if self.measures[number].definition.mean == "geometric":  # as trec_eval, 1e-5 at least
+            logs = np.log(np.maximum(np.where(counts, values, 1.0), 1e-5))
+            return float(np.exp(logs @ weights / total))
+        return float(np.where(counts, values, 0.0) @ weights / total)
 
 
 def find_measure(measure: str | Measure, measures: Sequence[Measure], done: str) -> int:
@@ -159,6 +164,7 @@ def evaluate(
     predictions: Any = None,
     query_weight: Any = None,
     docid: Any = None,
+    judged: Any = None,
 ) -> Scores:
     """Measure how well scores order the items of each query.
 
@@ -190,6 +196,8 @@ def evaluate(
         The weight of each query in the mean, in order of first appearance in ``qid``.
     docid : (n_items,) array, optional
         Document ids, for ``ties="docid"`` and ``like="trec_eval"``.
+    judged : (n_items,) array of bool, optional
+        Which items were judged, for bpref and Judged; all when None. :func:`align` gives it.
 
     Returns
     -------
@@ -216,7 +224,7 @@ def evaluate(
     """
     parsed = parse_measures(measures)
     conventions = Conventions.choose(like, ties, empty)
-    columns = _columns(scores, y, predictions, conventions)
+    columns = _columns(scores, y, predictions, judged, conventions)
     queries = Queries.from_ids(qid, len(columns["grades"]))
     weights = _query_weights(query_weight, queries)
     for measure in parsed:
@@ -288,10 +296,14 @@ def _compute_job(
     return [_compute(measures, own, queries, conventions, key) for own, queries, key in parts]
 
 
-def _columns(scores: Any, y: Any, predictions: Any, conventions: Conventions) -> Columns:
+def _columns(
+    scores: Any, y: Any, predictions: Any, judged: Any, conventions: Conventions
+) -> Columns:
     columns = {"scores": _column("scores", scores), "grades": _column("y", y)}
     if predictions is not None:
         columns["predictions"] = _column("predictions", predictions)
+    if judged is not None:
+        columns["judged"] = _column("judged", judged).astype(np.bool_)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{n} {name}" for name, n in lengths.items())

@@ -18,7 +18,7 @@ import numpy as np
 
 from rankwright.exceptions import ParameterError
 from rankwright.metrics.measure import Measure
-from rankwright.persist.codec import KINDS, Packer, Unpacker, pack_state
+from rankwright.persist.codec import KINDS, Packer, Unpacker, fits, pack_state, type_hints
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
 from rankwright.rankers.base import find_ranker, rankers
@@ -253,6 +253,7 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
     cls = find_ranker(node.kind) or _class(node.kind, OTHERS)
     model = _construct(unpacker, cls, node.kind, node.params)
+    _check_references(cls, node)
     learned = {name: unpacker.unpack(value) for name, value in node.learned.items()}
     if learned:
         _check_learned(cls, node.kind, learned)
@@ -274,6 +275,11 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
     known = set(_names(cls)) & set(constraints or _names(cls))
     if unknown := sorted(set(values) - known):
         raise Refused(f"{kind} has no parameter {unknown[0][:40]!r}")
+    if is_dataclass(cls):
+        hints = type_hints(cls)
+        for name, value in values.items():
+            if isinstance(value, np.ndarray) and not fits(value, hints[name]):
+                raise Refused(f"{kind}.{name} has the type {value.dtype}")
     made = cls(**values)
     for name in sorted(known & set(constraints)):
         constraints[name].check(kind, name, getattr(made, name))
@@ -319,8 +325,25 @@ def _names(cls: type[Any]) -> list[str]:
     return list(cls._get_param_names())
 
 
+def _declared(cls: Any, kind: str, learned: Mapping[str, Any]) -> Mapping[str, Any]:
+    return SCIKIT[kind].learned(learned) if kind in SCIKIT else cls.learned()
+
+
+def _check_references(cls: Any, node: ModelNode) -> None:
+    """Refuse a learned attribute that is more than one value or array, before it takes memory."""
+    declared = _declared(cls, node.kind, node.learned)
+    for name, value in node.learned.items():
+        if name not in declared:
+            raise Refused(f"{name[:40]} is not a learned attribute of {node.kind}")
+        is_one = not isinstance(value, list | dict) or bool(
+            isinstance(value, dict) and {"array", "text", "float"} & value.keys()
+        )
+        if isinstance(declared[name], Learned) and not is_one:
+            raise Refused(f"{node.kind}.{name} is not one number or one array")
+
+
 def _check_learned(cls: Any, kind: str, learned: dict[str, Any]) -> None:
-    declared = SCIKIT[kind].learned(learned) if kind in SCIKIT else cls.learned()
+    declared = _declared(cls, kind, learned)
     for name, value in learned.items():
         shape = getattr(declared.get(name), "shape", None)
         fits = isinstance(value, np.ndarray) if shape else np.isscalar(value)

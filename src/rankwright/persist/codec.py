@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -25,16 +26,22 @@ KINDS: dict[str, type[State]] = {
     if getattr(cls, "__module__", "") == module.__name__ and hasattr(cls, "kind")
 }
 
+type_hints = cache(get_type_hints)
 Nodes = Mapping[str, Callable[["Unpacker", Any], Any]]
 
 MAX_DEPTH = 48
+MAX_NODES = 2**16  # objects in a model
+MAX_REPEATED = 2**26  # bytes of arrays that a model may refer to again: each may become a copy
+_REFERENCE = 2**10  # bytes that a repeated reference counts for at least
 _ODD_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Packer:
     """Turns values into JSON and named arrays; equal arrays are stored once.
 
-    ``node`` makes a tagged node of (packer, object, path), or None of an unknown object.
+    A section (the model, its scorer) refers to the same arrays again only within the limit that
+    :class:`Unpacker` sets; beyond it they are stored again. ``node`` makes a tagged node of
+    (packer, object, path), or None of an unknown object.
 
     >>> packer = Packer()
     >>> packer.pack({"a": (1, 2.5)}, "model")
@@ -48,6 +55,12 @@ class Packer:
         self.stored: dict[str, Stored] = {}
         self._names: dict[bytes, str] = {}
         self._node = node
+        self.start_section()
+
+    def start_section(self) -> None:
+        """Count repeated references from zero, as the reader of the section does."""
+        self._used: set[str] = set()
+        self._repeated = 0
 
     def pack(self, value: Any, path: str) -> Any:
         """A value as JSON; its path in the model names its arrays, and it in messages."""
@@ -94,6 +107,11 @@ class Packer:
                 "holds float64, float32, int64, int32, uint8, bool and text."
             ) from None
         name = self._names.setdefault(msgspec.json.encode(entry), path)
+        if name in self._used:
+            cost = max(plain.nbytes, _REFERENCE)
+            name = name if self._repeated + cost <= MAX_REPEATED else path
+            self._repeated += cost if name != path else 0
+        self._used.add(name)
         self.arrays.setdefault(name, plain)
         self.stored.setdefault(name, entry)
         return {"array": name}
@@ -114,12 +132,15 @@ class Unpacker:
     """Rebuilds values from JSON and arrays; ``nodes`` maps a tag to the builder of its objects.
 
     With ``own`` each value gets its own array, so that a model can go on learning; otherwise equal
-    arrays are shared and read-only (a scorer).
+    arrays are shared and read-only (a scorer). A file is refused before its references take much
+    more memory or time than its size suggests: the number of objects, and the bytes of arrays that
+    are referred to again, are limited.
     """
 
     def __init__(self, arrays: Mapping[str, Array], nodes: Nodes, *, own: bool) -> None:
         self._arrays, self._nodes, self._own, self._depth = arrays, nodes, own, 0
         self._used: set[str] = set()  # names of the arrays returned so far
+        self._repeated = self._n_nodes = 0
 
     def unpack(self, value: Any) -> Any:
         if not isinstance(value, list | dict):
@@ -136,6 +157,9 @@ class Unpacker:
             raise Refused(f"its manifest holds an object of {len(value)} keys where a tag belongs")
         tag, content = next(iter(value.items()))
         if tag in self._nodes:
+            self._n_nodes += 1
+            if self._n_nodes > MAX_NODES:
+                raise Refused(f"it holds more than {MAX_NODES:,} objects")
             return self._nodes[tag](self, content)
         if tag == "array" and isinstance(content, str) and content in self._arrays:
             return self._array(content)
@@ -150,13 +174,19 @@ class Unpacker:
         raise Refused(f"its manifest holds a value that cannot be read ({str(value)[:60]})")
 
     def _array(self, name: str) -> Array:
-        array = self._arrays[name]
-        if not self._own:
-            return array
-        if name in self._used:
-            return array.copy(order="K")
+        array, is_repeated = self._arrays[name], name in self._used
+        if is_repeated:
+            self._repeated += max(array.nbytes, _REFERENCE)
+            if self._repeated > MAX_REPEATED:
+                raise Refused(
+                    f"its values refer to the same arrays again and again, to more than "
+                    f"{MAX_REPEATED >> 20} MiB in all"
+                )
         self._used.add(name)
-        array.setflags(write=True)
+        if self._own and is_repeated:
+            return array.copy(order="K")
+        if self._own:
+            array.setflags(write=True)
         return array
 
     def _text(self, *, bytes: Any, ends: Any, shape: list[int]) -> Array:
@@ -185,7 +215,7 @@ def build_state(unpacker: Unpacker, content: Any) -> State:
         raise Refused(f"it holds a scorer of the unknown kind {node.kind[:40]!r}")
     cls = KINDS[node.kind]
     declared = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-    hints = get_type_hints(cls)
+    hints = type_hints(cls)
     values = {name: unpacker.unpack(value) for name, value in node.values.items()}
     for name, field in declared.items():
         if name not in values and field.default is MISSING:
@@ -208,6 +238,32 @@ def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, .
     return transforms, scorer  # type: ignore[return-value]
 
 
+def is_same_state(state: Any, other: Any) -> bool:
+    """Whether two states are equal, but for the rounding of numbers on another platform.
+
+    >>> is_same_state(linear.Linear(np.ones(2)), linear.Linear(np.array([1.0, 1.5])))
+    False
+    """
+    if isinstance(state, State):
+        theirs = other.values() if type(other) is type(state) else {}
+        return bool(theirs) and all(
+            is_same_state(value, theirs[name]) for name, value in state.values().items()
+        )
+    if isinstance(state, float) or (isinstance(state, np.ndarray) and state.dtype.kind == "f"):
+        return _is_close(np.asarray(state), np.asarray(other))
+    if isinstance(state, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(state, other)
+    return type(state) is type(other) and bool(state == other)
+
+
+def _is_close(values: Array, others: Array) -> bool:
+    if values.shape != others.shape or others.dtype.kind not in "fi":
+        return False
+    finite = values[np.isfinite(values)]
+    scale = float(np.abs(finite).max(initial=0.0))
+    return np.allclose(values, others, rtol=1e-12, atol=1e-12 * scale, equal_nan=True)
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value is of the annotated type of a field.
 
@@ -221,8 +277,8 @@ def fits(value: Any, hint: Any) -> bool:
         return any(fits(value, option) for option in arguments)
     if origin is np.ndarray:  # of dtype[float64] or dtype[floating[Any]]
         scalar: Any = get_args(arguments[1])[0]
-        return isinstance(value, np.ndarray) and issubclass(
-            value.dtype.type, get_origin(scalar) or scalar
+        return isinstance(value, np.ndarray) and (
+            scalar is Any or issubclass(value.dtype.type, get_origin(scalar) or scalar)
         )
     if hint is float:
         return type(value) in (float, int)

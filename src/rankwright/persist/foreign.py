@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,9 +18,10 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.persist import foreign_trees as trees
-from rankwright.persist.format import MAX_BYTES, Refused
+from rankwright.persist.format import MAX_BYTES, Refused, open_regular
 from rankwright.persist.isolation import convert_catboost, onnx_inputs, try_onnx
 from rankwright.persist.scorer import SavedScorer
+from rankwright.persist.signature import as_key
 from rankwright.persist.ubjson import decode_ubjson
 from rankwright.scoring.base import Matrix, RowMap, Scorer
 from rankwright.scoring.linear import Linear
@@ -74,9 +73,7 @@ class ForeignScorer(SavedScorer):
 
 def foreign_kind(path: Any) -> str | None:
     """Which library wrote a file, by its first bytes and its extension; None if none of these."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        return None
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         start = file.read(4096)
     found = (kind for kind, pattern in _STARTS.items() if re.match(pattern, start, re.DOTALL))
     kind = next(found, None)
@@ -85,13 +82,21 @@ def foreign_kind(path: Any) -> str | None:
     return kind or (by_name.get(extension) if start else None)
 
 
-def load_foreign(path: Any, kind: str, max_bytes: int = MAX_BYTES) -> ForeignScorer:
+def load_foreign(
+    path: Any, kind: str, max_bytes: int = MAX_BYTES, key: Any = None
+) -> ForeignScorer:
     """Read a model of another library; raises :class:`Refused` or a DataError if it is damaged."""
-    size, limit = os.stat(path).st_size, min(max_bytes, MAX_FOREIGN)
-    if size > limit:
-        raise Refused(f"it has {size:,} bytes, the limit is {limit:,}", "Use a smaller model.")
+    if as_key(key) is not None:
+        fault = f"it is {_LIBRARIES[kind]}, which has no signature, and a key was given"
+        raise Refused(fault, "Load it without a key if you trust the file.")
+    limit = min(max_bytes, MAX_FOREIGN)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise Refused(f"it has {size:,} bytes, the limit is {limit:,}", "Use a smaller model.")
+        raw = b"" if kind in _BY_PATH else file.read(limit)
     try:
-        return _READERS[kind](path)
+        return _BY_PATH[kind](path) if kind in _BY_PATH else _READERS[kind](raw)
     except Refused as error:
         fault = f"it looks like {_LIBRARIES[kind]}, but {error.reason}"
         raise Refused(fault, error.remedy) from error
@@ -189,10 +194,12 @@ def _read_onnx(path: Any) -> ForeignScorer:
     return ForeignScorer("ONNX", scorer, (), names, True)
 
 
-_READERS: dict[str, Callable[[Any], ForeignScorer]] = {
-    "lightgbm": lambda path: read_lightgbm(Path(path).read_bytes()),
-    "xgboost": lambda path: read_xgboost(Path(path).read_bytes()),
-    "ranklib": lambda path: read_ranklib(Path(path).read_bytes()),
+_READERS: dict[str, Callable[[bytes], ForeignScorer]] = {
+    "lightgbm": read_lightgbm,
+    "xgboost": read_xgboost,
+    "ranklib": read_ranklib,
+}
+_BY_PATH: dict[str, Callable[[Any], ForeignScorer]] = {  # read in a child process first
     "catboost": lambda path: read_catboost(convert_catboost(path)),
     "onnx": _read_onnx,
 }

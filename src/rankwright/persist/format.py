@@ -4,6 +4,7 @@
 
     8 bytes      length of the header, little endian
     header       JSON: {"__metadata__": {"rankwright": manifest, "sha256": ...}, array: {...}, ...}
+                 (and "hmac-sha256" in the metadata of a signed file)
     data         the arrays, one after another, little endian, C order
 
 The manifest is a JSON text of its own, so that its hash does not depend on how the header is
@@ -24,7 +25,6 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import msgspec
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import DataError, ModelFileError
+from rankwright.persist import signature
 
 Array = NDArray[Any]
 
@@ -42,6 +43,8 @@ MAX_HEADER = 2**24
 MAX_VALUES = 2**20  # in one JSON text; bounds the memory it can take
 PERMISSIONS = 0o666  # less the umask, as for any document: training and serving are seldom one user
 
+_SIGNATURE = "hmac-sha256"
+_HOW = " (key=, or --key-file at the shell)"
 _DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
@@ -119,7 +122,7 @@ def refusing(path: Any) -> Iterator[None]:
     """Turn every error that a hostile file can cause into a ModelFileError that names the file."""
     try:
         yield
-    except (ModelFileError, OSError):
+    except (ModelFileError, OSError, MemoryError):
         raise
     except Exception as error:
         known = isinstance(error, DataError)
@@ -144,13 +147,16 @@ def store(array: Array) -> tuple[Array, Stored]:
     return plain, Stored(name, list(array.shape), "F" if fortran else "C", _hash(plain))
 
 
-def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> None:
+def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array], key: Any = None) -> None:
     """Write the manifest and the arrays that :func:`store` returned, completely or not at all."""
+    secret = signature.as_key(key)
     # Wide types first: every array then starts at a multiple of its own width.
     names = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     text = _to_json(msgspec.to_builtins(manifest))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    header: dict[str, Any] = {"__metadata__": {"rankwright": text, "sha256": digest}}
+    metadata = {"rankwright": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    if secret is not None:
+        metadata[_SIGNATURE] = signature.sign(text.encode(), secret)
+    header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name in names:
         entry, start, end = manifest.arrays[name], end, end + arrays[name].nbytes
@@ -165,23 +171,40 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
             file.write(_bytes_of(arrays[name]))
 
 
+@contextmanager
+def open_regular(path: Any) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; a pipe is refused and cannot make the call wait.
+
+    The open file is examined, not the path, which may be another file a moment later.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Refused("it is not a regular file", "Give the path of a model file.")
+        file = open(descriptor, "rb", closefd=False)  # noqa: SIM115
+        with file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
 def read_file(
-    path: Any, max_bytes: int = MAX_BYTES, *, mmap: bool = False
+    path: Any, max_bytes: int = MAX_BYTES, *, mmap: bool = False, key: Any = None
 ) -> tuple[Manifest, dict[str, Array]]:
     """Read and check a whole file: its sizes first, then its manifest, then each array.
 
     With ``mmap`` arrays stay in the file: their pages are shared by all processes that map it, and
     copied when they are written to.
     """
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise Refused("it is not a regular file", "Give the path of a model file.")
-    with Path(path).open("rb") as file:
+    secret = signature.as_key(key)
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > max_bytes:
             fault = f"it has {size:,} bytes, the limit is {max_bytes:,}"
             raise Refused(fault, "If you trust it, raise the limit with max_bytes=.")
         header = _read_header(file, size)
-        manifest = _read_manifest(header.pop("__metadata__", None))
+        manifest = _read_manifest(header.pop("__metadata__", None), secret)
         names = _check_layout(header, manifest.arrays, size - file.tell())
         read = _map_array if mmap else _read_array
         arrays = {name: read(file, name, manifest.arrays[name]) for name in names}
@@ -212,16 +235,17 @@ def _foreign(start: bytes) -> Refused:
     return Refused(f"it is {name}, not a rankwright model file", remedy)
 
 
-def _read_manifest(metadata: Any) -> Manifest:
+def _read_manifest(metadata: Any, key: bytes | None) -> Manifest:
     if not isinstance(metadata, dict) or "rankwright" not in metadata:
         fault = "it is a safetensors file, but not one that rankwright wrote"
         raise Refused(fault, "Give a file written by rankwright.save(model, path).")
     text, digest = metadata["rankwright"], metadata.get("sha256")
-    if not isinstance(text, str) or set(metadata) != {"rankwright", "sha256"}:
+    if not isinstance(text, str) or set(metadata) - {_SIGNATURE} != {"rankwright", "sha256"}:
         raise Refused("its metadata are damaged")
     raw = text.encode(errors="surrogatepass")
     if hashlib.sha256(raw).hexdigest() != digest:
         raise Refused("its manifest does not match its checksum: it was damaged or edited")
+    _check_signature(raw, metadata.get(_SIGNATURE), key)
     content = _from_json(raw, "manifest")
     version = content.get("format")
     if type(version) is not int or version < 1:
@@ -236,6 +260,21 @@ def _read_manifest(metadata: Any) -> Manifest:
         return msgspec.convert(content, Manifest)
     except msgspec.ValidationError as error:
         raise Refused(f"its manifest is malformed ({brief(error)})") from error
+
+
+def _check_signature(manifest: bytes, given: Any, key: bytes | None) -> None:
+    if key is None and given is not None:
+        raise Refused("it is signed, and no key was given", f"Give the key that signed it{_HOW}.")
+    if key is not None and given is None:
+        raise Refused(
+            "it is not signed, and with a key only files signed with it are loaded",
+            "Save the model again with the key, or load it without one if you trust the file.",
+        )
+    if key is not None and not signature.is_signed_by(key, manifest, given):
+        raise Refused(
+            "its signature does not match the key: another key signed it, or it was changed",
+            f"Give the key that signed it{_HOW}, or get the file again from its source.",
+        )
 
 
 def _to_json(value: Any) -> str:

@@ -8,13 +8,14 @@ from rankwright import __version__
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist import classes
 from rankwright.persist import format as fmt
-from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
+from rankwright.persist.codec import Packer, Unpacker, build_state, is_same_state, pack_state
 from rankwright.persist.foreign import foreign_kind, load_foreign
 from rankwright.persist.format import Manifest, Refused, Served
 from rankwright.persist.scorer import scorer_of
+from rankwright.persist.signature import as_key
 
 
-def save(model: Any, path: Any) -> None:
+def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
     """Write a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The new file replaces ``path`` atomically once it is complete and on disk. It gets the
@@ -28,6 +29,9 @@ def save(model: Any, path: Any) -> None:
         ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of rankers with ``StandardScaler``,
         ``MinMaxScaler`` or ``MaxAbsScaler``
     path : where to write, usually with the extension ``.rw``
+    key : sign the file with this secret: it then loads only with the same ``key``. A file whose
+        signature is right was written by a holder of the key and not changed since. It is not
+        encrypted.
 
     Raises
     ------
@@ -48,7 +52,7 @@ def save(model: Any, path: Any) -> None:
     (manifest, arrays), kind = _pack(model), type(model).__name__
     try:
         _unpack(manifest, arrays, own=False)  # a file that could not be loaded is not written
-        fmt.write_file(path, manifest, arrays)
+        fmt.write_file(path, manifest, arrays, key)
     except Refused as refused:
         raise ParameterError(f"save: {kind}: {refused.reason}.") from refused
     except DataError as error:
@@ -56,7 +60,13 @@ def save(model: Any, path: Any) -> None:
         raise ParameterError(fault) from error
 
 
-def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> Any:
+def load(
+    path: Any,
+    *,
+    max_bytes: int = fmt.MAX_BYTES,
+    mmap: bool = False,
+    key: bytes | str | None = None,
+) -> Any:
     """Read a model that :func:`save` wrote, or one of another library.
 
     Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
@@ -72,6 +82,8 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> An
     max_bytes : refuse a larger file before reading it; default 2 GiB
     mmap : keep large arrays in the file, where all processes that load it share them; do not change
         the file in place while it is in use (``save`` replaces it, which is safe)
+    key : the secret that signed the file (see :func:`save`). With a key, a file that is not signed
+        or signed with another key is refused; without one, a signed file is.
 
     Returns
     -------
@@ -95,11 +107,12 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> An
     ...
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
+    key = as_key(key)
     with fmt.refusing(path):
         kind = foreign_kind(path)
         if kind is not None:
-            return load_foreign(path, kind, max_bytes)
-        return _unpack(*fmt.read_file(path, max_bytes, mmap=mmap))
+            return load_foreign(path, kind, max_bytes, key)
+        return _unpack(*fmt.read_file(path, max_bytes, mmap=mmap, key=key))
 
 
 def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
@@ -108,6 +121,7 @@ def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
     first = classes.first_estimator(model)
     if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
+    packer.start_section()
     served = None
     if scoring := classes.serve(model):
         transforms, scorer, allow_nan = scoring
@@ -124,15 +138,36 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
     first = classes.first_estimator(model)
     if not _is_fitted(first):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
-    served = classes.serve(model)
-    sizes = {first.n_features_in_} if hasattr(first, "n_features_in_") else set()
-    if served is not None:
-        sizes.add(served[0][0].n_features if served[0] else served[1].n_features)
-    if manifest.served is not None:
-        sizes.add(scorer_of(manifest, arrays).n_features)
-    if len(sizes) > 1:
-        raise Refused(f"its model and its scorer disagree on the number of features: {sizes}")
+    _check_served(model, first, manifest, arrays)
     return model
+
+
+def check_model(manifest: Manifest, arrays: dict[str, fmt.Array]) -> None:
+    """Refuse a file whose model cannot be built, or gives other scores than its scorer."""
+    _unpack(manifest, arrays, own=False)
+
+
+def _check_served(model: Any, first: Any, manifest: Manifest, arrays: dict[str, fmt.Array]) -> None:
+    """Refuse a file whose scorer is not the one that its model gives: the two would disagree."""
+    served = classes.serve(model)
+    if (served is None) != (manifest.served is None):
+        raise Refused("it holds a scorer without a model that has one, or the reverse")
+    if served is None:
+        return
+    saved = scorer_of(manifest, arrays)
+    transforms, scorer, allow_nan = served
+    pairs = zip([*transforms, scorer], [*saved.transforms, saved.scorer], strict=False)
+    if (
+        len(transforms) != len(saved.transforms)
+        or allow_nan != saved.allow_nan
+        or not all(is_same_state(own, other) for own, other in pairs)
+    ):
+        raise Refused("its model and its scorer disagree")
+    names = getattr(first, "feature_names_in_", None)
+    if saved.n_features != getattr(first, "n_features_in_", saved.n_features) or (
+        (None if names is None else tuple(map(str, names))) != saved.feature_names
+    ):
+        raise Refused("its model and its scorer disagree on the features")
 
 
 def _is_fitted(model: Any) -> bool:

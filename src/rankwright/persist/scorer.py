@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
+from rankwright.data.encoding import columns_of_rows, feature_matrix
+from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
+from rankwright.persist.signature import as_key
 from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
 
@@ -22,7 +26,13 @@ from rankwright.scoring.transforms import QueryScale
 MOST_VALUES = 1 << 27
 
 
-def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
+def load_scorer(
+    path: Any,
+    *,
+    max_bytes: int = MAX_BYTES,
+    key: bytes | str | None = None,
+    verify: bool = False,
+) -> SavedScorer:
     """Open a model file for scoring only.
 
     Scores equal those of the saved model bit for bit: both run the code of ``rankwright.scoring``.
@@ -33,6 +43,10 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     path : path of a file written by :func:`rankwright.save`, or of a model of another library as in
         :func:`rankwright.load`
     max_bytes : refuse a larger file before reading it; default 2 GiB
+    key : the secret that signed the file, as in :func:`rankwright.load`
+    verify : also rebuild the model, and refuse a file whose model would give other scores. Only a
+        forged file has these. Needs scikit-learn, as :func:`rankwright.load` does, which always
+        refuses such a file.
 
     Raises
     ------
@@ -54,11 +68,17 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     """
     from rankwright.persist.foreign import foreign_kind, load_foreign
 
+    key = as_key(key)
     with refusing(path):
         kind = foreign_kind(path)
         if kind is not None:
-            return load_foreign(path, kind, max_bytes)
-        return scorer_of(*read_file(path, max_bytes))
+            return load_foreign(path, kind, max_bytes, key)
+        manifest, arrays = read_file(path, max_bytes, key=key)
+        if verify:
+            from rankwright.persist.models import check_model
+
+            check_model(manifest, arrays)
+        return scorer_of(manifest, arrays)
 
 
 def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScorer:
@@ -72,6 +92,9 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     saved = SavedScorer(manifest.model.kind, scorer, transforms, names, manifest.served.allow_nan)
     if names is not None and len(names) != saved.n_features:
         raise Refused(f"it names {len(names)} features for {saved.n_features} columns")
+    learned = manifest.model.learned.get("n_features_in_", saved.n_features)
+    if learned != saved.n_features:
+        raise Refused("its model and its scorer disagree on the number of features")
     return saved
 
 
@@ -79,9 +102,11 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
 class SavedScorer:
     """What :func:`load_scorer` returns: rows in, scores out.
 
-    ``X`` may be a list of rows, an array, a data frame or a SciPy sparse matrix; it is converted to
-    float64. If the model has feature names, the columns of a data frame are selected by name, in
-    any order, and other columns are ignored. An empty ``X`` gives an empty array.
+    ``X`` may be a list of rows, an array, a data frame (lazy or not), a dict of columns, a list of
+    dicts or a SciPy sparse matrix; it is converted to float64. If the model has feature names,
+    columns are selected by name, in any order, and other columns are ignored. Words are encoded as
+    they were for training (``one_hot``, where features are called ``column=word``); a new word
+    counts for nothing. An empty ``X`` gives an empty array.
 
     Attributes
     ----------
@@ -173,9 +198,10 @@ class SavedScorer:
 
 def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
     if hasattr(X, "tocsr"):
-        rows = X.tocsr().astype(np.float64)
+        rows = checked_csr(X)
+        rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))
     else:
-        rows = _as_array(_from_frame(X, names) if hasattr(type(X), "columns") else X)
+        rows = _as_array(_named_rows(X, names))
     if rows.ndim == 1 and rows.size == 0:
         rows = rows.reshape(0, n_features)
     if rows.ndim != 2 or rows.shape[1] != n_features:
@@ -198,18 +224,16 @@ def _as_array(X: Any) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
 
 
-def _from_frame(X: Any, names: Sequence[str] | None) -> Any:
-    import narwhals as nw
-
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError as error:
-        raise DataError(f"X is not an eager data frame ({brief(error)}).") from error
-    if names is None:
-        return frame.to_numpy()
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        trained = f"This model was trained on: {', '.join(names[:20])}."
-        raise DataError(f"X lacks the column {missing[0]!r}{more}. {trained}")
-    return frame.select(list(names)).to_numpy()
+def _named_rows(X: Any, names: Sequence[str] | None) -> Any:
+    """The features of a data frame, a dict of columns or a list of dicts; other X as it is."""
+    if isinstance(X, Mapping):
+        columns: Mapping[str, Any] = X
+    elif isinstance(X, Sequence) and len(X) and all(isinstance(row, Mapping) for row in X):
+        columns = columns_of_rows(X)
+    elif hasattr(type(X), "columns"):
+        columns = columns_of(X)
+    else:
+        return X
+    if names is not None:
+        return feature_matrix(columns, names)
+    return np.column_stack([np.asarray(column) for column in columns.values()])

@@ -98,7 +98,7 @@ def _alternatives(words: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-TYPES = {"f": "float64", "i": "int64", "b": "bool", "U": "text"}
+TYPES = {"f": "float64", "f4": "float32", "i": "int64", "i4": "int32", "b": "bool", "U": "text"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Learned:
     columns of X.
     """
 
-    dtype: str  # "f", "i" or "b" (float64, int64, bool) or "U" (text)
+    dtype: str  # a key of TYPES
     shape: tuple[int | str, ...] = ()  # sizes by number or by name; () is a plain number
     low: float = -np.inf
     high: float | str = np.inf  # or the name of a size: less than that
@@ -127,7 +127,7 @@ class Learned:
         self._check_shape(name, array, sizes)
         if self.dtype == "U" or array.size == 0:
             return
-        numbers = array.astype(np.float64)
+        numbers = array.astype(np.float64, copy=False)
         n_bad = np.count_nonzero(~np.isfinite(numbers))
         if self.finite and n_bad:
             raise DataError(f"{name}: {n_bad} of {array.size} values are not finite.")
@@ -139,7 +139,10 @@ class Learned:
             )
 
     def _check_type(self, name: str, array: Any) -> None:
-        if array.dtype.kind not in ("UO" if self.dtype == "U" else self.dtype):
+        is_right = (
+            array.dtype.kind in "UO" if self.dtype == "U" else array.dtype == TYPES[self.dtype]
+        )
+        if not is_right:
             raise DataError(f"{name} has type {array.dtype}; it must be {TYPES[self.dtype]}.")
         if self.dtype == "U":
             for value in array.ravel().tolist():
@@ -182,6 +185,7 @@ def _learned(dtype: str) -> Callable[..., Learned]:
 # Called with the shape and limits of the attribute; without a shape it is one value.
 floats = real = _learned("f")
 integers = integer = _learned("i")
+floats32, integers32 = _learned("f4"), _learned("i4")
 texts, flag = _learned("U"), _learned("b")
 
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
@@ -132,6 +133,7 @@ class AutoRanker(BestRanker):
     a  PRank        0.9808  *0.9791
     b  Regression  *0.9952   0.9769
     * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    12 queries
     """
 
     _constraints: ClassVar = {
@@ -177,6 +179,7 @@ class AutoRanker(BestRanker):
         """
         schema.check_parameters(self)
         # The candidates get the rows as they were given.
+        X = checked_rows(X)
         validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
         rows, seed = _rows(X, y, qid, "y"), self._seed()
         auto = str(self.measure) == "auto"
@@ -403,7 +406,8 @@ class AutoRanker(BestRanker):
 
 def _attempt_there(candidate: Any, auto: AutoRanker, trial: _Trial) -> Attempt:
     """One candidate, tried by a worker."""
-    return auto._attempt(*candidate, trial, Progress(active=False))
+    name, model = candidate
+    return auto._attempt(name, model, trial, Progress(active=False))
 
 
 def default_measure(y: FloatArray) -> str:

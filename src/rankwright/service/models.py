@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -24,9 +25,9 @@ from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.linear import Linear
+from rankwright.service.log.store import Store, put_state
 from rankwright.service.protocol.problems import Problem
 from rankwright.service.protocol.types import ModelInfo
-from rankwright.service.store import Store, put_state
 
 Task = Literal["rank", "recommend", "fuse"]
 Source = Literal["demo", "file", "upload", "live", "trained"]
@@ -338,6 +339,10 @@ def _served(path: str, name: str, source: Source, content: bytes) -> Served:
     with refusing(path):
         manifest, arrays = read_file(path, MAX_UPLOAD if source == "upload" else 2**31)
         if manifest.served is not None:
+            if source == "upload" and find_spec("sklearn") is not None:
+                from rankwright.persist.models import check_model
+
+                check_model(manifest, arrays)
             return served_scorer(scorer_of(manifest, arrays), version, name, source)
     model = rankwright.load(path)
     for task in ("recommend", "fuse"):

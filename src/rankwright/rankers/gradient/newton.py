@@ -19,6 +19,7 @@ from rankwright._typing import FloatArray
 from rankwright.rankers.gradient.pair_sums import PairSums, Point
 
 SHRINK = 0.2  # of the smoothing width from one stage to the next
+STALLED = 3  # Newton steps in sequence without progress that end the search
 POLISH = 10  # Newton steps after convergence, at most
 
 Scores = Any  # of all rows: added, multiplied by numbers, and otherwise left to ``PairLosses``
@@ -40,13 +41,16 @@ def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int)
     """Minimize until gap <= tol * objective, or max_iter Newton steps are done.
 
     A few cheap steps more bring the gradient down to 1e-3 * tol of the first one, so that rows in
-    another order, or weights in place of copies, give the same model.
+    another order, or weights in place of copies, give the same model. Steps that no longer lower
+    the objective in double precision (features of 1e8 and more, where the proven gap is dominated
+    by rounding) end it too, not converged.
     """
     problem = _Problem(losses, C)
     width = None if loss == "squared_hinge" else 1.0
     start = np.zeros(losses.n_features)
     now = problem.at(start, losses.scores(start), width)
     target, polish = 1e-3 * tol * float(np.linalg.norm(now.gradient)), POLISH
+    best, stalled = now, 0
     for n_iter in range(max_iter):
         if now.gap <= tol * now.objective:
             if polish == 0 or np.linalg.norm(now.gradient) <= target:
@@ -56,9 +60,14 @@ def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int)
             # Smoothing is what keeps us away, not the solver: sharpen.
             width *= SHRINK
             now = problem.at(now.coef, now.scores, width)
-        now = problem.newton_step(now, width)
-    done = now.gap <= tol * now.objective
-    return Solution(now.coef, now.objective, now.gap, max_iter, done)
+        after = problem.newton_step(now, width)
+        stalled = 0 if after.smooth < now.smooth or now.gap <= tol * now.objective else stalled + 1
+        now = after
+        best = now if now.objective <= best.objective else best
+        if stalled == STALLED:
+            break
+    done = best.gap <= tol * best.objective
+    return Solution(best.coef, best.objective, best.gap, n_iter + 1, done)
 
 
 class LossPoint(Protocol):

@@ -158,7 +158,7 @@ class RankSVM(Ranker):
         self.objective_, self.gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped after {self.max_iter} Newton steps with a gap of "
+                f"{type(self).__name__} stopped after {self.n_iter_} Newton steps with a gap of "
                 f"{self.gap_:.2g} (objective {self.objective_:.4g}). Increase max_iter or tol, or "
                 "scale the features.",
                 ConvergenceWarning,

@@ -20,8 +20,8 @@ from rankwright.feedback.pairs import Pairs
 def too_large() -> DataError:
     """The error for features whose products overflow."""
     return DataError(
-        "the features (or C) are too large to solve in double precision: scale the features, for "
-        "instance with sklearn.preprocessing.StandardScaler."
+        "the features, the grades or C are too large to solve in double "
+        "precision: scale them, for instance with sklearn.preprocessing.StandardScaler."
     )
 
 

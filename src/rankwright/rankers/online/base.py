@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from rankwright.feedback.labels import (
     codes_of,
     refuse_grade,
 )
-from rankwright.rankers import schema
+from rankwright.rankers import limits, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
 from rankwright.rankers.kernels import Gram
@@ -269,7 +268,9 @@ class OnlineRanker(Ranker):
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
-        self._fit(X, *self._with_validation(X, feedback, eval_set))
+        with limits.learning(self, X):
+            self._fit(X, *self._with_validation(X, feedback, eval_set))
+        limits.check_training_scores(self, X, has_order=len(self.classes_) > 1)
         return self
 
     def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
@@ -313,6 +314,7 @@ class OnlineRanker(Ranker):
             return self._learn_rows(X, grade, FIRST_ROW, self.n_seen_, predict)
         self._check_parameters()
         X, y = self._validated(X, y, reset=first)
+        limits.check_sizes(self, X)
         values = as_grades(y, "y")
         if first:
             self.n_queries_in_ = 1
@@ -369,7 +371,7 @@ class OnlineRanker(Ranker):
             and X.flags.c_contiguous
             and type(y) in (np.ndarray, list, tuple)
             and len(y) == 1
-            and math.isfinite(np.vdot(X, X))
+            and np.vdot(X, X) < limits.LARGEST**2
             and "feature_names_in_" not in self.__dict__
         )
 

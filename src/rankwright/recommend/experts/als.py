@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
-from rankwright.rankers.schema import floats
+from rankwright.rankers.schema import floats32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import row_ranges
 
 N_BLOCKS = 16  # of users, and of items, on an engine
+N_REFIT = 4  # sweeps from factors that are nearly right
 
 
 class ImplicitALS(Expert):
@@ -41,7 +42,7 @@ class ImplicitALS(Expert):
         "max_iter": schema.at_least(1),
         "random_state": schema.at_least(0),
     }
-    _learned: ClassVar = {"factors_": floats("n_items", "n_factors")}
+    _learned: ClassVar = {"factors_": floats32("n_items", "n_factors")}
 
     def __init__(
         self,
@@ -59,22 +60,31 @@ class ImplicitALS(Expert):
 
     def fit(self, histories: Histories) -> Self:
         rng = np.random.default_rng(self.random_state)
-        self.factors_ = rng.normal(0.0, 0.01, (histories.n_items, self.n_factors)).astype(
-            np.float32
-        )
+        shape = (histories.n_items, self.n_factors)
+        self.factors_ = rng.normal(0.0, 0.01, shape).astype(np.float32)
+        return self._sweep(histories, self.max_iter)
+
+    def refit(self, histories: Histories) -> None:
+        """Some more sweeps, from the factors so far."""
+        if len(getattr(self, "factors_", ())) != histories.n_items:
+            self.fit(histories)
+        else:
+            self._sweep(histories, min(N_REFIT, self.max_iter))
+
+    def _sweep(self, histories: Histories, n_sweeps: int) -> Self:
         users = np.zeros((histories.n_users, self.n_factors), np.float32)
         columns = _columns(histories)
         if current_engine() is not None:
-            return self._fit_blocks(histories.rows, columns, users)
-        for _ in range(self.max_iter):
+            return self._sweep_blocks(histories.rows, columns, users, n_sweeps)
+        for _ in range(n_sweeps):
             self._solve(histories.rows, self.factors_, users)
             self._solve(columns, users, self.factors_)
         return self
 
-    def _fit_blocks(self, rows: Rows, columns: Rows, users: Scores) -> Self:
+    def _sweep_blocks(self, rows: Rows, columns: Rows, users: Scores, n_sweeps: int) -> Self:
         """The same on the engine: blocks of users, then of items, are solved by its workers."""
         sides = [_Blocks(rows, users), _Blocks(columns, self.factors_)]
-        for _ in range(self.max_iter):
+        for _ in range(n_sweeps):
             for side, other in (sides, sides[::-1]):
                 side.solve(self, other.values)
         self.factors_ = sides[1].values

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwright.data.features import Features
 from rankwright.exceptions import DataError
-from rankwright.rankers.schema import floats, integers
+from rankwright.rankers.schema import floats, floats32, integers, integers32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 
@@ -27,8 +27,8 @@ class ItemContent(Expert):
     _learned: ClassVar = {
         "idf_": floats("n_columns"),
         "ptr_": integers("n_rows", low=0),
-        "column_": integers("n_stored", low=0, high="n_columns"),
-        "value_": floats("n_stored"),
+        "column_": integers32("n_stored", low=0, high="n_columns"),
+        "value_": floats32("n_stored"),
     }
 
     def fit(self, histories: Histories, features: Features | None = None) -> Self:

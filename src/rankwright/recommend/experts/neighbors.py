@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers import schema
-from rankwright.rankers.schema import floats, integers
+from rankwright.rankers.schema import floats32, integers32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 
@@ -39,8 +39,8 @@ class ItemCosine(Expert):
         "decay": schema.positive(1.0),
     }
     _learned: ClassVar = {
-        "neighbor_": integers("n_items", "n_kept", low=-1, high="n_items"),
-        "similarity_": floats("n_items", "n_kept", low=0.0),
+        "neighbor_": integers32("n_items", "n_kept", low=-1, high="n_items"),
+        "similarity_": floats32("n_items", "n_kept", low=0.0),
     }
     window = 0
 

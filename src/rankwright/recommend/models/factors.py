@@ -13,7 +13,7 @@ from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
-from rankwright.rankers.schema import Holds, floats, real
+from rankwright.rankers.schema import Holds, floats, floats32, real
 from rankwright.recommend.models.base import RatingModel, Table
 
 OVERSAMPLING, N_ITERATIONS = 20, 6  # of the randomized singular value decomposition
@@ -143,7 +143,7 @@ class MatrixFactorization(RatingModel):
         "mean_": real(),
         "noise_": real(low=TINY),
         "item_factors_": floats("n_items", "n_components"),
-        "item_moments_": floats("n_items", "n_moments"),
+        "item_moments_": floats32("n_items", "n_moments"),
         "user_precision_": floats("n_components", low=TINY),
         "user_coef_": floats("n_features", "n_components"),
         "implicit_": Holds((ImplicitFeatures,)),

@@ -30,7 +30,7 @@ NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its s
 SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted from scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def pair_terms(difference, gap, loss):
     """The slope (positive: the pair should move apart) and the curvature of one pair's loss."""
     if loss == EXPONENTIAL:
@@ -44,7 +44,7 @@ def pair_terms(difference, gap, loss):
     return smooth_terms(difference, loss)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _before(a, b, scores, queries):
     """Whether row a comes before row b."""
     if scores[a] != scores[b]:
@@ -54,7 +54,7 @@ def _before(a, b, scores, queries):
     return queries.weight[a] < queries.weight[b]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sort_query(scores, queries, start, stop, order):
     """Put the rows of a query in order, starting from the order of the last round."""
     moves = 0
@@ -78,7 +78,7 @@ def sort_query(scores, queries, start, stop, order):
             return
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prepare_places(weights, gain, first, second):
     """What the weight of a swap needs, by place in the list; gain (m,) is in the order of places.
 
@@ -106,7 +106,7 @@ def prepare_places(weights, gain, first, second):
                 first[1], first[0] = first[0], float(p)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def swap_change(weights, a, b, gain, first, second):
     """By how much the measure changes if the rows at places a < b are exchanged."""
     if weights == ERR:
@@ -132,7 +132,7 @@ def swap_change(weights, a, b, gain, first, second):
     return 1.0 / (a + 1.0) - 1.0 / (first[0] + 1.0) if a < first[0] else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 def _logistic_ndcg_row(i, n, places, slope, curve):
     """Add the pairs of place i with the later places: logistic loss times |change of NDCG|.
 
@@ -140,17 +140,20 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
 
     Returns the sum of the slopes of these pairs.
     """
+    # Unsigned, so that no index can be negative: or the loop is not vectorized.
+    i, n = np.uint64(i), np.uint64(n)
     odds, gain, weight, discount = places[0], places[1], places[2], places[3]
     score = places[6]
-    own, own_gain, own_weight, own_score = odds[i], gain[i], weight[i], score[i]
+    own, own_gain, own_weight, own_score = odds[i], gain[i], weight[i], NEAR + score[i]
     top, share = places[4, i], places[5, i]
     pull, bend, total = 0.0, 0.0, 0.0
-    for j in range(i + 1, n):
-        gap = own_gain - gain[j]
-        w = gap * (top - share * discount[j]) * weight[j] / (NEAR + (own_score - score[j]))
-        chance = odds[j] / (own + odds[j])
-        t = w * (chance if gap > 0 else 1.0 - chance)
-        c = abs(w) * (chance * (1.0 - chance))
+    for j in range(i + np.uint64(1), n):  # no branch, one division
+        gap, both, apart = own_gain - gain[j], own + odds[j], own_score - score[j]
+        inverse = 1.0 / (both * apart)
+        w = gap * (top - share * discount[j]) * weight[j] * (both * inverse)
+        lower, upper = odds[j] * (apart * inverse), own * (apart * inverse)
+        t = w * (lower if gap > 0 else upper)
+        c = abs(w) * (lower * upper)
         slope[j] -= own_weight * t
         curve[j] += own_weight * c
         pull += t
@@ -161,7 +164,7 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
     return own_weight * total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_places(scores, queries, ranked, order, start, stop, places):
     """Scores, gains, weights and discounts of a query by place; returns how far scores spread.
 
@@ -187,7 +190,7 @@ def fill_places(scores, queries, ranked, order, start, stop, places):
     return high - low
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def write_rows(scores, queries, order, query, slope, curve, factor, out):
     """Write the sums of places, times a factor, to their rows.
 
@@ -216,7 +219,7 @@ def write_rows(scores, queries, order, query, slope, curve, factor, out):
         k = end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
     """Write the sums of a query by place, computed from sums over its grades."""
     m = len(ordered)
@@ -231,7 +234,7 @@ def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
         slope[by_grade[k]], curve[by_grade[k]] = out[0, k], out[1, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
     """Gradients and Hessians of queries first .. last - 1, pair by pair or by sums over grades.
 
