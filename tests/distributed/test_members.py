@@ -53,7 +53,8 @@ def test_beliefs_of_shards_multiply(covariance, ordinal, model_bytes, client):
     assert model.n_seen_ == len(qid)
     stream = rw.BayesianPRank(degree=2, covariance=covariance).fit(train.X, train.y)
     losses = [np.abs(one.predict(test.X) - test.y).mean() for one in (model, stream)]
-    assert losses[0] < 1.25 * losses[1]
+    # 62 rows a shard: the worst case. What is lost shrinks as shards grow.
+    assert losses[0] < {"full": 1.1, "diagonal": 1.5}[covariance] * losses[1]
 
 
 def test_one_shard_is_the_stream_in_the_order_of_hashes(ordinal):

@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 from uuid import uuid4
@@ -76,22 +77,27 @@ def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
         return [function(*values, *given[n:]) for values in zip(*given[:n], strict=True)]
 
 
-def aligned(value: Any) -> Any:
+def aligned(value: Any, *, writable: bool = False) -> Any:
     """The same with arrays that are aligned in memory, in lists, tuples, dicts and matrices.
+
+    With ``writable`` they can be written to as well: kernels are compiled again for those that
+    cannot, as arrays of a message are.
 
     >>> odd = np.frombuffer(bytes(17), np.float64, 2, offset=1)
     >>> odd.flags.aligned, aligned([odd])[0].flags.aligned
     (False, True)
     """
+    again = partial(aligned, writable=writable)
     if isinstance(value, np.ndarray):
-        return value if value.flags.aligned else value.copy(order="K")
+        sound = value.flags.aligned and (value.flags.writeable or not writable)
+        return value if sound else value.copy(order="K")
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(aligned, value))
+        return type(value)(*map(again, value))
     if isinstance(value, list | tuple):
-        return type(value)(map(aligned, value))
+        return type(value)(map(again, value))
     if isinstance(value, dict):
-        return {key: aligned(part) for key, part in value.items()}
-    if hasattr(value, "tocsr") and not value.data.flags.aligned:
+        return {key: again(part) for key, part in value.items()}
+    if hasattr(value, "tocsr") and again(value.data) is not value.data:
         return value.copy()
     return value
 
@@ -402,7 +408,9 @@ class DaskEngine(Engine):
         lost: float | None = None
         while True:
             try:
-                wait(list(blocks), timeout=POLL)
+                self._check()
+                with self.client.as_current():
+                    wait(list(blocks), timeout=POLL)
                 return list(self.client.gather(list(blocks)))
             except TimeoutError:
                 lost = None if self.client.status == "running" else lost or time.monotonic()
@@ -416,6 +424,9 @@ class DaskEngine(Engine):
                 ) from error
             except FutureCancelledError as error:
                 raise self._gone(f" ({error.reason})") from error
+            except (OSError, RuntimeError, ValueError):
+                self._check()  # else it is the error of a task
+                raise
 
     def _check(self) -> None:
         if self.client.status in ("closed", "closing"):
@@ -451,7 +462,7 @@ class _Boxed:
 
 
 def _identity(box: _Boxed) -> Any:
-    return box.value
+    return aligned(box.value, writable=True)
 
 
 def _listed(value: Any) -> list[Any]:
