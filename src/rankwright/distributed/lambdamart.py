@@ -293,7 +293,7 @@ class ShardGrower(Grower):
         """A round: rows of the new splits and histograms of leaves, summed over all workers."""
         request = Request(*self._units, list(self._splits), n_new, leaves)
         state = self._workers, self._gradients
-        parts = self._engine.map(sums_of.histograms, state, self._engine.broadcast(request))
+        parts = self._engine.map(sums_of.histograms, state, request)
         sizes, sums = self._engine.reduce(parts, sums_of.add_histograms)
         return sizes, sums
 
