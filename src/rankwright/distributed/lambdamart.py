@@ -18,7 +18,7 @@ from rankwright.distributed import histograms as sums_of
 from rankwright.distributed.engines import Engine, Handles
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
-from rankwright.distributed.shards import Shard, ShardedRows
+from rankwright.distributed.shards import Shard, ShardedRows, join_ids
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import Team
@@ -111,7 +111,7 @@ def join_grades(shards: list[Shard]) -> Grades:
     codes = np.concatenate([s.query + n for s, n in zip(shards, first[:-1], strict=True)])
     return Grades(
         np.concatenate([shard.y for shard in shards]),
-        Queries(codes, np.arange(first[-1])),
+        Queries(codes, join_ids([shard.ids for shard in shards])),
         sample_weight=np.concatenate([shard.sample_weight for shard in shards]),
         query_weight=np.concatenate([shard.query_weight for shard in shards]),
     )

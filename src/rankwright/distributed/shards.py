@@ -104,10 +104,16 @@ def join_rows(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     X, y, qid, *others = zip(*parts, strict=True)
-    ids = np.concatenate(
-        qid if len({i.dtype.kind for i in qid}) == 1 else [i.astype(object) for i in qid]
+    return Rows(
+        join_matrices(list(X)), np.concatenate(y), join_ids(list(qid)), *map(np.concatenate, others)
     )
-    return Rows(join_matrices(list(X)), np.concatenate(y), ids, *map(np.concatenate, others))
+
+
+def join_ids(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Ids of several parts as one array; numbers and texts stay what they are."""
+    some = [part for part in parts if len(part)] or parts[:1]
+    kinds = {part.dtype.kind for part in some}
+    return np.concatenate(some if len(kinds) == 1 else [part.astype(object) for part in some])
 
 
 def join_matrices(parts: list[Any]) -> Any:

@@ -189,8 +189,16 @@ def count_roles(levels: Levels, pairs: PairList, n_rows: int) -> tuple[int, int]
 
 def integer_sum(values: FloatArray, bound: float) -> float:
     """A sum of numbers >= 0 that is the same in any order, if it is at most ``bound``, 2 ** k."""
-    scale = 2.0**61 / bound
-    return int(np.rint(values * scale).astype(np.int64).sum()) / scale
+    return sum_of_units(unit_sum(values, bound), bound)
+
+
+def unit_sum(values: FloatArray, bound: float) -> int:
+    """The sum in units of ``bound / 2 ** 61``, to which each number is rounded."""
+    return int(np.rint(values * (2.0**61 / bound)).astype(np.int64).sum())
+
+
+def sum_of_units(units: int, bound: float) -> float:
+    return units / (2.0**61 / bound)
 
 
 def power_above(peak: float, n: int) -> float:

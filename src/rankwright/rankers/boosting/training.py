@@ -211,7 +211,7 @@ def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
     order = np.argsort(hash_ids(queries.ids), kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    weights = {"sample_weight": feedback.sample_weight, "magnitude": feedback.magnitude}
+    weights: Any = {"sample_weight": feedback.sample_weight, "magnitude": feedback.magnitude}
     ordered = Queries(place[queries.codes], queries.ids[order])
     grades = Grades(feedback.y, ordered, query_weight=feedback.query_weight[order], **weights)
     return grades, hash_rows(X, feedback.y, feedback.sample_weight)
