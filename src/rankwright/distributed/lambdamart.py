@@ -18,7 +18,7 @@ from rankwright.distributed import histograms as sums_of
 from rankwright.distributed.engines import Engine, Handles
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
-from rankwright.distributed.shards import Shard, ShardedRows
+from rankwright.distributed.shards import Shard, ShardedRows, join_ids
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import Team
@@ -111,7 +111,7 @@ def join_grades(shards: list[Shard]) -> Grades:
     codes = np.concatenate([s.query + n for s, n in zip(shards, first[:-1], strict=True)])
     return Grades(
         np.concatenate([shard.y for shard in shards]),
-        Queries(codes, np.arange(first[-1])),
+        Queries(codes, join_ids([shard.ids for shard in shards])),
         sample_weight=np.concatenate([shard.sample_weight for shard in shards]),
         query_weight=np.concatenate([shard.query_weight for shard in shards]),
     )
@@ -219,7 +219,7 @@ class ShardGrower(Grower):
         root.node.cover = self._all.n_rows
         self._set_growth(root.total, *self._units)
         self._open: list[_Leaf] = []
-        self._look(root)
+        self._find_split(root)
         tree = Tree(1.0, [root.node])
         self._grow_from(tree, root)
         return tree
@@ -271,7 +271,7 @@ class ShardGrower(Grower):
             for child, n_rows in zip(children, size, strict=True):
                 child.node.cover = n_rows
                 child.sums = histogram if child is few else leaf.sums - histogram
-                self._look(child)
+                self._find_split(child)
 
     def _children(self, leaf: _Leaf, n: int) -> list[_Leaf]:
         """The two sides of a split, with their sums."""
@@ -297,13 +297,15 @@ class ShardGrower(Grower):
         sizes, sums = self._engine.reduce(parts, sums_of.add_histograms)
         return sizes, sums
 
-    def _look(self, leaf: _Leaf) -> None:
+    def _find_split(self, leaf: _Leaf) -> None:
         """Find the best split of a leaf from its histogram."""
         if not self._may_split(leaf):  # type: ignore[arg-type]
             return
-        # The first leaf has no rows: its sums are zero, and subtracted from those of the second.
+        # Two leaves, of which the first has no rows: its sums are zero, and subtracted from those
+        # of the second.
         self._shared.sums[1] = leaf.sums
-        self._scan([leaf, leaf], [False, True], (0, 0), (0, 1))  # type: ignore[list-item]
+        pair: Any = [leaf, leaf]
+        self._scan(pair, [False, True], (0, 0), (0, 1))
         leaf.split = self._chosen(1)
         if leaf.split is not None:
             self._open.append(leaf)
