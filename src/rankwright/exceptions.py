@@ -87,5 +87,9 @@ class ClickBiasWarning(RankwrightWarning):
     """Clicks that teach the order in which items were shown, or its reverse."""
 
 
+class StreamWarning(RankwrightWarning):
+    """Rows in an order, or columns of scales, from which an online ranker learns badly."""
+
+
 class ConvergenceWarning(RankwrightWarning):
     """A solver stopped at its iteration limit before it reached its tolerance."""
