@@ -1,9 +1,14 @@
-"""Warnings of online rankers about the order of rows and the scale of columns."""
+"""What learns from a stream: one thread at a time; warnings about the order and scale of rows."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,6 +17,44 @@ from rankwright.exceptions import StreamWarning
 
 FEW_ROWS = 50  # below which neither order nor scale says much
 MOST_RATIO = 1e3
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()
+_MAKING = RLock()
+
+
+def state_lock(ranker: Any) -> RLock:
+    """The lock of a ranker that changes in place: whoever learns or scores holds it.
+
+    Locks are kept apart from the objects, which are copied and pickled.
+    """
+    lock = _LOCKS.get(ranker)
+    if lock is None:
+        with _MAKING:
+            lock = _LOCKS.setdefault(ranker, RLock())
+    return lock
+
+
+def exclusive(method: Method) -> Method:
+    """A method that runs while no other thread learns from or scores with the same object."""
+
+    @wraps(method)
+    def locked(self: Any, *args: Any, **options: Any) -> Any:
+        with state_lock(self):
+            return method(self, *args, **options)
+
+    return locked  # type: ignore[return-value]
+
+
+def _forget_locks() -> None:
+    """After a fork: a thread of the parent, which the child does not have, may hold a lock."""
+    global _MAKING
+    _MAKING = RLock()
+    _LOCKS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:

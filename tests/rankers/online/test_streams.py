@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,6 +21,7 @@ import rankwright as rw
 from contract.instances import INSTANCES
 from rankwright.data.synthetic import make_ordinal
 from rankwright.exceptions import DataError, ParameterError, StreamWarning
+from rankwright.rankers.streams import _forget_locks, state_lock
 from rankwright.selection import progressive
 
 ONLINE = {type(r): r for r in INSTANCES if r._order_matters and hasattr(r, "partial_fit")}
@@ -72,9 +78,8 @@ def test_the_online_scaler_has_the_statistics_of_all_rows() -> None:
 
 def test_scaling_in_one_call_is_scaling_row_by_row() -> None:
     X = np.random.default_rng(2).normal(size=(40, 2)) * [1.0, 100.0]
-    plain, rows = rw.OnlineScaler(), []
-    for i in range(len(X)):
-        rows.append(plain.partial_fit(X[i : i + 1]).transform(X[i : i + 1]))
+    plain = rw.OnlineScaler()
+    rows = [plain.partial_fit(row).transform(row) for row in X[:, None, :]]
     together = rw.OnlineScaler().partial_fit_transform(X)
     np.testing.assert_allclose(together, np.vstack(rows), rtol=1e-9, atol=1e-12)
 
@@ -103,9 +108,7 @@ def test_progressive_validation_of_a_pipeline_scales_each_row() -> None:
     *_, other = progressive(make_pipeline(StandardScaler(), rw.PRank(average=True)), X, STREAM.y)
     assert other["RankLoss"] == pytest.approx(scaled["RankLoss"], abs=0.02)
     with pytest.raises(ParameterError, match="PCA has no partial_fit and is not fitted"):
-        from sklearn.decomposition import PCA
-
-        list(progressive(make_pipeline(PCA(), rw.PRank()), X, STREAM.y))
+        next(progressive(make_pipeline(PCA(), rw.PRank()), X, STREAM.y))
 
 
 def test_rows_may_be_dictionaries() -> None:
@@ -135,3 +138,45 @@ def test_a_classifier_of_scikit_learn_is_validated_too() -> None:
         progressive(SGDClassifier(), pairs)
     with pytest.raises(ParameterError, match="expected=True"):
         progressive(SGDClassifier(), STREAM.X, STREAM.y, expected=True)
+
+
+def test_predicting_waits_while_another_thread_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = rw.PRank().fit(STREAM.X, STREAM.y)
+    half_done, learned = Event(), []
+    plain = rw.PRank._pass
+
+    def slow_pass(self: Any, *arguments: Any) -> Any:
+        right = self.thresholds_
+        self.thresholds_ = right[::-1]  # as another thread may find it between two steps
+        half_done.set()
+        time.sleep(0.1)
+        self.thresholds_ = right
+        learned.append(True)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(rw.PRank, "_pass", slow_pass)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(model.partial_fit, STREAM.X, STREAM.y)
+        half_done.wait()
+        scores = [model.predict(STREAM.X), model.decision_function(STREAM.X)]
+        assert learned
+        assert np.isfinite(scores).all()
+        done.result()
+    pickle.loads(pickle.dumps(model)).predict(STREAM.X)
+
+
+def test_a_lock_that_another_thread_holds_is_not_inherited_by_a_fork() -> None:
+    model, held, release = rw.PRank().fit(STREAM.X, STREAM.y), Event(), Event()
+
+    def hold() -> None:
+        with state_lock(model):
+            held.set()
+            release.wait()
+
+    thread = Thread(target=hold)
+    thread.start()
+    held.wait()
+    _forget_locks()  # what a forked child does first
+    model.predict(STREAM.X)
+    release.set()
+    thread.join()

@@ -126,6 +126,7 @@ class OnlineKeepRank(RelaxationRanker):
         self.normalize = normalize
         self.early_stopping = early_stopping
 
+    @streams.exclusive
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:

@@ -218,6 +218,7 @@ class OnlineRanker(Ranker):
         """
         return super().fit(X, y, qid=qid, eval_set=eval_set, eval_qid=eval_qid)
 
+    @streams.exclusive
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
@@ -236,6 +237,7 @@ class OnlineRanker(Ranker):
         self._learn_stream(X, y, classes, predict=False)
         return self
 
+    @streams.exclusive
     def partial_fit_predict(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, expected: bool = False
     ) -> FloatArray:
@@ -249,6 +251,7 @@ class OnlineRanker(Ranker):
             return np.asarray(answers if expected else nearest(self.classes_, answers))
         return np.asarray(self.classes_[answers])
 
+    @streams.exclusive
     def start(self, n_features: int, classes: ArrayLike) -> Self:
         """Begin with nothing learned, so that ``predict`` works before the first row."""
         self._check_parameters()
@@ -257,6 +260,7 @@ class OnlineRanker(Ranker):
         self._begin_with(as_classes(classes))
         return self
 
+    @streams.exclusive
     def predict_expected(self, X: Any) -> FloatArray:
         """The expected grade in units of ``y``; by default the same as ``predict``."""
         check_is_fitted(self)
@@ -265,6 +269,7 @@ class OnlineRanker(Ranker):
         expected: FloatArray = getattr(scorer, "expected", scorer.predict)(X)
         return expected
 
+    @streams.exclusive
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
