@@ -59,6 +59,10 @@ class FeedbackError(DataError):
     """Feedback about rows that do not exist, or of a kind that the ranker does not learn from."""
 
 
+class MemoryLimitError(RankwrightError, MemoryError):
+    """A computation that needs more memory than there is; nothing was allocated."""
+
+
 class MeasureError(RankwrightError, ValueError):
     """An unknown or malformed name of a measure."""
 

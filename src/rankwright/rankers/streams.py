@@ -80,19 +80,21 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     if X.shape[0] < FEW_ROWS:
         return
     if isinstance(X, np.ndarray):
-        size = np.maximum(X.max(axis=0), -X.min(axis=0))
+        column, size = np.arange(X.shape[1]), np.maximum(X.max(axis=0), -X.min(axis=0))
     else:
-        size = np.zeros(X.shape[1])
-        np.maximum.at(size, X.indices, np.abs(X.data))
-    used = np.flatnonzero(size)
-    if len(used) < 2:
+        column, place = np.unique(X.indices, return_inverse=True)
+        size = np.zeros(len(column))
+        np.maximum.at(size, place, np.abs(X.data))
+    column, size = column[size > 0], size[size > 0]
+    if not len(size):
         return
-    low, high = used[np.argmin(size[used])], used[np.argmax(size[used])]
+    low, high = int(np.argmin(size)), int(np.argmax(size))
     if size[high] > MOST_RATIO * size[low]:
         warnings.warn(
-            f"{type(ranker).__name__}: column {high} holds values up to {size[high]:.3g}, column "
-            f"{low} only up to {size[low]:.3g}. An online ranker hardly learns from the smaller "
-            "ones: scale the columns, make_pipeline(OnlineScaler(), ...) or StandardScaler.",
+            f"{type(ranker).__name__}: column {column[high]} holds values up to "
+            f"{size[high]:.3g}, column {column[low]} only up to {size[low]:.3g}. An online "
+            "ranker hardly learns from the smaller ones: scale the columns, "
+            "make_pipeline(OnlineScaler(), ...) or StandardScaler.",
             StreamWarning,
             stacklevel=5,
         )

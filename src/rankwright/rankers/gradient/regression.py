@@ -98,6 +98,17 @@ class Regression(Ranker):
             )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
+        if isinstance(X, np.ndarray) or X.nnz >= X.shape[1]:
+            self._solve(X, feedback)
+            return
+        # A column without values has the coefficient 0: leave it out.
+        n_features, used = X.shape[1], np.unique(X.indices)
+        self._solve(X[:, used], feedback)
+        coef = np.zeros(n_features)
+        coef[used] = self.coef_
+        self.coef_ = coef
+
+    def _solve(self, X: Any, feedback: Feedback) -> None:
         system = _LeastSquares(X.shape[1])
         for factor, term in feedback.terms():
             if isinstance(term, Grades) and not self.fit_intercept:
