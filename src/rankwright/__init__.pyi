@@ -95,6 +95,7 @@ from .rankers.online.ensembles import OAPVoting as OAPVoting
 from .rankers.online.kernel_prank import KernelPRank as KernelPRank
 from .rankers.online.prank import PRank as PRank
 from .rankers.online.voted import VotedPRank as VotedPRank
+from .rankers.preprocessing import OnlineScaler as OnlineScaler
 from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .recommend.recommender import Recommender as Recommender

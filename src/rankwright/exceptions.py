@@ -59,6 +59,10 @@ class FeedbackError(DataError):
     """Feedback about rows that do not exist, or of a kind that the ranker does not learn from."""
 
 
+class MemoryLimitError(RankwrightError, MemoryError):
+    """A computation that needs more memory than there is; nothing was allocated."""
+
+
 class MeasureError(RankwrightError, ValueError):
     """An unknown or malformed name of a measure."""
 
@@ -89,6 +93,10 @@ class MissingQueryWarning(RankwrightWarning):
 
 class ClickBiasWarning(RankwrightWarning):
     """Clicks that teach the order in which items were shown, or its reverse."""
+
+
+class StreamWarning(RankwrightWarning):
+    """Rows in an order, or columns of scales, from which an online ranker learns badly."""
 
 
 class ConvergenceWarning(RankwrightWarning):

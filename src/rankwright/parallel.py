@@ -1,21 +1,29 @@
-"""Threads of one machine, and which engine fits run on. Neither ever changes a result."""
+"""Threads and memory of one machine, and which engine fits run on. None changes a result."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, Self, TypeVar
 
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import MemoryLimitError, ParameterError
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
+
+ALWAYS = 2**26  # bytes that are taken without asking
+CGROUP_FILES = (  # limit and usage, of version 2 and version 1
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
 
 _ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
 _ALONE: ContextVar[bool] = ContextVar("rankwright_alone", default=False)
@@ -59,6 +67,42 @@ def n_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def available_memory() -> float:
+    """Bytes that this process can still allocate; infinity where the system does not say.
+
+    The least of what is free, what the control group allows, and the limit of the address space.
+    """
+    amounts = [math.inf]
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(line for line in lines if line.startswith("MemAvailable"))
+        amounts.append(1024.0 * float(free.split()[1]))
+    for limit, usage in CGROUP_FILES:
+        with suppress(OSError, ValueError):  # "max" is no number: no limit
+            allowed, used = (float(Path(path).read_text()) for path in (limit, usage))
+            amounts.append(max(allowed - used, 0.0))
+    with suppress(ImportError, OSError, ValueError, IndexError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            amounts.append(max(limit - float(pages * resource.getpagesize()), 0.0))
+    return min(amounts)
+
+
+def require_memory(n_bytes: float, what: str, advice: str) -> None:
+    """Raise a MemoryLimitError, before anything is allocated, if that much is not available."""
+    if n_bytes < ALWAYS:
+        return
+    available = available_memory()
+    if n_bytes > available:
+        raise MemoryLimitError(
+            f"{what} takes {n_bytes / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are "
+            f"available. {advice}"
+        )
 
 
 def ranges(n: int, n_blocks: int) -> list[tuple[int, int]]:

@@ -16,11 +16,10 @@ from rankwright.testing.extremes import damaged_matrices
 @pytest.mark.parametrize("name", dict(models()))
 def test_a_damaged_matrix_is_refused_by_every_saved_scorer(name: str) -> None:
     scorer = rw.load_scorer(MUSEUM / f"format-{FORMAT}" / f"{name}.rw")
-    for fault, X in damaged_matrices(NEW_ROWS):
+    for _, X in damaged_matrices(NEW_ROWS):
         for method in (scorer.decision_function, scorer.predict, scorer.rank):
             with pytest.raises(DataError, match="X"):
                 method(X)
-                pytest.fail(fault)
 
 
 def test_a_scorer_without_a_file_refuses_it_too() -> None:

@@ -170,6 +170,7 @@ OTHERS = {
     **{name: entry.module for name, entry in SCIKIT.items()},
     "QueryNormalizer": "rankwright.rankers.preprocessing",
     "PolynomialMap": "rankwright.rankers.preprocessing",
+    "OnlineScaler": "rankwright.rankers.preprocessing",
     "VSIMFeature": "rankwright.rankers.neighbors.vsim",
     "LearnedFusion": "rankwright.fusion.learned",
     "Recommender": "rankwright.recommend.recommender",

@@ -9,6 +9,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import current_engine
-from rankwright.rankers import limits
+from rankwright.rankers import limits, streams
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
@@ -165,14 +166,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = self._rows(X, qid)
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is an error below
+        with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):  # raised below
             return limits.check_scores(self, rows, self._scorer().decision_function(rows))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """Predictions in the terms of ``y``: the grade for ordinal rankers, else the score."""
         check_is_fitted(self)
         rows = self._rows(X, qid)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):
             return limits.check_scores(self, rows, self._scorer().predict(rows))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
@@ -207,6 +208,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
             return 0.5
         return float(value)
+
+    def _unchanged(self) -> AbstractContextManager[Any]:
+        """A block in which no other thread changes this object by ``partial_fit``."""
+        return streams.state_lock(self) if hasattr(self, "partial_fit") else nullcontext()
 
     def _transforms(self) -> tuple[Transform, ...]:
         """What is applied to rows before the scorer, in the model file as well."""

@@ -16,7 +16,8 @@ import numpy as np
 from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, MemoryLimitError
+from rankwright.parallel import require_memory
 from rankwright.rankers import schema
 from rankwright.scoring.base import RowMap, Scorer, row_blocks
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
@@ -66,8 +67,32 @@ def _variance(X: Any, weight: FloatArray | None) -> float:
     return 1.0 if spread == 0 or math.sqrt(spread) < 1e-12 * abs(mean) else spread
 
 
+def check_dense_size(n_rows: int, X: Any) -> None:
+    """Raise a MemoryLimitError if ``n_rows`` dense rows as wide as X are too large.
+
+    More than a gigabyte that is nearly all zeros is too large on any machine: such a model would
+    be as large, and slow.
+    """
+    values = float(n_rows) * X.shape[1]
+    what = f"a dense copy of {n_rows:,} sparse rows of {X.shape[1]:,} columns"
+    advice = (
+        "Drop columns without values, X[:, np.unique(X.indices)], reduce them, for instance with "
+        "sklearn.decomposition.TruncatedSVD, or use a ranker that keeps rows sparse: RankSVM() or "
+        "MPRank() with the linear kernel, PRank."
+    )
+    if values > MOST_ZEROS and X.nnz < 0.01 * X.shape[0] * X.shape[1]:
+        share = 100.0 * X.nnz / (float(X.shape[0]) * X.shape[1])
+        raise MemoryLimitError(
+            f"{what} takes {8.0 * values / 2**30:.1f} GiB, and {100.0 - share:.4g} % of X is not "
+            f"stored. {advice}"
+        )
+    require_memory(8.0 * values, what, advice)
+
+
 def dense(X: Any) -> FloatArray:
     """The rows as a plain array."""
+    if sparse.issparse(X):
+        check_dense_size(X.shape[0], X)
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
@@ -118,6 +143,13 @@ class Gram:
 
     def square(self, X: Any) -> FloatArray:
         """The kernel of the training rows with each other."""
+        n = X.shape[0]
+        require_memory(
+            3.0 * 8.0 * n * n,  # the matrix, its factors and what solvers compute beside them
+            f"solving with the kernel matrix of {n:,} rows",
+            "Use solver='nystroem' (MPRank, SVRank), which needs n_components values for each row, "
+            "solver='primal' for the linear kernel, or fewer rows.",
+        )
         if self.kernel is not None:
             return self.block(X, X)
         if X.shape[0] != X.shape[1]:
@@ -204,6 +236,7 @@ class FunctionValues(RowMap):
         return np.asarray(self.function(X, self.support), dtype=np.float64)
 
 
+MOST_ZEROS = 2**27  # values of a dense copy of sparse rows: a gigabyte
 TOLERANCE = 1e-10  # of a row's squared length that may be left unrepresented
 
 
@@ -284,6 +317,12 @@ def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandma
     n = len(rest)
     most = n if n_components is None else min(n_components, n)
     floor = TOLERANCE * float(rest.max(initial=0.0))
+    require_memory(
+        2.0 * 8.0 * most * n,
+        f"features of {n:,} rows by {most:,} landmarks",
+        f"Lower n_components (each landmark takes {16.0 * n / 2**20:.1f} MiB), use "
+        "MPRank(solver='nystroem'), which computes them on demand, or the linear kernel.",
+    )
     columns = np.zeros((most, n))  # transposed, so that a column is contiguous
     rows: list[int] = []
     for k in range(most):

@@ -11,9 +11,11 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, DegenerateDataWarning, RankwrightError
+from rankwright.parallel import require_memory
 
 LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares stay finite
 ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker
+MANY_COLUMNS = 100_000
 SAMPLED = 256  # training rows that are scored after training
 
 _SCALE = (
@@ -36,6 +38,13 @@ def check_sizes(ranker: Any, X: Any) -> float:
 @contextmanager
 def learning(ranker: Any, X: Any) -> Iterator[None]:
     """Training on rows of extreme size: what NumPy or SciPy raises there becomes a DataError."""
+    if ranker._multiplies:
+        require_memory(
+            2.0 * 8.0 * X.shape[1],
+            f"{type(ranker).__name__}: one weight for each of {X.shape[1]:,} columns",
+            "Drop columns without values, X[:, np.unique(X.indices)], or hash feature numbers.",
+        )
+    _warn_of_empty_columns(ranker, X)
     largest = check_sizes(ranker, X)
     ordinary = 1.0 / ORDINARY <= largest <= ORDINARY or largest == 0.0
     foreign = ArithmeticError if ordinary else (ArithmeticError, ValueError, IndexError)
@@ -47,6 +56,20 @@ def learning(ranker: Any, X: Any) -> Iterator[None]:
         raise
     except foreign as error:
         raise _unlearnable(ranker, X) from error
+
+
+def _warn_of_empty_columns(ranker: Any, X: Any) -> None:
+    """Warn of a sparse matrix whose columns are nearly all empty: time and memory count them."""
+    if isinstance(X, np.ndarray) or X.shape[1] < MANY_COLUMNS or X.nnz >= X.shape[1]:
+        return
+    n_used = len(np.unique(X.indices))
+    warnings.warn(
+        f"{type(ranker).__name__}: only {n_used:,} of {X.shape[1]:,} columns hold a value, and "
+        "training may take time and memory for each column. Drop the others: "
+        "X[:, np.unique(X.indices)].",
+        DegenerateDataWarning,
+        stacklevel=7,
+    )
 
 
 def check_training_scores(ranker: Any, X: Any, *, has_order: bool) -> None:

@@ -1,4 +1,4 @@
-"""Transformers for pipelines: features scaled by query, products of features."""
+"""Transformers for pipelines: features scaled by query or by a stream, products of features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
 from rankwright.rankers import schema
-from rankwright.scoring.transforms import Polynomial, QueryScale
+from rankwright.scoring.base import row_blocks
+from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
 
 
 class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -91,6 +92,109 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
 
     def _transform(self) -> QueryScale:
         return QueryScale(self.n_features_in_, self.method)
+
+
+class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
+    """Scale every feature to mean 0 and deviation 1, learned from a stream.
+
+    After any number of ``partial_fit`` calls the statistics are those of all rows so far, as
+    scikit-learn's StandardScaler has them. In front of an online ranker,
+    :func:`rankwright.selection.progressive` updates it with each row before the row is scaled. A
+    feature that never changed is only centered.
+
+    Parameters
+    ----------
+    with_mean : bool, default True
+        Whether to subtract the mean.
+    with_std : bool, default True
+        Whether to divide by the deviation.
+
+    Attributes
+    ----------
+    ``mean_``, ``var_`` : (n_features,) arrays
+    ``n_samples_seen_`` : int
+
+    Examples
+    --------
+    >>> scaler = OnlineScaler().partial_fit([[1.0, 500.0]]).partial_fit([[3.0, 500.0]])
+    >>> scaler.transform([[3.0, 501.0]])
+    array([[1., 1.]])
+    """
+
+    _checks: ClassVar = {}
+    _constraints: ClassVar = {"with_mean": schema.boolean(), "with_std": schema.boolean()}
+
+    mean_: FloatArray
+    var_: FloatArray
+    n_samples_seen_: int
+
+    def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
+        self.with_mean = with_mean
+        self.with_std = with_std
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything, then learn from these rows."""
+        for name in ("mean_", "var_", "n_samples_seen_"):
+            self.__dict__.pop(name, None)
+        return self.partial_fit(X)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from some more rows, one or a million."""
+        self._update(X)
+        return self
+
+    def partial_fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+        """Learn from each row, then scale it: ``partial_fit`` and ``transform`` row by row."""
+        return self._update(X)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Scale rows by the statistics so far."""
+        check_is_fitted(self, "mean_")
+        rows = self._rows(X, reset=False)
+        return np.asarray(self._transform().transform(rows, Queries.from_ids(None, len(rows))))
+
+    def _update(self, X: Any) -> FloatArray:
+        schema.check_parameters(self)
+        first = not hasattr(self, "mean_")
+        rows = self._rows(X, reset=first)
+        if first:
+            self.mean_, self.var_ = rows[0].copy(), np.zeros(rows.shape[1])
+            self.n_samples_seen_ = 0
+        scaled = np.empty_like(rows)
+        for block in row_blocks(len(rows), rows.shape[1]):
+            scaled[block] = self._update_block(rows[block])
+        return scaled
+
+    def _update_block(self, rows: FloatArray) -> FloatArray:
+        """Sums around the mean so far: the squares of large values would swamp the variance."""
+        moved = rows - self.mean_
+        seen = self.n_samples_seen_ + np.arange(1.0, len(rows) + 1.0)[:, None]
+        sums = np.cumsum(moved, axis=0)
+        squares = self.var_ * self.n_samples_seen_ + np.cumsum(moved * moved, axis=0)
+        drift = sums / seen
+        variance = np.maximum(squares / seen - drift * drift, 0.0)
+        means = self.mean_ + drift
+        self.n_samples_seen_ += len(rows)
+        self.mean_, self.var_ = means[-1], variance[-1]
+        return (rows - means if self.with_mean else rows) / self._deviation(variance)
+
+    def _deviation(self, variance: FloatArray) -> FloatArray:
+        deviation = np.sqrt(variance) if self.with_std else np.ones_like(variance)
+        return np.where(deviation > 0, deviation, 1.0)
+
+    def _transform(self) -> Affine:
+        shift = self.mean_ if self.with_mean else None
+        return Affine(shift=shift, divisor=self._deviation(self.var_))
+
+    @classmethod
+    def learned(cls) -> Mapping[str, schema.Learned]:
+        """Every learned attribute, with what it may be."""
+        return {
+            **super().learned(),
+            "mean_": schema.floats("n_features"),
+            "var_": schema.floats("n_features", low=0.0),
+            "n_samples_seen_": schema.integer(low=1),
+        }
 
 
 class PolynomialMap(_RowTransformer):

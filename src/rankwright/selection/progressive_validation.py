@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError, MeasureError, ParameterError
@@ -43,10 +46,14 @@ def progressive(
 
     Parameters
     ----------
-    ranker : an online ranker, new or fitted; it learns from every step
+    ranker : an online ranker, new or fitted, or a pipeline that ends with one; it learns from
+        every step. Steps of a pipeline with ``partial_fit`` (OnlineScaler) learn from each row
+        before it is transformed. An estimator of scikit-learn with ``partial_fit`` is taken as
+        well; before its first row it counts as predicting the lowest of ``classes``.
     X : (n_items, n_features) array, CSR matrix or data frame with grades ``y``; or any iterable of
         rows (``y`` iterates over grades) or of (row, grade) pairs (without ``y``); a row may also
-        be a table of rows, with a list of grades
+        be a table of rows, with a list of grades, or a dictionary {feature: value} with the keys
+        of the first row
     y : grades
     measures : names or functions (y, prediction) -> float
         "RankLoss" (distance of the grades), "Misses" (1 for a wrong grade), "SquaredLoss".
@@ -80,14 +87,17 @@ def progressive(
         raise ParameterError(
             f"progressive(delay={delay}, every={every}): delay must be >= 0 and every >= 1."
         )
-    if not hasattr(ranker, "partial_fit"):
-        raise ParameterError(
-            f"progressive: {type(ranker).__name__} has no partial_fit; an online ranker is needed."
-        )
+    *maps, ranker = _steps(ranker)
     losses = _losses(measures)
     if classes is None and y is not None and hasattr(y, "__len__"):
         classes = np.unique(as_grades(y, "y"))
-    chunks = _started(ranker, _chunks(X, y), classes)
+    if not hasattr(ranker, "start"):
+        ranker = _Estimator(ranker, classes)
+    if expected and not hasattr(ranker, "predict_expected"):
+        raise ParameterError(
+            f"progressive(expected=True): {ranker.name} has no predict_expected; leave it False."
+        )
+    chunks = _started(ranker, _mapped(maps, _chunks(X, y)), classes)
     if delay == 0 and hasattr(ranker, "partial_fit_predict"):
         steps = _in_blocks(ranker, chunks, expected)
     else:
@@ -141,11 +151,89 @@ def _started(ranker: Any, chunks: Iterator[Chunk], classes: Any) -> Iterator[Chu
         yield rows, grades
 
 
+def _steps(model: Any) -> list[Any]:
+    """The steps of a pipeline, or the ranker alone; the last one has partial_fit."""
+    steps = [step for _, step in getattr(model, "steps", [("ranker", model)])]
+    steps = [step for step in steps if step is not None and step != "passthrough"]
+    if not steps or not hasattr(steps[-1], "partial_fit"):
+        kind = type(steps[-1] if steps else model).__name__
+        raise ParameterError(f"progressive: {kind} has no partial_fit; an online ranker is needed.")
+    return steps
+
+
+def _mapped(maps: list[Any], chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Rows after the transformers of a pipeline, which learn from each row first if they can."""
+    for rows, grades in chunks:
+        for step in maps:
+            rows = _learned_rows(step, rows)
+        yield rows, grades
+
+
+def _learned_rows(step: Any, rows: Any) -> Any:
+    if hasattr(step, "partial_fit_transform"):
+        return step.partial_fit_transform(rows)
+    if hasattr(step, "partial_fit"):
+        single = (rows[i : i + 1] for i in range(rows.shape[0]))
+        return np.vstack([step.partial_fit(row).transform(row) for row in single])
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        raise ParameterError(
+            f"progressive: the step {type(step).__name__} has no partial_fit and is not fitted. "
+            "Fit it first on rows of its own, or use OnlineScaler."
+        ) from None
+    return step.transform(rows)
+
+
+class _Estimator:
+    """An estimator of scikit-learn behind the methods of an online ranker."""
+
+    def __init__(self, model: Any, classes: Any) -> None:
+        self.model, self.name = model, type(model).__name__
+        takes_classes = "classes" in signature(model.partial_fit).parameters
+        if takes_classes and classes is None and not hasattr(model, "classes_"):
+            raise ParameterError(
+                f"progressive: {self.name} is not fitted and the grades of the stream are unknown. "
+                "Pass them: progressive(..., classes=[...])."
+            )
+        self._options = {"classes": np.unique(classes)} if takes_classes else {}
+        self._first = 0.0 if classes is None else float(np.min(classes))
+        self.classes_ = classes  # it needs no start
+
+    def partial_fit(self, X: Any, y: Any) -> None:
+        self.model.partial_fit(X, y, **({} if self._is_fitted() else self._options))
+
+    def predict(self, X: Any) -> Any:
+        return self.model.predict(X) if self._is_fitted() else np.full(X.shape[0], self._first)
+
+    def _is_fitted(self) -> bool:
+        try:
+            check_is_fitted(self.model)
+        except NotFittedError:
+            return False
+        return True
+
+
+def _from_dictionary(row: Mapping[Any, Any], names: list[Any]) -> Any:
+    """The values by name; the first row fills ``names``."""
+    names.extend(() if names else row)
+    odd = sorted(map(str, set(names) ^ set(row)))
+    if odd:
+        lacks = "lacks" if odd[0] in map(str, names) else "has the new feature"
+        raise DataError(
+            f"progressive: a row {lacks} {odd[0]!r}. Rows that are dictionaries must all have the "
+            "keys of the first; for sparse rows use sklearn.feature_extraction.DictVectorizer or "
+            "FeatureHasher."
+        )
+    return [row[name] for name in names]
+
+
 def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
     """The stream as matrices of rows with their grades."""
     if y is not None and hasattr(X, "to_numpy"):
         X = X.to_numpy()
-    if y is not None and (hasattr(X, "shape") or isinstance(X, list)):
+    of_dictionaries = isinstance(X, list) and bool(X) and isinstance(X[0], Mapping)
+    if y is not None and not of_dictionaries and (hasattr(X, "shape") or isinstance(X, list)):
         table = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
         grades = as_grades(y, "y")
         if table.ndim != 2 or grades.shape != (table.shape[0],):
@@ -155,7 +243,9 @@ def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
         for start in range(0, len(grades), BLOCK):
             yield table[start : start + BLOCK], grades[start : start + BLOCK]
         return
+    names: list[Any] = []
     for row, grade in X if y is None else zip(X, y, strict=True):
+        row = _from_dictionary(row, names) if isinstance(row, Mapping) else row
         rows = checked_csr(row) if hasattr(row, "tocsr") else np.asarray(row, np.float64, order="C")
         rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
         yield rows, np.atleast_1d(np.asarray(grade, dtype=np.float64))

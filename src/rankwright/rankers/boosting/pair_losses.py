@@ -72,7 +72,7 @@ class PairGradients:
         pairs = QueryPairs.of(grades)
         self.rows, self.query = pairs.rows, pairs.group
         weight = pairs.weight * pairs.query_weight[self.query]
-        self.count = np.rint(np.maximum(weight, 1.0)).astype(np.int64)
+        self.count = np.rint(np.clip(weight, 1.0, 2.0**40)).astype(np.int64)
         self._codes = LOSSES.index(loss), weights.code
         self._ranked = weights.ranked(pairs, span)
         self._order = np.arange(len(self.rows), dtype=np.int32)

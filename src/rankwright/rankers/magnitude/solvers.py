@@ -10,6 +10,8 @@ from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
+from rankwright.parallel import require_memory
+from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.pair_costs import InsensitiveCost, Point
 from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
@@ -219,6 +221,18 @@ def _line_search(
     return short
 
 
+def _features(ranker: MagnitudeRanker, landmarks: DrawnLandmarks) -> FloatArray:
+    """The features of all rows at once: Newton steps need them again and again."""
+    n, rank = landmarks.shape
+    require_memory(
+        3.0 * 8.0 * n * rank,
+        f"{type(ranker).__name__}: features of {n:,} rows by {rank:,} landmarks",
+        "Lower n_components, use MPRank(solver='nystroem', loss='squared'), which computes them on "
+        "demand, or the linear kernel.",
+    )
+    return landmarks[:]
+
+
 def fit_insensitive(
     ranker: MagnitudeRanker,
     problem: Problem,
@@ -230,7 +244,7 @@ def fit_insensitive(
     sample, tol = problem.sample, ranker.tol if tol is None else tol
     landmarks = ranker._landmarks(problem) if solver == "nystroem" else None
     middle, space = None, GramSpace(problem.matrix()) if solver == "dual" else None
-    rows = problem.rows if landmarks is None else landmarks[:]
+    rows = problem.rows if landmarks is None else _features(ranker, landmarks)
     if solver == "primal" and not sparse.issparse(rows):
         middle = sample.mass @ rows / sample.total  # changes no difference, and saves digits
         rows = rows - middle

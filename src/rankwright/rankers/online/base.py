@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
@@ -30,7 +30,7 @@ from rankwright.feedback.labels import (
     codes_of,
     refuse_grade,
 )
-from rankwright.rankers import limits, schema
+from rankwright.rankers import limits, schema, streams
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
 from rankwright.rankers.kernels import Gram
@@ -218,6 +218,7 @@ class OnlineRanker(Ranker):
         """
         return super().fit(X, y, qid=qid, eval_set=eval_set, eval_qid=eval_qid)
 
+    @streams.exclusive
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
@@ -236,6 +237,7 @@ class OnlineRanker(Ranker):
         self._learn_stream(X, y, classes, predict=False)
         return self
 
+    @streams.exclusive
     def partial_fit_predict(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, expected: bool = False
     ) -> FloatArray:
@@ -249,6 +251,7 @@ class OnlineRanker(Ranker):
             return np.asarray(answers if expected else nearest(self.classes_, answers))
         return np.asarray(self.classes_[answers])
 
+    @streams.exclusive
     def start(self, n_features: int, classes: ArrayLike) -> Self:
         """Begin with nothing learned, so that ``predict`` works before the first row."""
         self._check_parameters()
@@ -257,6 +260,7 @@ class OnlineRanker(Ranker):
         self._begin_with(as_classes(classes))
         return self
 
+    @streams.exclusive
     def predict_expected(self, X: Any) -> FloatArray:
         """The expected grade in units of ``y``; by default the same as ``predict``."""
         check_is_fitted(self)
@@ -265,13 +269,20 @@ class OnlineRanker(Ranker):
         expected: FloatArray = getattr(scorer, "expected", scorer.predict)(X)
         return expected
 
+    @streams.exclusive
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
+        streams.warn_of_sorted_grades(self, feedback.y)
+        self._warn_of_scales(X)
         with limits.learning(self, X):
             self._fit(X, *self._with_validation(X, feedback, eval_set))
         limits.check_training_scores(self, X, has_order=len(self.classes_) > 1)
         return self
+
+    def _warn_of_scales(self, X: Any) -> None:
+        if not get_tags(self).input_tags.pairwise:
+            streams.warn_of_scales(self, X)
 
     def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
         run_passes(self, self._passes(X, feedback), validation)
@@ -320,6 +331,7 @@ class OnlineRanker(Ranker):
             self.n_queries_in_ = 1
             declared = np.unique(values) if classes is None else as_classes(classes)
             codes_of(declared, values)  # raise before anything begins
+            self._warn_of_scales(X)
             self._begin_with(declared)
         check_same_classes(self.classes_, classes)
         grade, order = codes_of(self.classes_, values), np.arange(len(values))

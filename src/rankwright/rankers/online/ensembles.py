@@ -40,6 +40,7 @@ class Ensemble(SupportRanker):
         "n_estimators": schema.at_least(1),
         "tau": schema.positive(1),
         "sampling": schema.one_of("bernoulli", "poisson"),
+        "shuffle": schema.boolean(),
         "random_state": schema.random_state(),
     }
     _learned: ClassVar = {
@@ -74,12 +75,14 @@ class Ensemble(SupportRanker):
         n_estimators: int = 100,
         tau: float = 0.3,
         sampling: str = "bernoulli",
+        shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.tau = tau
         self.sampling = sampling
+        self.shuffle = shuffle
         self.random_state = random_state
 
     @abstractmethod
@@ -296,6 +299,8 @@ class OAPBPM(Ensemble):
     sampling : "bernoulli" or "poisson", default "bernoulli"
         With "poisson" a member learns from each row Poisson(1) times (Oza's online bagging), and
         ``tau`` is not used.
+    shuffle : bool, default False
+        Whether ``fit`` takes the rows in random order; otherwise in the order given.
     random_state : int, RandomState or None
         Seeds the draws. A draw depends on (seed, member, position in the stream) only, so neither
         threads nor the splitting of the stream into calls matter.
@@ -382,7 +387,7 @@ class OAPBagging(_VotingEnsemble):
 
     Parameters
     ----------
-    estimator, n_estimators, tau, sampling, random_state : see OAPBPM
+    estimator, n_estimators, tau, sampling, shuffle, random_state : see OAPBPM
 
     Attributes
     ----------
@@ -415,7 +420,7 @@ class OAPVoting(_VotingEnsemble):
         voted perceptron's count, and the one that reproduces the paper's figures
         (``experiments/oap_bpm``). "right" weighs it by all rows that it ever ranked rightly (all
         members weigh the same until one has been right), which differs little from bagging.
-    estimator, n_estimators, tau, sampling, random_state : see OAPBPM
+    estimator, n_estimators, tau, sampling, shuffle, random_state : see OAPBPM
 
     Attributes
     ----------
@@ -440,6 +445,7 @@ class OAPVoting(_VotingEnsemble):
         tau: float = 0.3,
         sampling: str = "bernoulli",
         count: str = "survived",
+        shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -447,6 +453,7 @@ class OAPVoting(_VotingEnsemble):
             n_estimators=n_estimators,
             tau=tau,
             sampling=sampling,
+            shuffle=shuffle,
             random_state=random_state,
         )
         self.count = count

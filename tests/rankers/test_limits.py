@@ -1,0 +1,84 @@
+"""Memory is estimated before it is taken; columns without values cost nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import rankwright as rw
+from rankwright import parallel
+from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError, MemoryLimitError
+
+
+@pytest.fixture
+def quarter_gigabyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "available_memory", lambda: 2.0**28)
+
+
+@pytest.mark.usefixtures("quarter_gigabyte")
+@pytest.mark.parametrize(
+    ("ranker", "advice"),
+    [
+        (rw.MPRankCV(), "solver='nystroem'"),
+        (rw.MPRank(kernel="rbf", solver="dual"), "solver='nystroem'"),
+        (rw.SVRank(kernel="rbf", n_components=500, gamma=100.0), "Lower n_components"),
+        (rw.RankSVM(kernel="rbf"), "Lower n_components"),
+    ],
+    ids=repr,
+)
+def test_what_does_not_fit_is_refused_with_what_is_needed(ranker: Any, advice: str) -> None:
+    X = np.random.default_rng(0).normal(size=(30_000, 4))
+    with pytest.raises(MemoryLimitError, match=r"takes [\d.]+ GiB of memory; 0.2 GiB are") as e:
+        ranker.fit(X, np.arange(len(X)) % 3)
+    assert advice in str(e.value)
+    assert isinstance(e.value, MemoryError)
+
+
+@pytest.mark.usefixtures("quarter_gigabyte")
+@pytest.mark.parametrize("ranker", [rw.Regression(), rw.PRank(), rw.KeepRank()], ids=repr)
+def test_a_feature_of_number_two_billion_is_refused(ranker: Any) -> None:
+    rows, columns = np.arange(60), np.where(np.arange(60) % 2, 2**31 - 2, 0)
+    X = sparse.csr_array((np.ones(60), (rows, columns)), shape=(60, 2**31 - 1))
+    with pytest.raises(MemoryLimitError, match="columns"):
+        ranker.fit(X, rows % 3)
+
+
+def test_columns_without_values_change_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((60, 40), density=0.1, format="csr", rng=rng)
+    wide = sparse.csr_array((X.data, X.indices * 20_000, X.indptr), shape=(60, 800_000))
+    y, qid = rng.integers(0, 3, 60), np.repeat(np.arange(6), 10)
+    for options in ({}, {"alpha": 1.0, "center": False}, {"solution": "basic"}):
+        model = rw.Regression(**options).fit(X, y, qid=qid)  # type: ignore[arg-type]
+        with pytest.warns(DegenerateDataWarning, match="columns hold a value"):
+            other = rw.Regression(**options).fit(wide, y, qid=qid)  # type: ignore[arg-type]
+        np.testing.assert_allclose(other.coef_[::20_000], model.coef_, atol=1e-10)
+
+
+def test_available_memory_is_a_number() -> None:
+    assert parallel.available_memory() > 0
+
+
+def test_the_largest_column_is_named() -> None:
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"clicks": [1.0, 2.0, 3.0], "price": [1e200, 2e200, 1.0]})
+    with pytest.raises(DataError, match=r"column 1 \('price'\) holds 2e\+200"):
+        rw.RankSVM().fit(X, [0, 1, 2])
+
+
+def test_scores_that_overflow_are_refused_with_the_row() -> None:
+    model = rw.Regression().fit([[0.0], [1e-9], [2e-9]], [0, 1, 2])
+    with pytest.raises(DataError, match="score of row 1 overflows"):
+        model.decision_function([[1.0], [1e300]])
+
+
+def test_weights_that_cannot_be_multiplied_are_refused() -> None:
+    with pytest.raises(FeedbackError, match=r"sample_weight\[1\] is 1e-300"):
+        rw.RankNet().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e-300])
+    with pytest.raises(FeedbackError, match="counts as w rows"):
+        rw.LambdaMART().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e40])
+    with pytest.raises(FeedbackError, match="all have the gain"):
+        rw.LambdaMART().fit([[0.0], [1.0]], [2.0**53, 2.0**53 + 2])
