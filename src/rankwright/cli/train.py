@@ -69,7 +69,8 @@ def train(
         command goes on where it stopped. Removed when the model is written.
     """
     start = time.perf_counter()
-    console.check_targets(output=output, report=report)
+    sources = (data, log, valid, table.group, click_options.features, click_options.judgments)
+    console.check_targets(*sources, output=output, report=report)
     settings = parse_settings(set)
     if ranker == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
