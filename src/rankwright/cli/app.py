@@ -12,7 +12,7 @@ import sys
 import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser
-from typing import Any
+from typing import Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -152,7 +152,7 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 def _run(words: list[str]) -> None:
     words, config, print_only = take_config(take_key(words))
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
-        sys.stdout = Terminal(sys.stdout)  # type: ignore[assignment]
+        sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
     if words and words[0] in VERBS:
         verb = app[words[0]]

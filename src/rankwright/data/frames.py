@@ -60,7 +60,7 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
         import narwhals as nw
 
         # The name of a folder (grade=7) is not a column, and * is a letter.
-        options = {
+        options: dict[str, dict[str, Any]] = {
             "polars": {"glob": False, "hive_partitioning": False},
             "pyarrow": {"partitioning": None},
             "pandas": {"engine": "pyarrow", "partitioning": None},

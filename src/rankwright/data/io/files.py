@@ -24,7 +24,8 @@ MAX_LINE = 16 * 2**20  # bytes; a longer line means that this is another kind of
 # Text in a gzip file without a limit of its own: this much, or this many times its size.
 MAX_UNZIPPED, MAX_RATIO = 2**26, 32
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 _max_bytes: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 
 _GZIP = b"\x1f\x8b"

@@ -148,7 +148,8 @@ def validate(
             if not isinstance(against, Items):
                 name = os.fspath(against)
                 like = None if content.feature_names is None else content
-                against = read_items(name, **(options | {"group": "auto"}), like=like)
+                options |= {"group": "auto"}  # its own, if it has one
+                against = read_items(name, **options, like=like)
             findings.append(check_against(content, against, lines, name))
     return Findings(source, findings)
 
