@@ -154,6 +154,7 @@ def _read(
 
 def _numeric(text: Text, separator: str) -> Columns | None:
     """A table of whole numbers below a header; None if one cell is something else."""
+    text.decode()  # refuse another encoding with its line
     names = [name.strip() for name in text.first_line.decode(text.encoding).split(separator)]
     if b'"' in text.data or any(map(is_number, names)) or len(names) < 2:
         return None

@@ -284,7 +284,8 @@ def first_fields(path: str, separator: str | None) -> list[str]:
     if not line:
         line = read_text(path).first_line  # raises if the file is empty
     separator = separator or likely_separator(Text(path, line)) or ","
-    fields = next(csv.reader([line.decode("utf-8", "replace")], delimiter=separator), [])
+    plain = line.decode("utf-8", "replace").replace("\r", " ")  # which csv takes for a line end
+    fields = next(csv.reader([plain], delimiter=separator), [])
     return [name.strip() for name in fields]
 
 
