@@ -25,10 +25,10 @@ import rankwright as rw
 from rankwright.data.synthetic import make_queries
 from rankwright.online_eval import always_valid_interval
 from rankwright.selection.progressive_validation import progressive
-from rankwright.service import Settings, create_app, read_log
-from rankwright.service.entries import Event
+from rankwright.service import Settings, create_app, read_entries
 from rankwright.service.experiments import Experiment
 from rankwright.service.learning.live import Plan
+from rankwright.service.log.entries import Event
 from rankwright.service.protocol.types import RankRequest
 
 ROUNDS, PER_ROUND, CLIENTS = 8, 250, 4
@@ -106,7 +106,7 @@ def feedback() -> None:
         times, cpu = measure(server, requests, n_requests, n_clients)
         seconds = time.perf_counter() - start
         server.stop()
-        n_rows = sum(1 for _ in read_log(Path(folder) / "feedback.db")) - 200
+        n_rows = sum(1 for _ in read_entries(Path(folder) / "feedback.db")) - 200
     print(
         f"{n_requests:,} feedback events on the disk in {seconds:.1f} s: "
         f"{n_requests / seconds:,.0f} a second (goal 2,000), {cpu * 1e6:.0f} us CPU each, "
@@ -203,7 +203,7 @@ async def _call(app: Any, path: str, content: Any) -> Any:
 def _offline(path: str) -> Any:
     """The same ranker, trained on everything in the log at once."""
     lists, rows, grades = {}, [], []
-    for line in read_log(path):
+    for line in read_entries(path):
         if line["kind"] == "event":
             lists[line["event"]] = line["items"]
         else:

@@ -3,12 +3,16 @@
 Each system runs in a process of its own; seconds are CPU seconds, memory is the highest resident
 set less that after reading the data. Goals: fit at most twice implicit ALS and EASE together,
 users a second at least half of the peer's for the same kind of model, memory at most 1.5 times.
+
+    python -m benchmarks recommend                             all of it
+    python -m benchmarks.recommend_events updates|peers|growth     one part
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -17,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from experiments.rankboost import topn_peers
 
 import rankwright as rw
 from rankwright.recommend.experts import EASE, ImplicitALS, ItemCosine
@@ -72,15 +77,13 @@ def _cosine() -> Any:
 
 
 def ease(data: rw.Interactions) -> Any:
-    from experiments.rankboost.topn_peers import ease as train
-
-    return train(data, l2=300.0)
+    topn_peers.N = N
+    return topn_peers.ease(data, l2=300.0)
 
 
 def lenskit(data: rw.Interactions) -> Any:
-    from experiments.rankboost.topn_peers import lenskit_knn
-
-    return lenskit_knn(data, k=20)
+    topn_peers.N = N
+    return topn_peers.lenskit_knn(data, k=20)
 
 
 SYSTEMS: dict[str, Callable[[rw.Interactions], Any]] = {
@@ -113,7 +116,8 @@ def one(name: str, data_name: str) -> None:
 
 def figures(name: str, data_name: str) -> dict[str, float] | None:
     words = [sys.executable, "-W", "ignore", "-m", "benchmarks.recommend_events", name, data_name]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # implicit asks for it
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         print(f"  {name:<22} left out: {done.stderr.strip().splitlines()[-1][:70]}", flush=True)
         return None
@@ -175,16 +179,25 @@ def same(left: dict[Any, Any], right: dict[Any, Any]) -> float:
     return float(common / sum(len(best) for best in right.values()))
 
 
+PARTS: dict[str, Callable[[], None]] = {
+    "updates": lambda: updates("movielens-100k"),
+    "peers": lambda: beside_peers("movielens-1m"),
+    "growth": growth,
+}
+
+
 def run() -> None:
     try:
         events("movielens-100k")
     except rw.exceptions.DatasetError as error:
         print(f"skipped: {error}")
         return
-    updates("movielens-100k")
-    beside_peers("movielens-1m")
-    growth()
+    for part in PARTS.values():
+        part()
 
 
 if __name__ == "__main__":
-    one(*sys.argv[1:3])
+    if sys.argv[1] in PARTS:
+        PARTS[sys.argv[1]]()
+    else:
+        one(*sys.argv[1:3])

@@ -21,7 +21,7 @@ from experiments.keeprank.peers import CatBoost, LightGBM, XGBoost
 
 import rankwright as rw
 from rankwright.data.splits import split_queries
-from rankwright.metrics.comparison import bootstrap_interval
+from rankwright.metrics.significance import bootstrap_interval
 
 C8 = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 C4 = C8[1::2]

@@ -8,7 +8,12 @@ user. Recall* is hits over the smaller of 10 and the relevant items. In brackets
 the 95 % interval of NDCG@10 over users; the last column is the mean paired difference of NDCG@10
 from the best peer with such an interval.
 
-    python -m experiments rankboost/table_topn [--quick] [--data=NAME]
+To bound the cost, at most 3000 users are tested, Jester is 5000 of its users drawn at random, and
+Book-Crossing has only the books with 10 events or more and the users with 5 or more of those.
+
+    python -m experiments rankboost/table_topn [--quick] [--data=NAME] [--system=NAME] [--keep]
+
+Results are written after each system. ``--keep`` does not run again what an earlier run finished.
 """
 
 from __future__ import annotations
@@ -75,38 +80,38 @@ def chosen(system: System, train: rw.Interactions, how: str) -> dict[str, Any]:
     return system.settings[int(np.argmax(found))]
 
 
-def one_split(events: rw.Interactions, how: str) -> dict[str, dict[str, Any]]:
+def run_system(name: str, events: rw.Interactions, how: str) -> dict[str, Any]:
+    """Choose a setting, train, test."""
     train, test = cut(events, how)
     users, relevant = questions(train, test)
     n_relevant = np.bincount(relevant[0], minlength=train.n_users)[users]
-    rows: dict[str, dict[str, Any]] = {}
-    for name, system in SYSTEMS.items():
-        if not system.installed:
-            print(f"  {name}: {system.library} is not installed, left out", flush=True)
-            continue
-        start = time.process_time()
-        setting = chosen(system, train, how)
-        values = measured(system.train(train, **setting), train, users, relevant)
-        recall = values["Recall"] * n_relevant / np.minimum(n_relevant, 10)
-        rows[name] = {
-            "HitRate@10": float(values["HitRate"].mean()),
-            "Recall*@10": float(recall.mean()),
-            "NDCG@10": float(values["NDCG"].mean()),
-            "half": half_width(values["NDCG"]),
-            "setting": setting,
-            "seconds": time.process_time() - start,
-            "per_user": values["NDCG"],
-        }
-        print(line(name, rows[name]), flush=True)
+    start, system = time.process_time(), SYSTEMS[name]
+    setting = chosen(system, train, how)
+    values = measured(system.train(train, **setting), train, users, relevant)
+    recall = values["Recall"] * n_relevant / np.minimum(n_relevant, 10)
+    return {
+        "HitRate@10": float(values["HitRate"].mean()),
+        "Recall*@10": float(recall.mean()),
+        "NDCG@10": float(values["NDCG"].mean()),
+        "half": half_width(values["NDCG"]),
+        "setting": setting,
+        "seconds": time.process_time() - start,
+        "per_user": values["NDCG"].round(6).tolist(),
+    }
+
+
+def compare(rows: dict[str, dict[str, Any]]) -> None:
+    """Print what ours has more than the best peer; 0 inside the interval is a tie."""
     peers = [name for name in rows if not name.startswith("Recommender")]
+    if not peers:
+        return
     best = max(peers, key=lambda name: rows[name]["NDCG@10"])
-    for name in rows.keys() - set(peers):
-        gain = rows[name]["per_user"] - rows[best]["per_user"]
-        rows[name]["gain"] = (float(gain.mean()), half_width(gain))
-        print(f"  {name} less {best}: {gain.mean():+.4f} +- {half_width(gain):.4f}", flush=True)
-    for row in rows.values():
-        del row["per_user"]
-    return rows
+    for name in [name for name in rows if name not in peers]:
+        gain = np.subtract(rows[name]["per_user"], rows[best]["per_user"])
+        half = half_width(gain)
+        rows[name]["gain"] = (float(gain.mean()), half)
+        verdict = "a tie" if abs(gain.mean()) <= half else "better" if gain.mean() > 0 else "worse"
+        print(f"  {name} less {best}: {gain.mean():+.4f} +- {half:.4f}, {verdict}", flush=True)
 
 
 def half_width(values: np.ndarray) -> float:
@@ -118,25 +123,47 @@ def line(name: str, row: dict[str, Any]) -> str:
     return f"  {name:<26}{figures} (+-{row['half']:.4f}){row['seconds']:8.0f} s  {row['setting']}"
 
 
+def load(title: str) -> rw.Interactions:
+    name, at_least = DATA[title]
+    ratings = rw.load_dataset(name)
+    if name == "jester":
+        users = np.random.default_rng(0).permutation(ratings.n_users)[:5000]
+        ratings = ratings.take(np.isin(ratings.user, users)).compact()
+    if name == "book-crossing":
+        ratings = ratings.take(ratings.item_counts[ratings.item] >= 10).compact()
+        ratings = ratings.take(ratings.user_counts[ratings.user] >= 5).compact()
+    return rw.Interactions.from_ratings(ratings, at_least=at_least)
+
+
 def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     names = [word.removeprefix("--data=") for word in words if word.startswith("--data=")]
-    quick = ["MovieLens 100k, all"] if "--quick" in words else list(DATA)
-    results = {}
+    only = [word.removeprefix("--system=") for word in words if word.startswith("--system=")]
+    path = RESULTS / "rankboost_table_topn.json"
     RESULTS.mkdir(exist_ok=True)
-    for title in quick:
-        name, at_least = DATA[title]
-        if names and name not in names:
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for title in ["MovieLens 100k, all"] if "--quick" in words else list(DATA):
+        if names and DATA[title][0] not in names:
             continue
         try:
-            events = rw.Interactions.from_ratings(rw.load_dataset(name), at_least=at_least)
+            events = load(title)
         except rw.exceptions.DatasetError as error:
             print(f"{title}: {error}")
             continue
         for how in ("last", "time") if events.time is not None else ("random",):
             print(f"{title}, {how}: {events}", flush=True)
-            results[f"{title}, {how}"] = one_split(events, how)
-            (RESULTS / "rankboost_table_topn.json").write_text(json.dumps(results, indent=1))
+            rows = results.setdefault(f"{title}, {how}", {})
+            for name, system in SYSTEMS.items():
+                if (not only or name in only) and not ("--keep" in words and name in rows):
+                    if not system.installed:
+                        print(f"  {name}: {system.library} is not installed, left out", flush=True)
+                        continue
+                    rows[name] = run_system(name, events, how)
+                    path.write_text(json.dumps(results))
+                if name in rows:
+                    print(line(name, rows[name]), flush=True)
+            compare({name: rows[name] for name in SYSTEMS if name in rows})
+            path.write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

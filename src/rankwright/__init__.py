@@ -11,8 +11,11 @@ from typing import Any
 
 import lazy_loader
 
+from rankwright import _kernel_cache
+
 __version__ = "0.2.0"
 
+_kernel_cache.install()
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -1,4 +1,5 @@
 from . import data as data
+from . import distributed as distributed
 from . import exceptions as exceptions
 from . import exports as exports
 from . import feedback as feedback
@@ -44,6 +45,9 @@ from .data.runs import Qrels as Qrels
 from .data.runs import Run as Run
 from .data.validation.findings import Findings as Findings
 from .data.validation.findings import validate as validate
+from .distributed.engines import engine as engine
+from .distributed.files import evaluate_files as evaluate_files
+from .distributed.files import score_files as score_files
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError
@@ -56,6 +60,7 @@ from .fusion.methods import fuse as fuse
 from .metrics.comparison import compare as compare
 from .metrics.evaluation import evaluate as evaluate
 from .metrics.measure import Measure as Measure
+from .parallel import current_engine as current_engine
 from .persist.models import load as load
 from .persist.models import save as save
 from .persist.scorer import load_scorer as load_scorer

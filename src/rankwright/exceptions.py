@@ -71,6 +71,10 @@ class ModelFileError(RankwrightError, ValueError):
     """A model file that is damaged, in another format, invalid or too new."""
 
 
+class ClusterError(RankwrightError, RuntimeError):
+    """A cluster that cannot be reached, lost its scheduler, or gave up on a task."""
+
+
 class RankwrightWarning(UserWarning):
     """Base of all warnings."""
 
@@ -89,3 +93,7 @@ class ClickBiasWarning(RankwrightWarning):
 
 class ConvergenceWarning(RankwrightWarning):
     """A solver stopped at its iteration limit before it reached its tolerance."""
+
+
+class ClusterWarning(RankwrightWarning):
+    """A cluster is used where one machine would be faster."""

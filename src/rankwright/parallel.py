@@ -1,23 +1,56 @@
-"""Threads of one machine. How many there are never changes a result."""
+"""Threads of one machine, and which engine fits run on. Neither ever changes a result."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import cache
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from rankwright.exceptions import ParameterError
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
 
+_ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
+_ALONE: ContextVar[bool] = ContextVar("rankwright_alone", default=False)
+
+
+def current_engine() -> Any:
+    """The engine of the innermost ``with rankwright.engine(...):``, or None."""
+    return _ENGINE.get()
+
+
+@contextmanager
+def active_engine(engine: Any) -> Iterator[None]:
+    """Run what is inside the ``with`` block on an engine; None is this process alone."""
+    token = _ENGINE.set(engine)
+    try:
+        yield
+    finally:
+        _ENGINE.reset(token)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread, of BLAS too, inside a ``with`` block: other blocks keep the other CPUs busy."""
+    token = _ALONE.set(True)
+    try:
+        with single_threaded_blas():
+            yield
+    finally:
+        _ALONE.reset(token)
+
 
 def n_threads() -> int:
     """The number of threads to use: ``RANKWRIGHT_THREADS``, or all CPUs of this process."""
+    if _ALONE.get():
+        return 1
     setting = os.environ.get("RANKWRIGHT_THREADS", "")
     if setting:
         if not setting.isdigit() or int(setting) < 1:
@@ -77,6 +110,18 @@ class Team:
             other.result()  # raises the error of that thread, if any
         return [results[index] for index in range(len(blocks))]
 
+    def start(self, function: Callable[[], object]) -> list[Future[object]]:
+        """Call the function in every other thread, and do not wait; see ``finish``."""
+        if self._pool is None:
+            return []
+        return [self._pool.submit(function) for _ in range(self.threads - 1)]
+
+    def finish(self, calls: list[Future[object]]) -> None:
+        """Wait for calls that have started, and drop those that have not."""
+        for call in calls:
+            if not call.cancel():
+                call.result()
+
     def __enter__(self) -> Self:
         return self
 
@@ -96,6 +141,21 @@ def map_blocks(
     blocks = list(blocks)
     with Team(max(1, min(len(blocks), threads or n_threads()))) as team:
         return team.map(function, blocks)
+
+
+def map_jobs(
+    function: Callable[..., Result], jobs: Iterable[Any], *shared: Any, threads: int | None = None
+) -> list[Result]:
+    """``function(job, *shared)`` of independent jobs, on the engine if there is one.
+
+    >>> map_jobs(pow, [2, 3], 10)
+    [1024, 59049]
+    """
+    engine = current_engine()
+    if engine is not None:
+        results: list[Result] = engine.run(function, jobs, *shared)
+        return results
+    return map_blocks(lambda job: function(job, *shared), jobs, threads)
 
 
 _BLAS_LOCK = Lock()
@@ -126,10 +186,17 @@ def _limit_blas() -> ExitStack:
     threadpoolctl restores a limit only in the thread that set it, and the last block may close in
     another thread than the one that opened first. So a thread of its own does both.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     stack = ExitStack()
     owner = stack.enter_context(ThreadPoolExecutor(1))
-    limit = owner.submit(lambda: threadpool_limits(1, "blas").__enter__()).result()
+    limit = owner.submit(lambda: _blas().limit(limits=1, user_api="blas").__enter__()).result()
     stack.callback(lambda: owner.submit(limit.__exit__, None, None, None).result())
     return stack
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; finding them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  (SciPy brings its own)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()

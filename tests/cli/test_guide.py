@@ -27,7 +27,7 @@ import sklearn
 import rankwright as rw
 from rankwright.cli.app import VERBS, main
 from rankwright.data.synthetic import make_engines, make_queries
-from rankwright.service import read_log
+from rankwright.service import read_entries
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -179,7 +179,7 @@ def check_service_tutorial(names: dict[str, Any], folder: Path) -> None:
     assert np.mean(places) < 2
     assert len((folder / "judged.qrels").read_text().splitlines()) >= 40
     assert (folder / "clicks.qrels").read_text()
-    kinds = Counter(entry["kind"] for entry in read_log(folder / "live.db"))
+    kinds = Counter(entry["kind"] for entry in read_entries(folder / "live.db"))
     assert (kinds["event"], kinds["feedback"]) == (301, 300)
 
 
@@ -204,8 +204,9 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 
 PAGES = [
-    *("command_line.md", "explain.md", "exports.md", "feedback.md", "fusion.md", "magnitude.md"),
-    *("metrics.md", "model_files.md", "rankers.md", "recommend.md", "tuning.md"),
+    *("command_line.md", "constraints.md", "deployment.md", "explain.md", "exports.md"),
+    *("feedback.md", "fusion.md", "magnitude.md", "metrics.md", "model_files.md", "rankers.md"),
+    *("recommend.md", "tuning.md"),
 ]
 
 

@@ -144,8 +144,8 @@ def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     pytest.importorskip("apsw")
     from rankwright.cli.clicks import _read_log
     from rankwright.exceptions import DataError
-    from rankwright.service.entries import Feedback, encode
-    from rankwright.service.store import Store
+    from rankwright.service.log.entries import Feedback, encode
+    from rankwright.service.log.store import Store
 
     store = Store(tmp_path / "feedback.db")
     body = encode(Feedback(id="1", grades={"a": 2.0}))

@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.metrics.comparison import (
-    Comparison,
+from rankwright.metrics.comparison import Comparison, compare
+from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.significance import (
     bootstrap_interval,
-    compare,
     holm,
     paired_t,
     randomization,
     wilcoxon,
 )
-from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.tables import Cell, Table
 
 
@@ -127,8 +126,47 @@ def test_holm_is_over_the_pairs_of_one_measure(systems) -> None:
 
 def test_a_baseline_is_the_only_one_tested_against(systems) -> None:
     result = compare(systems, "AP", test="t", baseline="blunt")
-    assert result.p_value("sharp", "middling", "AP") == 1.0
+    assert np.isnan(result.p_value("sharp", "middling", "AP"))
     assert result.p_value("sharp", "blunt", "AP") < 0.001
+    assert result.beaten("sharp", "AP") == ("blunt",)
+    assert not result.is_tested("sharp", "middling")
+    told = json.loads(result.to_json())
+    assert told["measures"]["AP"]["p_value"][0][1] is None
+    assert told["n_queries"] == 90
+    text = str(result)
+    assert "other pairs were not tested" in text
+    assert "90 queries" in text
+
+
+def test_a_baseline_prints_the_difference_and_its_interval(systems) -> None:
+    result = compare(systems, ["AP", "Disagreement"], baseline="blunt", n_resamples=500)
+    mean, (low, high) = result.difference("sharp", "blunt", "AP")
+    values = systems["sharp"].per_query("AP") - systems["blunt"].per_query("AP")
+    assert mean == pytest.approx(values.mean())
+    assert (low, high) == bootstrap_interval(values)
+    assert f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]" in str(result)
+    assert json.loads(result.to_json())["measures"]["AP"]["difference"]["sharp"]["mean"] == mean
+
+
+def test_a_frame_has_a_row_for_each_pair_and_says_which_were_tested(systems) -> None:
+    frame = compare(systems, "AP", baseline="middling", n_resamples=500).to_frame()
+    assert list(zip(frame["system"], frame["other"], strict=True)) == [
+        ("sharp", "middling"), ("blunt", "sharp"), ("blunt", "middling"),
+    ]  # fmt: skip
+    assert frame["tested"].tolist() == [True, False, True]
+    assert frame["p_value"].isna().tolist() == [False, True, False]
+    assert frame["difference"].tolist() == pytest.approx(
+        (frame["mean"] - frame["other_mean"]).tolist()
+    )
+    assert (frame["n_queries"] == 90).all()
+    assert compare(systems, "AP", n_resamples=500).to_frame("polars")["tested"].all()
+
+
+def test_queries_with_nothing_to_measure_are_counted_by_measure() -> None:
+    y, qid = [1, 0, 0, 0], [1, 1, 2, 2]
+    both = {name: evaluate(s, y, qid, ["AP", "RankLoss"]) for name, s in
+            (("x", [2, 1, 2, 1]), ("y", [1, 2, 2, 1]))}  # fmt: skip
+    assert "2 queries (AP on 1)" in str(compare(both))
 
 
 def test_queries_are_matched_by_id_not_by_place() -> None:
@@ -145,6 +183,8 @@ def test_systems_on_other_queries_are_refused() -> None:
     x = evaluate([2, 1], [1, 0], [1, 1], "AP")
     with pytest.raises(DataError, match="were not evaluated on the same queries: 1 is in one only"):
         compare({"x": x, "y": evaluate([2, 1], [1, 0], [2, 2], "AP")})
+    with pytest.raises(ParameterError, match="GMAP is a geometric mean"):
+        compare({"x": evaluate([2, 1], [1, 0], [1, 1], "GMAP")})
     with pytest.raises(DataError, match="no measure in common"):
         compare({"x": x, "y": evaluate([2, 1], [1, 0], [1, 1], "RR")})
 

@@ -21,7 +21,8 @@ from rankwright.metrics.measure import Measure, parse_measures
     [
         "NDCG@10", "NDCG(gain=linear)@5", "NDCG(gain=exp,discount=letor3)@3", "ERR(max=2)@20", "AP",
         "AP(rel=max)", "P@3", "P(rel=2)@5", "R@100", "RR", "RBP(p=0.95)", "AUC", "PROT", "Coverage",
-        "Top@1", "AverageRank(cap=31)", "Disagreement", "Misranked", "KendallTau", "Spearman",
+        "Top@1", "HitRate@5", "Rprec", "bpref(rel=2)", "GMAP", "Judged@10",
+        "AverageRank(cap=31)", "Disagreement", "Misranked", "KendallTau", "Spearman",
         "HR(n=2)", "MP", "HMP", "SVR(n=1,eps=0.1)", "MSD", "M1D", "RankLoss", "AP(rel=1.5)",
         "NDCG(empty=zero)@10",
     ],
@@ -42,7 +43,8 @@ def test_a_measure_reads_back_as_it_prints(text) -> None:
         ("precision@5", "P@5"), ("pre@10", "P@10"), ("P(rel=2)@5", "P(rel=2)@5"),
         ("recall_100", "R@100"), ("recall@100", "R@100"), ("recip_rank", "RR"), ("mrr", "RR"),
         ("MRR@10", "RR@10"), ("RR@10", "RR@10"), ("success_5", "Top@5"), ("Success@5", "Top@5"),
-        ("hit_rate@5", "Top@5"), ("rbp.95", "RBP(p=0.95)"), ("rbp.80", "RBP(p=0.8)"),
+        ("hit_rate@5", "HitRate@5"), ("r-precision", "Rprec"), ("gm_map", "GMAP"),
+        ("rbp.95", "RBP(p=0.95)"), ("rbp.80", "RBP(p=0.8)"),
         ("RBP(p=0.8)", "RBP(p=0.8)"), ("RBP(rel=1,p=0.8)", "RBP(rel=1,p=0.8)"),
         ("RBP(p=0.8, rel=1)", "RBP(rel=1,p=0.8)"), ("ndcg@10-", "NDCG(empty=zero)@10"),
         ("map-", "AP(empty=zero)"), ("map@100-l2", "AP(rel=2)@100"), ("auc", "AUC"),
@@ -87,8 +89,8 @@ def test_lower_is_better_for_losses() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("NDGC@10", "there is no measure 'NDGC'. Near it: NDCG"),
-        ("precison@3", "Near it: P"),
+        ("NDGC@10", "there is no measure 'NDGC'. Did you mean NDCG"),
+        ("precison@3", "Did you mean P"),
         ("quality", "Known: NDCG, ERR"),
         ("NDCG@0", "integer >= 1"),
         ("NDCG(gain=log)@5", "gain must be exp or linear"),

@@ -8,9 +8,11 @@ from shutil import which
 import ir_measures
 import numpy as np
 import pytest
+import pytrec_eval
 from scipy import stats
 from sklearn import metrics as sk
 
+from rankwright.data.alignment import align
 from rankwright.metrics.evaluation import evaluate
 
 TREC = {
@@ -27,6 +29,10 @@ TREC = {
     "RR": "RR",
     "RR@3": "RR@3",
     "Top@3": "Success@3",
+    "HitRate@5": "Success@5",
+    "Rprec": "Rprec",
+    "bpref": "Bpref",
+    "Rprec(rel=2)": "Rprec(rel=2)",
 }
 
 
@@ -66,6 +72,33 @@ def _compare(ragged, names: dict[str, str], tolerance: float) -> None:
         assert found == pytest.approx(value.value, rel=0, abs=tolerance), (name, value)
         n_seen += 1
     assert n_seen == len(names) * 120
+
+
+def test_measures_of_unjudged_items_equal_those_of_trec_eval() -> None:
+    rng = np.random.default_rng(3)
+    documents = [f"d{i}" for i in range(30)]
+    run = {q: {d: float(s) for s, d in enumerate(rng.permutation(documents)[:20].tolist())}
+           for q in "abcdef"}  # fmt: skip
+    qrels = {q: {d: int(rng.integers(-1, 3)) for d in rng.permutation(documents)[:12].tolist()}
+             for q in "abcdef"}  # fmt: skip
+    names = {"bpref": "bpref", "Rprec": "Rprec", "GMAP": "gm_map", "AP": "map"}
+    ours = evaluate(**align(run, qrels)._asdict(), measures=[*names, "Judged@10"], like="trec_eval")
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {*names.values()}).evaluate(run)
+    for name, trec in names.items():
+        each = [theirs[q][trec] for q in ours.query_ids]
+        if name == "GMAP":  # pytrec_eval gives the logarithms, which trec_eval averages
+            assert ours[name] == pytest.approx(np.exp(np.mean(each)))
+        else:
+            assert ours.per_query(name) == pytest.approx(each)
+    # trec_eval takes a grade below 0 as "not judged"; ir-measures has no such rule.
+    graded = {q: {d: g for d, g in rows.items() if g >= 0} for q, rows in qrels.items()}
+    peer = ir_measures.iter_calc([ir_measures.parse_measure("Judged@10")], graded, run)
+    judged = {metric.query_id: metric.value for metric in peer}
+    assert ours.per_query("Judged@10") == pytest.approx([judged[q] for q in ours.query_ids])
+
+
+def test_without_marks_every_item_is_judged(ragged) -> None:
+    assert evaluate(**ragged, measures="Judged@5")["Judged@5"] == 1.0
 
 
 def _by_query(data):

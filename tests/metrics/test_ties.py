@@ -42,6 +42,13 @@ def ap(grades: list[int], k: int, rel: int) -> float:
     return sum(n / place for n, place in enumerate(good, 1) if place <= k) / len(good)
 
 
+def bpref(grades: list[int]) -> float:
+    good = places(grades, 1)
+    least = min(len(good), len(grades) - len(good))
+    above = [min(place - n, len(good)) for n, place in enumerate(good, 1)]
+    return mean([1 - a / least if a else 1.0 for a in above])
+
+
 def pairs(grades: list[int]) -> list[bool]:
     """For each pair of different grade, whether the lower one stands above."""
     return [a < b for i, a in enumerate(grades) for b in grades[i + 1 :] if a != b]
@@ -74,6 +81,8 @@ TWINS: dict[str, Callable[[list[int]], float]] = {
     "P@1": lambda g: len([p for p in places(g, 1) if p <= 1]) / 1,
     "P@4": lambda g: len([p for p in places(g, 1) if p <= 4]) / 4,
     "R@3": lambda g: len([p for p in places(g, 1) if p <= 3]) / len(places(g, 1)),
+    "Rprec": lambda g: len([p for p in places(g, 1) if p <= len(places(g, 1))]) / len(places(g, 1)),
+    "bpref": lambda g: bpref(g),
     "RR": lambda g: 1 / places(g, 1)[0],
     "RR(rel=2)@2": lambda g: sum(1 / p for p in places(g, 2)[:1] if p <= 2),
     "RBP": lambda g: sum(0.2 * 0.8 ** (p - 1) for p in places(g, 1)),

@@ -120,6 +120,31 @@ def test_lists_arrays_frames_and_sparse_rows_score_alike(
         assert np.allclose(named.decision_function(kind(rows)), expected, rtol=1e-14, atol=1e-14)
 
 
+def test_words_are_encoded_inside_the_model(tmp_path: Path) -> None:
+    data, new, path = tmp_path / "shop.csv", tmp_path / "new.csv", tmp_path / "shop.rw"
+    data.write_text("query,price,color,size,grade\n1,9.5,red,7,1\n1,3,blue,8,0\n1,4,red,8,2\n")
+    new.write_text("query,color,size,price\n1,red,7,1.5\n1,green,9,2\n1,blue,8,7\n")
+    items = rw.read_items(data, one_hot=["color", "size"])
+    model = rw.Regression().fit(pd.DataFrame(items.X, columns=items.feature_names), items.y)
+    rw.save(model, path)
+    scorer = rw.load_scorer(path)
+    read = rw.read_items(new, like=scorer, graded=False)
+    expected = scorer.decision_function(read.X)
+    frame = pd.read_csv(new)
+    rows = frame.to_dict("records")
+    forms = [frame, frame.astype({"size": float}), pl.DataFrame(frame), pl.DataFrame(frame).lazy(),
+             rows, [{**row, "size": str(row["size"])} for row in rows], frame.to_dict("list"),
+             frame.astype({"color": "category", "price": str})]  # fmt: skip
+    for form in forms:
+        assert scorer.decision_function(form).tolist() == expected.tolist()
+    with pytest.raises(rw.exceptions.DataError, match="lacks the column 'color=blue' and 1 more"):
+        scorer.decision_function(frame.drop(columns="color"))
+    with pytest.raises(rw.exceptions.DataError, match="row 1 lacks 'price': give None"):
+        scorer.decision_function([rows[0], {"color": "red", "query": 1, "size": 7}])
+    with pytest.raises(rw.exceptions.DataError, match="price is 'cheap' in row 0"):
+        scorer.decision_function([{**rows[0], "price": "cheap"}])
+
+
 def test_columns_of_a_frame_are_found_by_name(named: Any, rows: np.ndarray) -> None:
     frame = pd.DataFrame(rows, columns=list("abcd"))[["d", "b", "a", "c"]].assign(docid="x")
     assert np.array_equal(named.decision_function(frame), named.decision_function(rows))
@@ -179,7 +204,6 @@ BAD = {
     "sparse width": (sparse.csr_array((2, 9)), "needs"),
     "missing column": (pd.DataFrame({"a": [1.0], "b": [1.0]}), "lacks the column 'c' and 1 more"),
     "text column": (pd.DataFrame({c: ["x"] for c in "abcd"}), "numbers"),
-    "lazy frame": (pl.LazyFrame({c: [1.0] for c in "abcd"}), "data frame"),
 }
 
 

@@ -15,12 +15,13 @@ from collections import Counter
 
 import numpy as np
 
-from rankwright.service.entries import Event, Feedback, decode_event, decode_feedback, encode
 from rankwright.service.experiments import Experiments
 from rankwright.service.learning.follower import Follower
 from rankwright.service.learning.live import LiveRanker, Plan
+from rankwright.service.log.entries import Event, Feedback, decode_event, decode_feedback, encode
+from rankwright.service.log.reader import LogReader
+from rankwright.service.log.store import Store
 from rankwright.service.models import Models
-from rankwright.service.store import LogReader, Store
 
 N_FEATURES = 5
 TRUTH = np.array([1.0, -2.0, 0.5, 0.0, 1.5])

@@ -13,7 +13,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.synthetic import make_engines, make_queries, make_ratings
-from rankwright.service.store import read_log
+from rankwright.service import read_entries
 
 ROWS = np.random.default_rng(0).standard_normal((6, 10))
 
@@ -149,7 +149,7 @@ def test_feedback_is_kept_once_and_an_unknown_event_is_refused(client):
         answer = client.post("/v1/feedback", {"event": event, "id": "9", **content})
         assert answer.status_code in (404, 422)
         assert word in answer.json()["detail"]
-    kinds = [line["kind"] for line in read_log(client.service.store.path)]
+    kinds = [line["kind"] for line in read_entries(client.service.store.path)]
     assert kinds == ["event", "feedback", "feedback", "feedback"]
 
 
@@ -160,7 +160,7 @@ def test_the_log_is_exported_and_read_by_the_library(client, tmp_path):
         client.feedback(event, grades={f"{query} 0": 2, f"{query} 3": 0})
         client.feedback(event, id="2", grades={f"{query} 3": 1})  # the last one counts
     lines = client.get("/v1/log").text.splitlines()
-    assert [json.loads(line) for line in lines] == list(read_log(client.service.store.path))
+    assert [json.loads(line) for line in lines] == list(read_entries(client.service.store.path))
     assert len(client.get("/v1/log?limit=2").text.splitlines()) == 2
     path = tmp_path / "log.qrels"
     path.write_text(client.get("/v1/log?format=qrels").text)
@@ -187,7 +187,7 @@ def test_entries_of_a_user_are_deleted_and_forgotten_by_the_learner(serve):
     assert client.delete("/v1/log?user=anna").json() == {"deleted": 2}
     client.wait_until_learned()
     assert client.service.follower.live.progress.n_examples == 2
-    assert {line["user"] for line in read_log(client.service.store.path) if "user" in line} == {
+    assert {line["user"] for line in read_entries(client.service.store.path) if "user" in line} == {
         "bert"
     }
     assert client.delete("/v1/log").status_code == 422

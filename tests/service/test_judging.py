@@ -264,7 +264,7 @@ class Entry:
     """An entry of the log, as the store gives it."""
 
     def __init__(self, key, user, judgment) -> None:
-        from rankwright.service.entries import encode
+        from rankwright.service.log.entries import encode
 
         self.key, self.user, self.time, self.body = key, user, float(len(key)), encode(judgment)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rankwright.service.entries import decode_event, decode_feedback
 from rankwright.service.learning.live import LiveRanker, Plan
-from rankwright.service.store import LogReader
+from rankwright.service.log.entries import decode_event, decode_feedback
+from rankwright.service.log.reader import LogReader
 
 N_KILLS = int(os.environ.get("RANKWRIGHT_KILLS", "200"))
 GRADES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)

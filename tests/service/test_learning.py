@@ -8,9 +8,9 @@ import pytest
 from rankwright.data.synthetic import make_queries
 from rankwright.exceptions import ParameterError
 from rankwright.selection.progressive_validation import progressive
-from rankwright.service.entries import Event, Feedback
 from rankwright.service.learning.labels import grades_of
 from rankwright.service.learning.live import LEARNERS, LiveRanker, Plan
+from rankwright.service.log.entries import Event, Feedback
 
 GRADES = (0.0, 1.0, 2.0, 3.0, 4.0)
 

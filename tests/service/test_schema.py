@@ -12,7 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode, checks
 
-from rankwright.service.operations import OPERATIONS
+from rankwright.service.api.operations import OPERATIONS
 from rankwright.service.protocol.openapi import describe
 
 N_CASES = int(os.environ.get("RANKWRIGHT_CASES", "2000"))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.service.entries import Event, Feedback, encode
-from rankwright.service.store import Store, read_log
+from rankwright.service import Store, read_entries
+from rankwright.service.log.entries import Event, Feedback, encode
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ def test_an_event_is_known_before_and_after_its_commit(store):
     assert [entry.kind for entry in store.entries()] == ["event", "feedback"]
 
 
-def test_read_log_yields_plain_objects(store):
+def test_read_entries_yields_plain_objects(store):
     store.append_event("e1", shown(features=[[1.0, np.nan], [2.0, 3.0]]), user="u")
     body = encode(Feedback("1", grades={"a": 2.0}))
     store.append("feedback", "e1/1", body, event="e1", user="u").result()
-    event, feedback = read_log(store.path)
+    event, feedback = read_entries(store.path)
     assert event["items"][0] == {"id": "a", "rank": 1, "score": 2.0, "features": [1.0, None]}
     assert (event["kind"], event["query"], event["user"], event["model"]) == (
         "event",
@@ -99,9 +99,9 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     with pytest.raises(DataError, match="not a log"):
         Store(path)
     with pytest.raises(DataError, match="not a log"):
-        list(read_log(path))
+        list(read_entries(path))
     with pytest.raises(FileNotFoundError, match="no such log"):
-        list(read_log(tmp_path / "none.db"))
+        list(read_entries(tmp_path / "none.db"))
 
 
 def test_a_write_that_fails_is_reported_and_the_others_are_kept(store):

@@ -117,7 +117,7 @@ def one_source(data: str | None, log: str | None) -> str:
 def read_log_items(path: str) -> rw.Items:
     """Graded items of the log of a service, which may be running."""
     from rankwright.service.learning.labels import items_from_log
-    from rankwright.service.store import LogReader
+    from rankwright.service.log.reader import LogReader
 
     log = LogReader(path)
     try:

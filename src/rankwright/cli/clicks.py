@@ -142,9 +142,9 @@ def _read_log(path: str) -> rw.ImpressionLog:
         is_store = file.read(15) == b"SQLite format 3"
     if not is_store:
         return rw.read_log(path)
-    from rankwright.service.store import read_log
+    from rankwright.service import read_entries
 
-    return rw.data.log_from_events(read_log(path))
+    return rw.data.log_from_events(read_entries(path))
 
 
 def _train_from_log(job: Job) -> None:

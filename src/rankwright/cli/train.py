@@ -15,6 +15,7 @@ from rankwright.cli._training import (
     parse_settings,
     read_training_data,
 )
+from rankwright.cli.cluster import Engine, Job, train_on_engine
 from rankwright.exceptions import ParameterError
 
 
@@ -30,6 +31,8 @@ def train(
     measures: opt.Measures = [],  # noqa: B006
     random_state: opt.RandomState = 0,
     checkpoint: str | None = None,
+    cluster: str | None = None,
+    memory: str | None = None,
     report: opt.Report = None,
     json: opt.Json = False,
     table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
@@ -53,6 +56,8 @@ def train(
     rankwright train log.csv --clicks --features features.parquet
     rankwright train log.csv --clicks --features f.csv --judgments qrels.txt --weight 0.1
     rankwright train pairs.csv --features features.csv
+    rankwright train 'part-*.parquet' --cluster tcp://scheduler:8786 --ranker LambdaMART
+    rankwright train big.letor --memory 2GB
 
     Parameters
     ----------
@@ -67,14 +72,24 @@ def train(
     checkpoint
         A folder for the models trained so far. If training is interrupted, the same
         command goes on where it stopped. Removed when the model is written.
+    cluster
+        Train on a Dask cluster: the address of its scheduler, or local:4 for four threads
+        here. DATA may be a folder or a glob; the workers read the files.
+    memory
+        Train on this machine from files larger than memory: about how much may be used.
     """
     start = time.perf_counter()
     sources = (data, log, valid, table.group, click_options.features, click_options.judgments)
     console.check_targets(*sources, output=output, report=report)
     settings = parse_settings(set)
-    if ranker == "auto" and settings:
+    if ranker == "auto" and settings and cluster is None and memory is None:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
     data = one_source(data, log)
+    if cluster is not None or memory is not None:
+        asked = Job(data, valid, ranker, settings, output, table, json)
+        others = {"log": log, "measures": measures, "checkpoint": checkpoint, "report": report}
+        train_on_engine(asked, Engine(cluster, memory), **others)
+        return
     job = clicks.Job(data, output, ranker, settings, random_state, json, table, click_options)
     if log is None and clicks.train_if_asked(job):
         return

@@ -15,12 +15,13 @@ from rankwright.exceptions import ParameterError
 
 
 class Aligned(NamedTuple):
-    """A run joined with its qrels: arguments for ``evaluate(scores, y, qid=qid)``, and ids."""
+    """A run joined with its qrels: arguments of ``evaluate``, called the same."""
 
     scores: FloatArray
     y: FloatArray
     qid: NDArray[Any]
     docid: NDArray[Any]
+    judged: NDArray[np.bool_]
 
 
 Nested = Mapping[Any, Mapping[Any, Any]]
@@ -31,7 +32,7 @@ def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -
 
     Within a query, the retrieved documents come first, in trec_eval's order; judged documents that
     the run did not return follow with the score ``-inf``. Documents that were not judged, or judged
-    below 0, have grade 0. Ids are compared as text.
+    below 0, have grade 0, and ``judged`` is False. Ids are compared as text.
 
     Parameters
     ----------
@@ -61,7 +62,8 @@ def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -
     scores = np.concatenate([run.score[rows], np.full(int(missed.sum()), -np.inf)])
     order = np.argsort(keys // pairs.n_docs, kind="stable")
     keys = keys[order]
-    return Aligned(scores[order], pairs.grades(keys), pairs.qid(keys), pairs.docid(keys))
+    y, judged = pairs.grades(keys)
+    return Aligned(scores[order], y, pairs.qid(keys), pairs.docid(keys), judged)
 
 
 def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "position") -> Items:
@@ -106,7 +108,7 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
     for column, (run, mine) in enumerate(zip(runs, listed, strict=True)):
         values = run.score if features == "score" else -run.rank.astype(np.float64)
         X[np.searchsorted(keys, mine), column] = values[pairs.known(run)]
-    return Items(X, pairs.grades(keys), pairs.qid(keys), pairs.docid(keys), names)
+    return Items(X, pairs.grades(keys)[0], pairs.qid(keys), pairs.docid(keys), names)
 
 
 class _Pairs:
@@ -133,16 +135,17 @@ class _Pairs:
         doc = np.array([self._doc[str(k)] for k in run.docs.tolist()], np.int64)
         return query[run.query] * self.n_docs + doc[run.doc]
 
-    def grades(self, keys: IntArray) -> FloatArray:
-        """The grade of each pair, 0 if it was not judged or judged below 0."""
-        y = np.zeros(len(keys))
+    def grades(self, keys: IntArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The grade of each pair, 0 if it was not judged or judged below 0, and if it was."""
+        y, judged = np.zeros(len(keys)), np.zeros(len(keys), np.bool_)
         if len(self.judged):
             order = np.argsort(self.judged)
             position = np.searchsorted(self.judged, keys, sorter=order)
             row = order[np.minimum(position, len(order) - 1)]
             known = self.judged[row] == keys
-            y[known] = np.maximum(self.qrels.grade[row[known]], 0)
-        return y
+            grade = self.qrels.grade[row[known]]
+            y[known], judged[known] = np.maximum(grade, 0), grade >= 0
+        return y, judged
 
     def qid(self, keys: IntArray) -> NDArray[Any]:
         return self.qrels.queries[keys // self.n_docs]

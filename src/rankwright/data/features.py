@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankwright.data.frames import columns_of
 from rankwright.data.ratings import find_column, in_int64
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import Vocabulary, as_column, as_ids
 from rankwright.exceptions import DataError
 
@@ -40,7 +41,7 @@ class Features:
 
         self.ids: NDArray[Any] = in_int64(as_ids(ids, "ids"))
         self._vocabulary = Vocabulary(self.ids, "features")
-        self.matrix = csr_array(matrix, dtype=np.float64)
+        self.matrix = csr_array(checked_rows(matrix, "Features"), dtype=np.float64)
         if self.matrix.shape[0] != len(self.ids):
             raise DataError(
                 f"Features: {len(self.ids)} ids and {self.matrix.shape[0]} rows of features. Give "

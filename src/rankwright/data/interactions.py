@@ -13,6 +13,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.frames import columns_of
 from rankwright.data.ratings import Ratings, find_column, in_int64
+from rankwright.data.sparse_matrices import checked_csr
 from rankwright.data.times import as_times
 from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError
@@ -140,7 +141,7 @@ class Interactions(UsersAndItems):
         if not issparse(matrix) or matrix.ndim != 2:
             kind = type(matrix).__name__
             raise DataError(f"from_csr got {kind}: give a SciPy sparse matrix, users by items.")
-        cells = coo_array(matrix.tocsr())
+        cells = coo_array(checked_csr(matrix, "from_csr"))
         ids = []
         for size, given, name in zip(cells.shape, (users, items), ("users", "items"), strict=True):
             names = np.arange(size) if given is None else in_int64(as_ids(given, name))

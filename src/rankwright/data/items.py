@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_csr
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
 from rankwright.exceptions import DataError
 
@@ -171,7 +172,7 @@ def _as_matrix(X: Any) -> Matrix:
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 
-        X = csr_array(X, copy=False)
+        X = csr_array(checked_csr(X), copy=False)
         if X.dtype.kind != "f":
             X = X.astype(np.float64)
         if not X.has_canonical_format:

@@ -160,7 +160,7 @@ def as_ids(values: Any, name: str = "qid") -> NDArray[Any]:
         raise DataError(f"{name} has {values.ndim} axes {values.shape}: give one id per row.")
     if values.dtype.kind == "f" or values.dtype == object:
         is_text = values.dtype == object
-        missing = np.fromiter(map(_is_missing, values), bool) if is_text else np.isnan(values)
+        missing = np.fromiter(map(is_missing, values), bool) if is_text else np.isnan(values)
         if missing.any():
             row = int(np.argmax(missing))
             raise DataError(f"{name} is {values[row]} in row {row}: every row needs an id.")
@@ -182,7 +182,7 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
     return ids
 
 
-def _is_missing(key: Any) -> bool:
+def is_missing(key: Any) -> bool:
     try:
         return key is None or bool(key != key)
     except TypeError:  # pandas.NA cannot be compared

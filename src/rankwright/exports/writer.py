@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankwright.data.io.files import atomic_write
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.exceptions import ParameterError
 from rankwright.exports.certificate import Certificate, certify
 from rankwright.exports.form import Form, form_of
@@ -158,6 +159,7 @@ def _check_support(form: Form, target: Target, support: Support, allow_order_onl
 def _rows(check: Any, form: Form) -> tuple[Any, Any]:
     """Rows and queries to check a file with."""
     X, qid = getattr(check, "X", check), getattr(check, "qid", None)
+    X = checked_rows(X)
     X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     n = len(form.names)
     if X.ndim != 2 or X.shape[1] != n or not len(X):

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades, level_pair_sum
 from rankwright.feedback.pairs import Bipartite, Pairs
 
+MOST_COPIES = 1e9
 MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay a number
 
 
@@ -57,6 +59,28 @@ class Levels(NamedTuple):
         return np.bincount(self.row, weight, n_rows).astype(np.float64)
 
 
+def copies_of(weight: FloatArray) -> IntArray:
+    """How many places of a list a row of each weight takes: the weight, rounded, at least 1."""
+    copies = np.maximum(np.rint(weight), 1.0)
+    if copies.sum() > MOST_COPIES:
+        raise FeedbackError(
+            f"a weight of w counts as w rows of a list, and the weights add up to "
+            f"{copies.sum():.3g} rows; at most {MOST_COPIES:g} are supported. Divide the weights "
+            "by a constant."
+        )
+    return copies.astype(np.int64)
+
+
+def check_gains(grade: FloatArray, gain: FloatArray) -> None:
+    """Raise a FeedbackError if different grades all have the same gain."""
+    if len(grade) and grade.min() < grade.max() and gain.min() == gain.max():
+        raise FeedbackError(
+            f"the grades from {grade.min():g} to {grade.max():g} all have the gain {gain.min():g}, "
+            f"2 ** grade - 1 (a grade above {MAX_GAIN_GRADE:g} counts as {MAX_GAIN_GRADE:g}). Use "
+            "grades such as 0, 1, 2, 3."
+        )
+
+
 class NdcgGains(NamedTuple):
     """What NDCG counts: the list positions of each document, and the gain of each level."""
 
@@ -65,12 +89,13 @@ class NdcgGains(NamedTuple):
 
     @classmethod
     def of(cls, levels: Levels) -> Self:
-        copies = np.maximum(np.rint(levels.weight), 1.0).astype(np.int64)
+        copies = copies_of(levels.weight)
         if not len(levels.grade):
             return cls(copies, levels.grade)
         # Grades below zero would have negative gains: count from the lowest instead.
         grade = levels.grade - min(0.0, levels.grade.min())
         gain = np.exp2(np.minimum(grade, MAX_GAIN_GRADE)) - 1.0
+        check_gains(levels.grade, gain)
         query, level = levels.query, np.repeat(levels.level, copies)
         ends = np.cumsum(np.bincount(query[level], minlength=len(levels.query_weight)))
         position = ends[query[level]] - np.arange(len(level))  # the best grade comes first

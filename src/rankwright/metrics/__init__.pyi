@@ -5,6 +5,7 @@ from .evaluation import evaluate as evaluate
 from .measure import AP as AP
 from .measure import AUC as AUC
 from .measure import ERR as ERR
+from .measure import GMAP as GMAP
 from .measure import HMP as HMP
 from .measure import HR as HR
 from .measure import M1D as M1D
@@ -18,13 +19,17 @@ from .measure import SVR as SVR
 from .measure import AverageRank as AverageRank
 from .measure import Coverage as Coverage
 from .measure import Disagreement as Disagreement
+from .measure import HitRate as HitRate
+from .measure import Judged as Judged
 from .measure import KendallTau as KendallTau
 from .measure import Measure as Measure
 from .measure import Misranked as Misranked
 from .measure import P as P
 from .measure import R as R
 from .measure import RankLoss as RankLoss
+from .measure import Rprec as Rprec
 from .measure import Spearman as Spearman
 from .measure import Top as Top
+from .measure import bpref as bpref
 from .ordinal import running_rank_loss as running_rank_loss
 from .pairwise import pairwise_accuracy as pairwise_accuracy

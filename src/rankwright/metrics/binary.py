@@ -1,4 +1,4 @@
-"""Measures of relevant and other items: AP, P, R, RR, RBP, AUC, Coverage, Top, AverageRank.
+"""Measures of relevant and other items: AP, P, R, Rprec, bpref, RR, RBP, AUC, Coverage, Top, ...
 
 ``rel=1`` calls grades from 1 up relevant, ``rel="max"`` the highest grade of each list. With ties,
 every function gives the exact mean over all orders of the tied items, by two facts:
@@ -38,6 +38,43 @@ def recall(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Value
     n_relevant = _relevant(lists, rel).sum(axis=1)
     found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
     return _ratio(found, n_relevant), n_relevant > 0
+
+
+def r_precision(lists: RankedLists, rel: Rel = 1) -> Values:
+    """Fraction of relevant items in the first R, where R is the number of relevant items."""
+    n_relevant = _relevant(lists, rel).sum(axis=1)
+    first = lists.place <= n_relevant[:, None]
+    found = (lists.found(_expected(lists, rel)) * first).sum(axis=1)
+    return _ratio(found, n_relevant), n_relevant > 0
+
+
+def binary_preference(lists: RankedLists, rel: Rel = 1) -> Values:
+    """1 - the share of judged irrelevant items above a relevant one, of at most R (bpref).
+
+    In a tie with m of the irrelevant items, the number of them above a relevant one is 0 .. m, each
+    with the same probability.
+    """
+    judged = lists.judged
+    relevant = _relevant(lists, rel) * judged
+    other = (1.0 - _relevant(lists, rel)) * judged
+    n_relevant = relevant.sum(axis=1, keepdims=True)
+    least = np.minimum(n_relevant, other.sum(axis=1, keepdims=True))
+    if lists.ties is None:
+        above = np.minimum(np.cumsum(other, axis=1), n_relevant)
+    else:
+        before, m = np.minimum(_before(other, lists.ties), n_relevant), lists.ties.sum(other)
+        t = np.minimum(m, n_relevant - before)
+        above = ((t + 1) * (before + t / 2) + (m - t) * n_relevant) / (m + 1)
+    preferred = lists.found(relevant) * (1.0 - _ratio(above, least))
+    return _ratio(preferred.sum(axis=1), n_relevant[:, 0]), n_relevant[:, 0] > 0
+
+
+def judged_share(lists: RankedLists, cutoff: int | None = None) -> Values:
+    """Fraction of judged items among the first ``cutoff`` of those retrieved."""
+    retrieved = lists.found(np.where(np.isnan(lists.grades), 0.0, 1.0))[:, :cutoff]
+    judged = (lists.expected(lists.judged)[:, :cutoff] * retrieved).sum(axis=1)
+    n_retrieved = retrieved.sum(axis=1)
+    return _ratio(judged, n_retrieved), n_retrieved > 0
 
 
 def average_precision(

@@ -32,6 +32,7 @@ class Definition:
     grades: str = "any"  # or "gain" (>= 0, small enough for its gain), "stop" (0 .. max)
     reads: str = "order"  # (scores may be infinite) or "scores", "predictions" (their size counts)
     empty: str = "no relevant item"  # why a query has nothing to measure
+    mean: str = "arithmetic"  # over queries, or "geometric"
 
     def compute(self, lists: RankedLists, cutoff: int | None, params: Mapping[str, Any]) -> Any:
         """Value and "is defined" for each row."""
@@ -95,6 +96,18 @@ _DEFINITIONS = [
         {"rel": 1, "over": "cutoff"}, "required",
     ),
     Definition("R", "recall", binary.recall, _REL, _REL_1, "required"),
+    Definition(
+        "Rprec", "precision at the number of relevant items", binary.r_precision, _REL, _REL_1
+    ),
+    Definition("bpref", "preference over judged items", binary.binary_preference, _REL, _REL_1),
+    Definition(
+        "GMAP", "geometric mean of the average precision", binary.average_precision, _REL, _REL_1,
+        mean="geometric",
+    ),
+    Definition(
+        "Judged", "share of judged items", binary.judged_share, cutoff="optional",
+        empty="no retrieved item",
+    ),
     Definition("RR", "reciprocal rank", binary.reciprocal_rank, _REL, _REL_1, "optional"),
     Definition(
         "RBP", "rank-biased precision", binary.rank_biased_precision, _REL | _P,
@@ -107,6 +120,7 @@ _DEFINITIONS = [
     Definition("PROT", "1 / place of the first top item", binary.reciprocal_rank, _REL, _REL_MAX),
     Definition("Coverage", "precision at the last top item", binary.coverage, _REL, _REL_MAX),
     Definition("Top", "a relevant item among the first", binary.top, _REL, _REL_1, "required"),
+    Definition("HitRate", "the same as Top", binary.top, _REL, _REL_1, "required"),
     Definition(
         "AverageRank", "mean place of the relevant items", binary.average_rank, _REL | _CAP,
         {"rel": 1, "cap": float("inf")}, higher_is_better=False,
@@ -151,7 +165,10 @@ _OTHER_NAMES = {
     "P": "pre prec precision",
     "R": "recall",
     "RR": "mrr recip_rank reciprocal_rank",
-    "Top": "success hit_rate hitrate hit",
+    "Top": "success",
+    "HitRate": "hit_rate hit",
+    "Rprec": "r_prec r_precision",
+    "GMAP": "gm_map gm_ap",
     "AUC": "roc_auc",
     "KendallTau": "kendall tau kendall_tau",
     "Spearman": "spearmanr",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,130 +17,17 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.metrics.evaluation import Scores, find_measure
 from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.significance import TESTS, bootstrap_interval, holm
 from rankwright.metrics.tables import Cell, Table
-
-_BATCH = 1 << 22  # resampled values held at once
-
-
-def paired_t(first: Any, second: Any, **_: Any) -> float:
-    """Two-sided p-value of Student's t-test on the differences.
-
-    >>> round(paired_t([0.5, 0.6, 0.7, 0.9], [0.4, 0.4, 0.6, 0.6]), 4)
-    0.0354
-    """
-    differences = _differences(first, second)
-    if np.ptp(differences) < 1e-12:  # no spread: equal, or better every time by the same amount
-        return 0.0 if len(differences) > 1 and differences[0] else 1.0
-    from scipy import stats
-
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+from rankwright.parallel import map_jobs
 
 
-def wilcoxon(first: Any, second: Any, **_: Any) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; equal pairs are left out.
-
-    >>> wilcoxon([0.5, 0.6, 0.7, 0.9], [0.4, 0.4, 0.6, 0.6])
-    0.125
-    """
-    differences = _differences(first, second)
-    if not differences.any():
-        return 1.0
-    from scipy import stats
-
-    return float(stats.wilcoxon(differences[differences != 0]).pvalue)
-
-
-def randomization(
-    first: Any, second: Any, *, n_resamples: int = 10_000, random_state: int = 0
+def _p_value(
+    pair: tuple[int, int, int], matrices: list[FloatArray], test: str, **how: Any
 ) -> float:
-    """Two-sided p-value of Fisher's randomization test of the mean difference.
-
-    The sign of each difference is drawn ``n_resamples`` times; with few queries all sign patterns
-    are tried instead.
-
-    >>> randomization([0.5, 0.6, 0.7, 0.9], [0.4, 0.4, 0.6, 0.6])
-    0.125
-    """
-    differences = _differences(first, second)
-    if not differences.any():
-        return 1.0
-    n, least = len(differences), abs(float(differences.sum())) * (1 - 1e-12)
-    if 2**n <= n_resamples:
-        every = np.arange(2**n)[:, None] >> np.arange(n) & 1
-        return float(np.mean(_sums(every, differences) >= least))
-    rng, n_extreme, left = np.random.default_rng(random_state), 0, n_resamples
-    while left:
-        n_drawn = min(left, max(1, _BATCH // n))
-        bits = np.frombuffer(rng.bytes(n_drawn * ((n + 7) // 8)), np.uint8).reshape(n_drawn, -1)
-        patterns = np.unpackbits(bits, axis=1, count=n)
-        n_extreme += int(np.sum(_sums(patterns, differences) >= least))
-        left -= n_drawn
-    return (n_extreme + 1) / (n_resamples + 1)  # the pattern observed is one of them
-
-
-def bootstrap_interval(
-    values: Any, *, level: float = 0.95, n_resamples: int = 2000, random_state: int = 0
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean; NaN (queries left out) is ignored.
-
-    Fewer than two values, or equal ones, give the mean twice.
-
-    >>> low, high = bootstrap_interval([0.1, 0.4, 0.35, 0.8, 0.6])
-    >>> low < 0.45 < high
-    True
-    """
-    kept = np.asarray(values, dtype=np.float64)
-    kept = kept[~np.isnan(kept)]
-    if len(kept) < 2 or np.ptp(kept) == 0:
-        mean = float(kept.mean()) if len(kept) else 0.0
-        return mean, mean
-    from scipy import stats
-
-    interval = stats.bootstrap(
-        (kept,),
-        np.mean,
-        confidence_level=level,
-        n_resamples=n_resamples,
-        batch=max(1, _BATCH // len(kept)),
-        method="percentile",
-        random_state=np.random.default_rng(random_state),
-    ).confidence_interval
-    return float(interval.low), float(interval.high)
-
-
-def holm(p_values: Any) -> FloatArray:
-    """P-values adjusted so that the probability of any false positive stays below the level.
-
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(steps, 1.0)
-    return adjusted
-
-
-def _sums(patterns: NDArray[Any], differences: FloatArray) -> FloatArray:
-    """The absolute sum of the differences with the signs of each pattern (1 is minus)."""
-    sums = differences.sum() - 2.0 * (patterns.astype(np.float64) @ differences)
-    return np.asarray(np.abs(sums))
-
-
-TESTS: dict[str, Callable[..., float]] = {
-    "randomization": randomization,
-    "t": paired_t,
-    "wilcoxon": wilcoxon,
-}
-
-
-def _differences(first: Any, second: Any) -> FloatArray:
-    """Differences of pairs in which neither is NaN; what is only rounding is 0."""
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    differences = (a - b)[~(np.isnan(a) | np.isnan(b))]
-    differences[np.abs(differences) < 1e-12] = 0.0
-    return differences if len(differences) else np.zeros(1)
+    """Of a test of two systems on one measure."""
+    number, i, j = pair
+    return TESTS[test](matrices[i][number], matrices[j][number], **how)
 
 
 def compare(
@@ -169,9 +56,10 @@ def compare(
     alpha : float
         Differences with a p-value up to alpha are marked.
     baseline : str, optional
-        Test only against this system; all pairs when None.
+        Test only against this system, and print the difference from it; all pairs when None. The
+        p-values of the other pairs, which are not tested, are NaN.
     level : float
-        Level of the bootstrap intervals.
+        Level of the bootstrap intervals, of means and of differences.
     n_resamples : int
         Of the randomization test (the intervals take 2,000); with few queries it is exact.
     random_state : int
@@ -188,28 +76,40 @@ def compare(
     a  good  *0.9488b
     b  weak   0.8196
     * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    60 queries
     """
     _check(systems, test, correction, alpha, level, baseline)
     if n_resamples < 1:
         raise ParameterError(f"compare(n_resamples={n_resamples}): at least 1 is needed.")
     _check_conventions(systems)
     chosen = _common_measures(systems) if measures is None else parse_measures(measures)
+    for measure in chosen:
+        if measure.definition.mean == "geometric":
+            raise ParameterError(
+                f"compare: {measure} is a geometric mean over queries, and the tests compare "
+                "arithmetic means. Name other measures, such as measures=['AP']."
+            )
     matrices = _align(systems, chosen)
-    options = {"n_resamples": n_resamples, "random_state": random_state}
+    options: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
     names = list(systems)
     pairs = list(combinations(range(len(names)), 2))
     if baseline is not None:
         pairs = [pair for pair in pairs if names.index(baseline) in pair]
-    p_values = np.ones((len(chosen), len(names), len(names)))
-    for number in range(len(chosen)):
-        raw = [TESTS[test](matrices[i][number], matrices[j][number], **options) for i, j in pairs]
+    p_values = np.full((len(chosen), len(names), len(names)), np.nan)
+    p_values[:, range(len(names)), range(len(names))] = 1.0
+    tests = [(number, i, j) for number in range(len(chosen)) for i, j in pairs]
+    found = map_jobs(partial(_p_value, test=test, **options), tests, matrices, threads=1)
+    for number, raw in enumerate(np.reshape(found, (len(chosen), len(pairs)))):
         for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
             p_values[number, i, j] = p_values[number, j, i] = p
     bootstrap = partial(bootstrap_interval, level=level, random_state=random_state)
-    intervals = np.array([[bootstrap(row) for row in matrix] for matrix in matrices])
+    rows = [row for matrix in matrices for row in matrix]
+    bounds = map_jobs(bootstrap, rows, threads=1)
+    intervals = np.array(bounds).reshape(len(names), len(chosen), 2)
     means = np.array([[scores[measure] for measure in chosen] for scores in systems.values()])
     words = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
-    return Comparison(tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, words)
+    known = (tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, words)
+    return Comparison(*known, np.array(matrices), baseline, random_state)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -224,10 +124,31 @@ class Comparison:
     intervals : (n_systems, n_measures, 2) float64
         Bootstrap interval of each mean.
     p_values : (n_measures, n_systems, n_systems) float64
-        Corrected; 1 where nothing was tested.
+        Corrected; NaN for a pair that was not tested, because neither is the baseline.
     alpha, level : float
     words : str
         The test, in words.
+    values : (n_systems, n_measures, n_queries) float64
+        The values of the queries; NaN where a query has nothing to measure.
+    baseline : str or None
+    random_state : int
+
+    Examples
+    --------
+    >>> from rankwright import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y, qid = rng.integers(0, 3, 600), np.repeat(np.arange(60), 10)
+    >>> noise = {"old": 5.0, "new": 1.0, "newer": 0.9}
+    >>> systems = {name: evaluate(y + scale * rng.normal(size=600), y, qid, "AP")
+    ...            for name, scale in noise.items()}
+    >>> compare(systems, baseline="old")
+    system                                     AP
+    a  old                       0.8240  baseline
+    b  new    *0.9411a +0.1170 [+0.0851, +0.1522]
+    c  newer   0.9363a +0.1122 [+0.0729, +0.1492]
+    * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    60 queries
+    + and -: difference from old [95% bootstrap interval]; other pairs were not tested
     """
 
     systems: tuple[str, ...]
@@ -238,13 +159,33 @@ class Comparison:
     alpha: float
     level: float
     words: str
+    values: FloatArray
+    baseline: str | None = None
+    random_state: int = 0
 
     def __post_init__(self) -> None:
-        for array in (self.means, self.intervals, self.p_values):
+        for array in (self.means, self.intervals, self.p_values, self.values):
             array.setflags(write=False)
 
+    @property
+    def n_queries(self) -> int:
+        return int(self.values.shape[2])
+
+    def difference(
+        self, first: str, second: str, measure: str | Measure
+    ) -> tuple[float, tuple[float, float]]:
+        """The mean difference, first minus second, and its bootstrap interval, over queries."""
+        number = self._measure(measure)
+        each = self.values[self._system(first), number] - self.values[self._system(second), number]
+        interval = bootstrap_interval(each, level=self.level, random_state=self.random_state)
+        return float(np.nanmean(each)) if not np.isnan(each).all() else 0.0, interval
+
+    def is_tested(self, first: str, second: str) -> bool:
+        """Whether this pair was tested: with a baseline, only pairs with the baseline are."""
+        return first != second and self.baseline in (None, first, second)
+
     def p_value(self, first: str, second: str, measure: str | Measure) -> float:
-        """The (corrected) p-value of the difference between two systems."""
+        """The (corrected) p-value of the difference between two systems; NaN if not tested."""
         number = self._measure(measure)
         return float(self.p_values[number, self._system(first), self._system(second)])
 
@@ -269,32 +210,103 @@ class Comparison:
             cells = [Cell(f"{letters[i]}  {name}")]
             for number, measure in enumerate(self.measures):
                 beaten = [letters[self._system(other)] for other in self.beaten(name, measure)]
-                low, high = self.intervals[i, number]
-                beside = f"[{low:.{digits}f}, {high:.{digits}f}]" if intervals else ""
                 text = f"{self.means[i, number]:.{digits}f}"
                 best = bool(self._best(number)[i])
+                beside = self._beside(name, measure, intervals, digits)
                 cells.append(Cell(text, best, separator.join(beaten), beside))
             rows.append(tuple(cells))
         notes = [f"* best; letters: significantly better than these ({self.words})"]
+        notes.append(self._about_queries())
         lower = [str(m) for m in self.measures if not m.higher_is_better]
         if lower:
             notes.append(f"lower is better: {', '.join(lower)}")
         if intervals:
             notes.append(f"[{self.level:.0%} bootstrap interval]")
+        if self.baseline is not None:
+            notes.append(
+                f"+ and -: difference from {self.baseline} [{self.level:.0%} bootstrap interval]"
+                + ("; other pairs were not tested" if len(self.systems) > 2 else "")
+            )
         return Table(("system", *map(str, self.measures)), tuple(rows), tuple(notes))
 
+    def _beside(self, name: str, measure: Measure, intervals: bool, digits: int) -> str:
+        """The interval of a mean and the difference from the baseline, as far as asked for."""
+        low, high = self.interval(name, measure)
+        parts = [f"[{low:.{digits}f}, {high:.{digits}f}]"] if intervals else []
+        if self.baseline == name:
+            parts.append("baseline")
+        elif self.baseline is not None:
+            mean, (low, high) = self.difference(name, self.baseline, measure)
+            parts.append(f"{mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
+        return " ".join(parts)
+
+    def _about_queries(self) -> str:
+        """The number of queries, and of those that count where a measure leaves some out."""
+        counts = (~np.isnan(self.values).any(axis=0)).sum(axis=1).tolist()
+        fewer = [
+            f"{measure} on {n:,}"
+            for measure, n in zip(self.measures, counts, strict=True)
+            if n < self.n_queries
+        ]
+        return f"{self.n_queries:,} queries" + (f" ({', '.join(fewer)})" if fewer else "")
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A row for each pair of systems and measure, in any library narwhals knows.
+
+        The columns are ``measure``, ``system``, ``other``, ``mean``, ``other_mean``,
+        ``difference`` (system minus other), ``low`` and ``high`` (its bootstrap interval),
+        ``p_value``, ``tested``, ``significant`` and ``n_queries``. A pair that was not tested has
+        a p-value of NaN. ``backend`` is "pandas", "polars", "pyarrow", "modin" or "cudf".
+        """
+        import narwhals as nw
+
+        rows = [self._pair(*pair, m) for m in self.measures for pair in self._pairs()]
+        columns = {name: [row[name] for row in rows] for name in self._PAIR}
+        return nw.to_native(nw.from_dict(columns, backend=cast("Any", backend)))
+
+    _PAIR: ClassVar = (
+        "measure", "system", "other", "mean", "other_mean", "difference", "low", "high", "p_value",
+        "tested", "significant", "n_queries",
+    )  # fmt: skip
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Every pair once, the baseline (or the system given first) as the other."""
+        pairs = [(b, a) for a, b in combinations(self.systems, 2)]
+        return [(b, a) if a == self.baseline else (a, b) for a, b in pairs]
+
+    def _pair(self, system: str, other: str, measure: Measure) -> dict[str, Any]:
+        number, p = self._measure(measure), self.p_value(system, other, measure)
+        mean, (low, high) = self.difference(system, other, measure)
+        first, second = self._system(system), self._system(other)
+        means = [float(self.means[i, number]) for i in (first, second)]
+        counts = ~np.isnan(self.values[[first, second], number]).any(axis=0)
+        significant, tested = bool(p <= self.alpha), self.is_tested(system, other)
+        about = (str(measure), system, other, *means, mean, low, high, p)
+        row = (*about, tested, significant, int(counts.sum()))
+        return dict(zip(self._PAIR, row, strict=True))
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and text."""
+        """Everything as plain numbers and text; a p-value that was not tested is None."""
         measures = {
             str(measure): {
                 "mean": dict(zip(self.systems, self.means[:, i].tolist(), strict=True)),
                 "interval": dict(zip(self.systems, self.intervals[:, i].tolist(), strict=True)),
-                "p_value": self.p_values[i].tolist(),
+                "p_value": [
+                    [None if np.isnan(p) else p for p in row] for row in self.p_values[i].tolist()
+                ],
+                **self._differences_from_baseline(measure),
             }
             for i, measure in enumerate(self.measures)
         }
-        known = {"systems": list(self.systems), "test": self.words, "level": self.level}
+        known: dict[str, Any] = {"systems": list(self.systems), "test": self.words}
+        known |= {"level": self.level, "baseline": self.baseline, "n_queries": self.n_queries}
         return {**known, "measures": measures}
+
+    def _differences_from_baseline(self, measure: Measure) -> dict[str, Any]:
+        others = [name for name in self.systems if self.baseline not in (None, name)]
+        found = {name: self.difference(name, str(self.baseline), measure) for name in others}
+        differences = {n: {"mean": d, "interval": list(ends)} for n, (d, ends) in found.items()}
+        return {"difference": differences} if others else {}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1)

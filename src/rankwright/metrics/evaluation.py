@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -14,10 +15,12 @@ from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError
 from rankwright.metrics.measure import Conventions, Measure, parse_measures
-from rankwright.metrics.ranked_lists import ranked_lists
+from rankwright.metrics.ranked_lists import query_blocks, ranked_lists
 from rankwright.metrics.tables import Cell, Table
+from rankwright.parallel import current_engine, map_jobs, ranges
 
 Columns = dict[str, NDArray[Any]]
+N_JOBS = 64  # of an evaluation on an engine
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +64,7 @@ class Scores(Mapping[str, float]):
         return len(self.query_ids)
 
     def __getitem__(self, measure: str | Measure) -> float:
-        """The (weighted) mean over the queries that count."""
+        """The (weighted) mean over the queries that count; of GMAP the geometric mean."""
         mean = self._mean(self._number(measure))
         if mean is None:
             reason = Measure.parse(measure).definition.empty
@@ -133,7 +136,12 @@ class Scores(Mapping[str, float]):
         counts = ~np.isnan(values)
         weights = counts if self.query_weight is None else self.query_weight * counts
         total = float(weights.sum())
-        return float(np.where(counts, values, 0.0) @ weights / total) if total else None
+        if not total:
+            return None
+        if self.measures[number].definition.mean == "geometric":  # as trec_eval, 1e-5 at least
+            logs = np.log(np.maximum(np.where(counts, values, 1.0), 1e-5))
+            return float(np.exp(logs @ weights / total))
+        return float(np.where(counts, values, 0.0) @ weights / total)
 
 
 def find_measure(measure: str | Measure, measures: Sequence[Measure], done: str) -> int:
@@ -156,6 +164,7 @@ def evaluate(
     predictions: Any = None,
     query_weight: Any = None,
     docid: Any = None,
+    judged: Any = None,
 ) -> Scores:
     """Measure how well scores order the items of each query.
 
@@ -187,6 +196,8 @@ def evaluate(
         The weight of each query in the mean, in order of first appearance in ``qid``.
     docid : (n_items,) array, optional
         Document ids, for ``ties="docid"`` and ``like="trec_eval"``.
+    judged : (n_items,) array of bool, optional
+        Which items were judged, for bpref and Judged; all when None. :func:`align` gives it.
 
     Returns
     -------
@@ -213,13 +224,14 @@ def evaluate(
     """
     parsed = parse_measures(measures)
     conventions = Conventions.choose(like, ties, empty)
-    columns = _columns(scores, y, predictions, conventions)
+    columns = _columns(scores, y, predictions, judged, conventions)
     queries = Queries.from_ids(qid, len(columns["grades"]))
     weights = _query_weights(query_weight, queries)
     for measure in parsed:
         _check_range(measure, conventions.parameters(measure), columns)
     key = _tie_key(conventions.ties, docid, queries.n_items)
-    values = _compute(parsed, columns, queries, conventions, key)
+    whole = (parsed, columns, queries, conventions, key)
+    values = _compute(*whole) if current_engine() is None else _compute_blocks(*whole)
     result = Scores(tuple(parsed), queries.ids, values, weights, conventions.describe(parsed))
     undefined = [m for m in parsed if result.n_skipped(m) == result.n_queries]
     if undefined:
@@ -254,10 +266,44 @@ def _compute(
     return values
 
 
-def _columns(scores: Any, y: Any, predictions: Any, conventions: Conventions) -> Columns:
+def _compute_blocks(
+    measures: list[Measure],
+    columns: Columns,
+    queries: Queries,
+    conventions: Conventions,
+    tie_key: NDArray[Any] | None,
+) -> FloatArray:
+    """The same on the engine, in the same blocks of queries: lists are padded alike."""
+    blocks = list(query_blocks(queries))
+    parts = []
+    for block in blocks:
+        rows = np.concatenate([queries.order[slice(*queries.ptr[q : q + 2])] for q in block])
+        code = np.repeat(np.arange(len(block)), queries.sizes[block])
+        own = {name: column[rows] for name, column in columns.items()}
+        part = Queries(code, queries.ids[block])
+        parts.append((own, part, None if tie_key is None else tie_key[rows]))
+    jobs = [parts[slice(*cut)] for cut in ranges(len(parts), N_JOBS)]
+    values = np.full((len(measures), queries.n_queries), np.nan)
+    found = map_jobs(_compute_job, jobs, measures, conventions)
+    for block, value in zip(blocks, chain.from_iterable(found), strict=True):
+        values[:, block] = value
+    return values
+
+
+def _compute_job(
+    parts: list[Any], measures: list[Measure], conventions: Conventions
+) -> list[FloatArray]:
+    return [_compute(measures, own, queries, conventions, key) for own, queries, key in parts]
+
+
+def _columns(
+    scores: Any, y: Any, predictions: Any, judged: Any, conventions: Conventions
+) -> Columns:
     columns = {"scores": _column("scores", scores), "grades": _column("y", y)}
     if predictions is not None:
         columns["predictions"] = _column("predictions", predictions)
+    if judged is not None:
+        columns["judged"] = _column("judged", judged).astype(np.bool_)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{n} {name}" for name, n in lengths.items())

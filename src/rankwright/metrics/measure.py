@@ -22,9 +22,9 @@ class Measure:
     Parameters
     ----------
     name : str
-        ``NDCG ERR AP P R RR RBP AUC PROT Coverage Top AverageRank Disagreement Misranked KendallTau
-        Spearman HR MP HMP SVR MSD M1D RankLoss``, or text such as ``"NDCG@10"``, as
-        :meth:`parse` reads it.
+        ``NDCG ERR AP P R Rprec bpref GMAP Judged RR RBP AUC PROT Coverage Top HitRate AverageRank
+        Disagreement Misranked KendallTau Spearman HR MP HMP SVR MSD M1D RankLoss``, or text
+        such as ``"NDCG@10"``, as :meth:`parse` reads it.
     params : mapping, optional
         Parameters of the measure that differ from its defaults, such as ``gain`` or ``rel``. Every
         measure also takes ``empty`` ("skip", "zero", "one"): the value of a query with nothing to
@@ -43,7 +43,7 @@ class Measure:
     [NDCG(gain=linear)@10, AP@10, RR, SVR(eps=0.2)]
     >>> Measure.parse("NDGC@10")
     Traceback (most recent call last):
-    rankwright.exceptions.MeasureError: 'NDGC@10': there is no measure 'NDGC'. Near it: NDCG. ...
+    rankwright.exceptions.MeasureError: 'NDGC@10': there is no measure 'NDGC'. Did you mean NDCG?...
     """
 
     name: str
@@ -193,7 +193,8 @@ def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
         return name, dict(params), int(tail["number"])
     spelled = {key: ours for key, (ours, _) in SPELLINGS.items()}
     near = get_close_matches(spelling.lower(), spelled, n=3, cutoff=0.6)
-    hint = f" Near it: {', '.join(dict.fromkeys(spelled[key] for key in near))}." if near else ""
+    names = " or ".join(dict.fromkeys(spelled[key] for key in near))
+    hint = f" Did you mean {names}?" if near else ""
     raise MeasureError(f"there is no measure {spelling!r}.{hint} Known: {', '.join(CATALOG)}.")
 
 
@@ -221,8 +222,10 @@ def _check_cutoff(name: str, cutoff: Any) -> int | None:
 
 
 NDCG, ERR, AP, P, R = (Measure(name) for name in ("NDCG", "ERR", "AP", "P", "R"))
+Rprec, bpref, GMAP, Judged = (Measure(name) for name in ("Rprec", "bpref", "GMAP", "Judged"))
 RR, RBP, AUC, PROT = (Measure(name) for name in ("RR", "RBP", "AUC", "PROT"))
-Coverage, Top, AverageRank = (Measure(name) for name in ("Coverage", "Top", "AverageRank"))
+Coverage, Top, HitRate = (Measure(name) for name in ("Coverage", "Top", "HitRate"))
+AverageRank = Measure("AverageRank")
 Disagreement, Misranked = Measure("Disagreement"), Measure("Misranked")
 KendallTau, Spearman = Measure("KendallTau"), Measure("Spearman")
 HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))

@@ -64,7 +64,7 @@ class RankedLists:
     sizes: IntArray  # (n_rows,) how many items it has; NaN follows
     scores: FloatArray  # (n_rows, width)
     grades: FloatArray  # (n_rows, width), in the order of the scores
-    others: Mapping[str, FloatArray] = field(default_factory=dict)  # "predictions", "weight"
+    others: Mapping[str, FloatArray] = field(default_factory=dict)  # "predictions", "judged"
     ties: TieGroups | None = None  # to average over; None without ties, or if a rule broke them
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -76,6 +76,12 @@ class RankedLists:
     def predictions(self) -> FloatArray:
         """Predictions in the units of the grades; the scores where none were given."""
         return self.others.get("predictions", self.scores)
+
+    @property
+    def judged(self) -> FloatArray:
+        """1.0 for items that were judged (all, unless some are marked), 0.0 for others, padding."""
+        judged = self.others.get("judged", np.ones_like(self.grades))
+        return np.where(np.isnan(self.grades), 0.0, judged)
 
     @cached_property
     def inside(self) -> BoolArray | None:
@@ -163,13 +169,13 @@ def ranked_lists(
     columns = {"scores": scores, "grades": grades, **(others or {})}
     if tie_key is not None:
         columns["tie_key"] = tie_key
-    for query in _blocks(queries):
+    for query in query_blocks(queries):
         rows = _rows(queries, query)
         cut = {name: _cut(column, rows) for name, column in columns.items()}
         yield from _split(_sort(query, queries.sizes[query], cut, ties), ties)
 
 
-def _blocks(queries: Queries) -> Iterator[IntArray]:
+def query_blocks(queries: Queries) -> Iterator[IntArray]:
     """Queries of similar size together, so that there is little padding."""
     by_size = np.argsort(queries.sizes, kind="stable")
     by_size = by_size[np.searchsorted(queries.sizes[by_size], 1) :]  # a query may have no items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
+from rankwright.data.encoding import columns_of_rows, feature_matrix
+from rankwright.data.frames import columns_of
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
@@ -99,9 +102,11 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
 class SavedScorer:
     """What :func:`load_scorer` returns: rows in, scores out.
 
-    ``X`` may be a list of rows, an array, a data frame or a SciPy sparse matrix; it is converted to
-    float64. If the model has feature names, the columns of a data frame are selected by name, in
-    any order, and other columns are ignored. An empty ``X`` gives an empty array.
+    ``X`` may be a list of rows, an array, a data frame (lazy or not), a dict of columns, a list of
+    dicts or a SciPy sparse matrix; it is converted to float64. If the model has feature names,
+    columns are selected by name, in any order, and other columns are ignored. Words are encoded as
+    they were for training (``one_hot``, where features are called ``column=word``); a new word
+    counts for nothing. An empty ``X`` gives an empty array.
 
     Attributes
     ----------
@@ -193,9 +198,10 @@ class SavedScorer:
 
 def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
     if hasattr(X, "tocsr"):
-        rows = X.tocsr().astype(np.float64)
+        rows = checked_csr(X)
+        rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))
     else:
-        rows = _as_array(_from_frame(X, names) if hasattr(type(X), "columns") else X)
+        rows = _as_array(_named_rows(X, names))
     if rows.ndim == 1 and rows.size == 0:
         rows = rows.reshape(0, n_features)
     if rows.ndim != 2 or rows.shape[1] != n_features:
@@ -218,18 +224,16 @@ def _as_array(X: Any) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
 
 
-def _from_frame(X: Any, names: Sequence[str] | None) -> Any:
-    import narwhals as nw
-
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError as error:
-        raise DataError(f"X is not an eager data frame ({brief(error)}).") from error
-    if names is None:
-        return frame.to_numpy()
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        trained = f"This model was trained on: {', '.join(names[:20])}."
-        raise DataError(f"X lacks the column {missing[0]!r}{more}. {trained}")
-    return frame.select(list(names)).to_numpy()
+def _named_rows(X: Any, names: Sequence[str] | None) -> Any:
+    """The features of a data frame, a dict of columns or a list of dicts; other X as it is."""
+    if isinstance(X, Mapping):
+        columns: Mapping[str, Any] = X
+    elif isinstance(X, Sequence) and len(X) and all(isinstance(row, Mapping) for row in X):
+        columns = columns_of_rows(X)
+    elif hasattr(type(X), "columns"):
+        columns = columns_of(X)
+    else:
+        return X
+    if names is not None:
+        return feature_matrix(columns, names)
+    return np.column_stack([np.asarray(column) for column in columns.values()])

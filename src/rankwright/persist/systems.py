@@ -79,7 +79,7 @@ def evaluate_system(
             qrels, like = judged, like or "trec_eval"
         _check_queries(system, qrels, name, data)
         both = align(system, qrels)
-        return evaluate(both.scores, both.y, both.qid, measures, docid=both.docid, like=like)
+        return evaluate(**both._asdict(), measures=measures, like=like)
     if isinstance(judged, Qrels):
         raise DataError(
             f"{data} holds qrels and no features, which {name} needs. Rank the items first, and "

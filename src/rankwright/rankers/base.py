@@ -5,6 +5,7 @@ A subclass writes ``_constraints``, ``_learned``, ``_fit`` (on checked arrays) a
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -18,11 +19,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from rankwright import exceptions
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
+from rankwright.parallel import current_engine
+from rankwright.rankers import limits
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
@@ -57,6 +61,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _grades_as_pairs: ClassVar[bool] = True  # whether the weight of a pair of grades counts
     _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
 
+    _multiplies: ClassVar[bool] = True  # whether it computes with values, not just compares them
     _iterative: ClassVar[bool] = False  # whether it has early_stopping and takes an eval_set
     _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
@@ -103,6 +108,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             of a measure on them, and ``early_stopping`` keeps the iterations up to the best one
         eval_qid : query ids of the validation rows; None is one single list
         """
+        if (engine := current_engine()) is not None:
+            given = {"qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
+            engine.fit(self, X, y, **given, eval_set=eval_set, eval_qid=eval_qid)
+            return self
+        if isinstance(X, str | os.PathLike) or type(X).__module__.startswith("dask"):
+            raise exceptions.ParameterError(
+                f"{type(self).__name__}.fit got {type(X).__name__}: files and Dask collections are "
+                "read by an engine. Write: with rankwright.engine('local'): (or a Dask client)."
+            )
         self._check_parameters()
         X, y = self._checked_training(X, y)
         if sample_weight is not None:
@@ -150,12 +164,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         ``qid`` matters to a ranker with ``normalize="query"`` only: it scales rows by their query.
         """
         check_is_fitted(self)
-        return self._scorer().decision_function(self._rows(X, qid))
+        rows = self._rows(X, qid)
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is an error below
+            return limits.check_scores(self, rows, self._scorer().decision_function(rows))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """Predictions in the terms of ``y``: the grade for ordinal rankers, else the score."""
         check_is_fitted(self)
-        return self._scorer().predict(self._rows(X, qid))
+        rows = self._rows(X, qid)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return limits.check_scores(self, rows, self._scorer().predict(rows))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The rank of each row in its query, 1 for the first; equal scores keep their order."""
@@ -222,10 +240,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
-        if self._iterative:
-            self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]
-        else:
-            self._fit(X, feedback)
+        with limits.learning(self, X):
+            if self._iterative:
+                self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]
+            else:
+                self._fit(X, feedback)
+        limits.check_training_scores(self, X, has_order=feedback.total_weight > 0)
         return self
 
     def _checked_eval_set(self, eval_set: Any, eval_qid: Any, n_queries: int) -> EvalSet | None:
@@ -309,6 +329,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return (*self._takes, Mixture) if self._sums else self._takes
 
     def _check_parameters(self) -> None:
+        if (engine := current_engine()) is not None:
+            engine.refuse(self)
         check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
@@ -321,7 +343,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
         """Rows as scikit-learn checks them; the error about a column of text names it."""
         try:
-            return validate_data(self, X, *y, reset=reset, **self._row_checks())
+            return validate_data(self, checked_rows(X), *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
             name = _column_of_text(X)
             if name is None:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.rankers import schema
 from rankwright.scoring.transforms import Polynomial, QueryScale
 
@@ -28,7 +29,8 @@ class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(self, X, dtype=np.float64, order="C", reset=reset, **self._checks)
+        checks = {"dtype": np.float64, "order": "C", **self._checks}
+        return validate_data(self, checked_rows(X), reset=reset, **checks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

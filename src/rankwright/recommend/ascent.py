@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.parallel import map_blocks
+from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories
+from rankwright.recommend.experts.neighbors import row_ranges
 
 HOLDOUTS = ("both", "next", "period")
 # What comes next in a session is far easier to tell than what a user takes in the coming time, and
-# the weights that are best for one are bad for the other. Equal shares would give up too much of
-# the second.
-SHARE = {"next": 0.25, "period": 0.75}
+# the weights that are best for one are bad for the other. So the coming time comes first, up to the
+# value of its best expert; what is beyond that is not worth a loss for the next item.
+PERIOD_SHARE = 5.0  # of the period; the next item has 1
 PERIOD = 0.1  # share of the pairs in the last period
+# One held-out period has few users and its own fashion. The search starts at weights that work in
+# most periods: mostly popularity.
+POPULARITY_START = 4.0  # weight of an expert that does not look at the history; others have 1
 MIN_HISTORY = 2  # items that must be left of a history
+N_TOP = 50  # candidates of a user: so many of each expert, and the held-out items
 STEPS = (0.0, 0.5, 0.75, 1.4, 2.0)  # factors that a weight is tried with
-MIN_GAIN = 0.01  # relative gain that a changed weight must bring
+MIN_GAIN = 0.002  # relative gain that a changed weight must bring
 DISCOUNT = 1.0 / np.log2(np.arange(2, 12))
-
-Candidates = tuple[FloatArray, FloatArray, IntArray]
 
 
 class Question(NamedTuple):
@@ -36,6 +42,11 @@ class Question(NamedTuple):
         kept = np.sort(rng.permutation(self.users)[:n])
         used = np.isin(self.user, kept)
         return Question(self.name, kept, self.user[used], self.item[used])
+
+    @property
+    def blocks(self) -> list[IntArray]:
+        """The users in blocks."""
+        return np.array_split(self.users, -(-len(self.users) // 256))
 
     def matrix(self, block: IntArray, n_items: int) -> NDArray[np.float32]:
         """1 for the answers of a block of users."""
@@ -77,48 +88,151 @@ def without(histories: Histories, rows: Any) -> Histories:
     return Histories(histories.users, histories.items, ptr, *columns)
 
 
-def ndcg(hits: Any, n_relevant: Any) -> FloatArray:
-    """NDCG@10 of each row of hits (0 or 1), best first."""
-    ideal = np.cumsum(DISCOUNT)[np.clip(n_relevant, 1, 10).astype(np.int64) - 1]
-    return np.asarray(hits @ DISCOUNT[: hits.shape[1]] / ideal)
+class Candidates:
+    """The candidates of the users of a question: the best of each expert, and the held-out items.
 
-
-def ascend(tables: list[Candidates], share: FloatArray, max_rounds: int = 4) -> FloatArray:
-    """Weights >= 0, by steps of one weight at a time while NDCG@10 of the candidates grows.
-
-    Of several questions, each has its share, and its NDCG is divided by that of the best expert.
+    Attributes
+    ----------
+    scores : (n_experts, n_users, width) float32, scaled
+    absent : (n_users, width) float32, -inf where there is no candidate, else 0
+    relevant : (n_users, width) float32, 1 for what the user took
     """
-    n_experts = tables[0][0].shape[1]
-    weight = np.ones(n_experts)
-    best_alone = [max(_mean_ndcg(table, one) for one in np.eye(n_experts)) for table in tables]
-    scale = share / np.maximum(best_alone, 1e-9)
 
-    def value(trial: FloatArray) -> float:
-        return float(scale @ [_mean_ndcg(table, trial) for table in tables])
+    def __init__(self, experts: list[Expert], train: Histories, question: Question, tie: Any):
+        parts = [self._part(experts, train, question, block, tie) for block in question.blocks]
+        width = max(scores.shape[2] for scores, _, _ in parts)
 
-    best = value(weight)
-    for _ in range(max_rounds):
-        start = best
-        for at in range(n_experts):
-            steps = [weight[at] * factor for factor in STEPS] if weight[at] else [0.25]
-            for step in steps:
-                trial = weight.copy()
-                trial[at] = step
-                found = value(trial) if trial.any() else -np.inf
-                if found > best * (1.0 + MIN_GAIN):
-                    best, weight = found, trial
-        if best == start:
-            break
-    return np.asarray(weight / weight.sum())
+        def joined(column: int, fill: float) -> NDArray[np.float32]:
+            tables = [part[column] for part in parts]
+            wide = [((0, 0),) * (t.ndim - 1) + ((0, width - t.shape[-1]),) for t in tables]
+            padded = [np.pad(t, w, constant_values=fill) for t, w in zip(tables, wide, strict=True)]
+            return np.concatenate(padded, axis=-2)
+
+        self.scores, self.absent = joined(0, 0.0), joined(1, -np.inf)
+        self.relevant = joined(2, 0.0)
+        n_relevant = np.clip(self.relevant.sum(axis=1), 1, 10).astype(np.int64)
+        self._ideal = np.cumsum(DISCOUNT)[n_relevant - 1]
+        self._order = np.arange(width)
+
+    def _part(
+        self, experts: list[Expert], train: Histories, question: Question, block: IntArray, tie: Any
+    ) -> tuple[Scores, Scores, Scores]:
+        rows, n_items = train.rows.take(block), train.n_items
+        scores = np.stack([scaled(expert.scores(rows)) for expert in experts])
+        taken = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.item
+        chosen = question.matrix(block, n_items)
+        listed = np.zeros((rows.n_rows, n_items + 1), bool)  # the last column is for "none"
+        for table in scores:
+            free = table.copy()
+            free[taken] = -np.inf
+            np.put_along_axis(listed, best_items(free, tie, min(N_TOP, n_items)), True, axis=1)
+        listed[:, :-1] |= chosen > 0
+        by_tie = np.argsort(tie)
+        row, at = np.nonzero(listed[:, by_tie])
+        size = np.bincount(row, minlength=rows.n_rows)
+        column = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
+        shape = (rows.n_rows, int(size.max(initial=1)))
+        found = np.zeros((len(experts), *shape), np.float32)
+        absent, relevant = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.float32)
+        item = by_tie[at]
+        found[:, row, column] = scores[:, row, item]
+        absent[row, column], relevant[row, column] = 0.0, chosen[row, item]
+        return found, absent, relevant
+
+    def total(self, weight: FloatArray) -> Scores:
+        """The weighted sum of the experts."""
+        return np.asarray(np.tensordot(weight.astype(np.float32), self.scores, 1) + self.absent)
+
+    def ndcg(self, total: Scores) -> float:
+        """The mean NDCG@10."""
+        best = best_items(total, self._order, min(10, total.shape[1]))
+        hits = np.take_along_axis(self.relevant, np.maximum(best, 0), axis=1) * (best >= 0)
+        return float((hits @ DISCOUNT[: hits.shape[1]] / self._ideal).mean())
 
 
-def _mean_ndcg(table: Candidates, weight: FloatArray) -> float:
-    features, relevance, users = table
-    order = np.lexsort((-(features @ weight), users))
-    first = np.flatnonzero(np.append(True, users[1:] != users[:-1]))
-    size = np.diff(np.append(first, len(users)))
-    place = np.arange(len(users)) - np.repeat(first, size)
-    gain = np.where(place < 10, DISCOUNT[np.minimum(place, 9)], 0.0) * relevance[order]
-    n_relevant = np.add.reduceat(relevance, first)
-    ideal = np.cumsum(DISCOUNT)[np.clip(n_relevant, 1, 10).astype(np.int64) - 1]
-    return float((np.add.reduceat(gain, first) / ideal).mean())
+class Search:
+    """Weights >= 0 of experts, by steps of one weight at a time: coordinate ascent.
+
+    The value of weights is their NDCG@10, divided by that of the best expert. Of two questions, the
+    period counts five times, but no more than its best expert; see PERIOD_SHARE.
+
+    Attributes
+    ----------
+    alone : (n_questions, n_experts) NDCG@10 of each expert
+    """
+
+    def __init__(self, tables: dict[str, Candidates], personal: Sequence[bool]) -> None:
+        self.tables = tables
+        self._n_experts = len(personal)
+        eye = np.eye(self._n_experts)
+        self.alone = np.array([[t.ndcg(t.total(one)) for one in eye] for t in tables.values()])
+        self._best = np.maximum(self.alone.max(axis=1), 1e-9)
+        start = np.ones(self._n_experts)
+        if "period" in tables:
+            start[~np.asarray(personal)] = POPULARITY_START
+        self._start = start / start.sum()
+
+    def value(self, found: Any) -> Any:
+        """The value of NDCG@10 of each question."""
+        ratio = (np.asarray(found).T / self._best).T
+        if len(self.tables) == 1:
+            return ratio[0]
+        share = {"next": 1.0, "period": PERIOD_SHARE}
+        capped = {"next": ratio[0], "period": np.minimum(ratio[1], 1.0)}
+        return sum(share[name] * capped[name] for name in self.tables)
+
+    def ndcg(self, weight: FloatArray) -> FloatArray:
+        """NDCG@10 of each question."""
+        return np.array([t.ndcg(t.total(weight)) for t in self.tables.values()])
+
+    def run(self, max_rounds: int = 4) -> FloatArray:
+        """The best weights that were found; one expert alone if none are better."""
+        weight = self._start.copy()
+        totals = [table.total(weight) for table in self.tables.values()]
+        best = self._value(totals)
+        for _ in range(max_rounds):
+            before = best
+            for at in range(self._n_experts):
+                own = weight[at]
+                for step in [own * factor for factor in STEPS] if own else [weight.max() / 4]:
+                    trial = self._moved(totals, at, step - weight[at])
+                    value = self._value(trial)
+                    if value > best * (1.0 + MIN_GAIN) and weight.sum() - weight[at] + step > 0:
+                        best, totals, weight[at] = value, trial, step
+            if best == before:
+                break
+        single = int(np.argmax(self.value(self.alone)))
+        if self.value(self.ndcg(weight)) < self.value(self.alone)[single]:
+            weight = np.eye(self._n_experts)[single]
+        return np.asarray(weight / weight.sum())
+
+    def _value(self, totals: list[Scores]) -> float:
+        found = [t.ndcg(total) for t, total in zip(self.tables.values(), totals, strict=True)]
+        return float(self.value(found))
+
+    def _moved(self, totals: list[Scores], at: int, by: float) -> list[Scores]:
+        return [
+            total + np.float32(by) * table.scores[at]
+            for total, table in zip(totals, self.tables.values(), strict=True)
+        ]
+
+
+def best_items(scores: Scores, tie: IntArray, n: int) -> NDArray[np.int64]:
+    """The n best columns of each row, -1 where there are fewer; -inf is never taken."""
+    from rankwright.recommend.experts._kernels import take_best
+
+    best = np.empty((len(scores), n), np.int64)
+    map_blocks(lambda rows: take_best(scores, tie, n, *rows, best), row_ranges(len(scores)))
+    return best
+
+
+def lengths(scores: Scores) -> Scores:
+    """The root mean square of each row, at least 1e-9."""
+    square = np.einsum("ij,ij->i", scores, scores) / max(scores.shape[1], 1)
+    return np.asarray(np.maximum(np.sqrt(square), np.float32(1e-9)))
+
+
+def scaled(scores: Scores) -> Scores:
+    """Scores divided by their root mean square over the catalog, in place."""
+    scores /= lengths(scores)[:, None]
+    return scores

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.parallel import active_engine
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integers
 from rankwright.recommend.models.base import Reasons, Table
@@ -231,7 +232,8 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
         # The same user gets the same list each time, from rankers that draw at random too.
         seed = {"random_state": lambda: self.random_state}
         model = _with_defaults(prepared(self.ranker, reference), seed)
-        return model.fit(reference.rows(rated, self._missing, user), value)
+        with active_engine(None):  # a few ratings
+            return model.fit(reference.rows(rated, self._missing, user), value)
 
     def _reference(self, rated: IntArray, value: FloatArray, user: int) -> ReferenceUsers:
         if self.users_ is not None:

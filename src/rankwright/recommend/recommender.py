@@ -14,33 +14,24 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.features import Features
 from rankwright.data.interactions import Interactions
-from rankwright.data.ratings import Ratings, first_twice
+from rankwright.data.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
     ParameterError,
-    RankwrightWarning,
 )
-from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
+from rankwright.parallel import active_engine, current_engine, map_jobs, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
 from rankwright.recommend.blend import Blend, predict_rows
-from rankwright.recommend.experts.histories import Histories, Rows
-from rankwright.recommend.explanations import (
-    EventExplanation,
-    Explanation,
-    Liked,
-    Recommendation,
-    Taken,
-    Viewer,
-    as_list,
-)
-from rankwright.recommend.lists import POOL, Lists, Selection, with_progress, write_lists
-from rankwright.recommend.models.base import Table
-from rankwright.recommend.models.popularity import ItemMeans
+from rankwright.recommend.experts.histories import Histories
+from rankwright.recommend.explanations import Recommendation, as_list
+from rankwright.recommend.from_events import FromEvents
+from rankwright.recommend.from_ratings import FromRatings, check_ratings
+from rankwright.recommend.lists import Lists, Selection, with_progress, write_lists
 from rankwright.recommend.per_user import RANKER, PerUser
-from rankwright.recommend.topn import CELLS, TopN
+from rankwright.recommend.topn import TopN
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
@@ -150,7 +141,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self._fit_ratings(data, seed)
 
     def _fit_ratings(self, ratings: Ratings, seed: int) -> Self:
-        self.ratings_ = _check_ratings(ratings, type(self).__name__)
+        self.ratings_ = check_ratings(ratings, type(self).__name__)
         if np.ptp(ratings.value) == 0:
             warnings.warn(
                 "Recommender: all ratings are equal, so they contain no preferences: every item "
@@ -162,8 +153,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         model: Any = Blend(random_state=seed)
         if self.ranker is not None:
             model = PerUser(self.ranker, self.n_reference, self.reference, seed)
-        self.model_ = model.fit(ratings)
-        self._prepare()
+        with active_engine(None):  # models of ratings are small: they are fitted here
+            self.model_ = model.fit(ratings)
+        self._side: Any = FromRatings(ratings, self.model_)
         return self
 
     def _fit_events(self, events: Interactions, features: Features | None, seed: int) -> Self:
@@ -180,7 +172,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 self.titles_ = features.titles_of(histories.items)
         self.histories_ = histories
         self.model_ = TopN(self.experts, self.holdout, seed).fit(histories, features)
+        self._set_events()
         return self
+
+    def _set_events(self) -> None:
+        self._side = FromEvents(self.histories_, self.model_, getattr(self, "titles_", None))
 
     def partial_fit(self, events: Interactions, y: Any = None) -> Self:
         """Follow new events of known or new users and items; ``recommend`` reflects them at once.
@@ -206,6 +202,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 fresh = self.histories_.items[len(self.titles_) :]
                 texts = np.array([str(item) for item in fresh.tolist()], object)
                 self.titles_ = np.concatenate([self.titles_, texts])
+            self._set_events()
         return self
 
     def refit(self) -> Self:
@@ -215,16 +212,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.model_.refit()
         return self
 
-    def _prepare(self) -> None:
-        self._by_user = Table.by_user(self.ratings_)
-        self._rated_items = np.flatnonzero(self.ratings_.item_counts > 0)
-        self._low, self._high = self.ratings_.value.min(), self.ratings_.value.max()
-        # Ties are broken by average rating, then by number of ratings.
-        bias = ItemMeans().fit(self.ratings_).item_bias_
-        order = np.lexsort((-self.ratings_.item_counts, -bias))
-        self._popularity = np.empty(len(order), np.int64)
-        self._popularity[order] = np.arange(len(order))
-
     def _loaded(self) -> None:
         """After loading: check that the parts fit together, and derive the rest."""
         for ids in (self._data.users, self._data.items):
@@ -232,9 +219,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if (isinstance(self.model_, TopN)) != hasattr(self, "histories_"):
             raise DataError("Recommender.model_ does not fit its data.")
         self.model_.prepare(self._data)
-        if hasattr(self, "ratings_"):
-            _check_ratings(self.ratings_, type(self).__name__)
-            self._prepare()
+        if hasattr(self, "histories_"):
+            self._set_events()
+        else:
+            ratings = check_ratings(self.ratings_, type(self).__name__)
+            self._side = FromRatings(ratings, self.model_)
 
     @classmethod
     def learned(cls) -> dict[str, Any]:
@@ -259,8 +248,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def scores(self, user: Any, items: Any = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
         ({item: rating}, or the items taken, oldest first). Higher is better."""
-        rated, value, number = self._ratings_of(user)
-        return self._scores(rated, value, self._item_numbers(items), number)
+        history = self._history(user)
+        scores: FloatArray = self._side.scores(history, self._item_numbers(items))
+        return scores
 
     def predict_ratings(self, ratings: Ratings) -> FloatArray:
         """A score for each row of other ratings of the same users and items, see Ratings.take."""
@@ -273,10 +263,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 "predict_ratings: these ratings have other users or items than those of fit. "
                 "Split one Ratings with take(train) and take(test), without compact()."
             )
+        side = self._side
         with single_threaded_blas():  # the threads work on different users
-            return predict_rows(
-                lambda user, items: self._scores(*self._by_user.row(user), items, user), ratings
-            )
+            return predict_rows(lambda user, items: side.scores(side.known([user]), items), ratings)
 
     def recommend(
         self, user: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
@@ -292,8 +281,15 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             an id, or None
         """
         _check_n("recommend", n)
-        history = self._ratings_of_known(user)
-        return self._lists([history], n, self._selection(exclude, filter))[0]
+        history = self._side.known([self._user_number(user)])
+        best: list[Recommendation] = self._side.lists(history, n, self._selection(exclude, filter))[
+            0
+        ]
+        return best
+
+    def _list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
+        best: list[Recommendation] = self._side.lists(history, n, chosen)[0]
+        return best
 
     def recommend_new(
         self, ratings: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
@@ -311,8 +307,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}, "
                 "or with interactions a list of items."
             )
-        history = self._ratings_of(ratings if isinstance(ratings, Mapping) else list(ratings))
-        return self._lists([history], n, self._selection(exclude, filter))[0]
+        history = self._history(ratings if isinstance(ratings, Mapping) else list(ratings))
+        best: list[Recommendation] = self._side.lists(history, n, self._selection(exclude, filter))[
+            0
+        ]
+        return best
 
     def recommend_all(
         self,
@@ -340,73 +339,26 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         _check_n("recommend_all", n)
         ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
-        histories = self._known_histories(ids)
-        lists = self._stream(ids, histories, n, self._selection(exclude, filter))
+        numbers = self._user_numbers(ids)
+        lists = self._stream(ids, numbers, n, self._selection(exclude, filter))
         if progress:
             lists = with_progress(lists, len(ids), progress)
         return dict(lists) if output is None else write_lists(lists, output)
 
-    def _known_histories(self, ids: list[Any]) -> list[tuple[IntArray, FloatArray, int]]:
-        """What users of the data rated or took; an unknown user is refused."""
-        data = self._data
-        for user in ids:
-            if not (isinstance(user, Hashable) and user in data.user_vocabulary):
-                self._ratings_of_known(user)  # raises the error
-        numbers = data.user_vocabulary.numbers(ids).tolist() if ids else []
-        rows = self._by_user if hasattr(self, "ratings_") else data.rows
-        return [(*rows.row(number), number) for number in numbers]
-
-    def _stream(self, ids: list[Any], histories: list[Any], n: int, chosen: Selection) -> Lists:
+    def _stream(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Lists:
         """Lists of users, a block at a time."""
-        if hasattr(self, "histories_"):
-            size = max(1, min(256, CELLS // self._data.n_items))
-        else:
-            size = 16 * n_threads()
+        side, size = self._side, self._side.block_size
+        if current_engine() is not None:
+            cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
+            jobs = [side.known(numbers[cut]) for cut in cuts]
+            for cut, lists in zip(cuts, map_jobs(_lists_of, jobs, side, n, chosen), strict=True):
+                yield from zip(ids[cut], lists, strict=True)
+            return
         for start in range(0, len(ids), size):
             block = slice(start, start + size)
-            yield from zip(ids[block], self._lists(histories[block], n, chosen), strict=True)
-
-    def _lists(self, histories: list[Any], n: int, chosen: Selection) -> list[list[Recommendation]]:
-        if hasattr(self, "histories_"):
-            return self._event_lists(histories, n, chosen)
-        if len(histories) == 1:
-            return [self._rating_list(histories[0], n, chosen)]
-        with single_threaded_blas():  # the threads work on different users
-            return map_blocks(lambda history: self._rating_list(history, n, chosen), histories)
-
-    def _rating_list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
-        rated, value, number = history
-        items = self._rated_items[chosen.allowed[self._rated_items]]
-        items = items[~np.isin(items, rated)] if chosen.exclude_taken else items
-        scores = self._scores(rated, value, items, number)
-        order = np.lexsort((self._popularity[items], -scores))
-        order = order if chosen.filter.max_per_category else order[: POOL * n]
-        picked = chosen.pick(items[order], scores[order], n)
-        place = np.searchsorted(items, picked)
-        return as_list(self._data.items[picked].tolist(), scores[place].tolist())
-
-    def _event_lists(
-        self, histories: list[Any], n: int, chosen: Selection
-    ) -> list[list[Recommendation]]:
-        sizes = [len(items) for items, _, _ in histories]
-        ptr = np.cumsum([0, *sizes])
-        items = np.concatenate([items for items, _, _ in histories]).astype(np.int32)
-        weight = np.concatenate([weight for _, weight, _ in histories]).astype(np.float32)
-        scores = self.model_.scores(Rows(ptr, items, weight))
-        scores[:, ~(chosen.allowed & self.model_.known_items())] = -np.inf
-        if chosen.exclude_taken:
-            scores[np.repeat(np.arange(len(sizes)), sizes), items] = -np.inf
-        pool = n if chosen.is_plain else POOL * n
-        if chosen.filter.max_per_category is not None:
-            pool = scores.shape[1]
-        best = self.model_.best(scores, min(pool, scores.shape[1]))
-        lists = []
-        for row, ranked in zip(scores, best, strict=True):
-            picked = ranked[ranked >= 0]
-            picked = chosen.pick(picked, row[picked], n)
-            ids = self.histories_.items[picked].tolist()
-            lists.append(as_list(ids, row[picked].tolist()))
-        return lists
+            yield from zip(
+                ids[block], side.lists(side.known(numbers[block]), n, chosen), strict=True
+            )
 
     def _selection(self, exclude: Any, filter: Any) -> Selection:
         return Selection(self._data.item_vocabulary, exclude, filter, self._similarities)
@@ -441,10 +393,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _likeness(self, number: int) -> FloatArray:
         """How like an item all items are: by the experts, or else the cosine of their users."""
-        data = self._data
-        if hasattr(self, "histories_") and any(e.personal for e in self.model_.experts_):
-            rows = Rows(np.array([0, 1]), np.array([number], np.int32), np.ones(1, np.float32))
-            return np.asarray(self.model_.scores(rows, personal=True)[0], np.float64)
+        data, found = self._data, self._side.likeness(number)
+        if found is not None:
+            return np.asarray(found)
         users = data.user[data.item == number]
         common = np.bincount(data.item[np.isin(data.user, users)], minlength=data.n_items)
         size = np.maximum(data.item_counts, 1) * max(len(users), 1)
@@ -463,41 +414,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             score most.
         """
         _check_n("explain", n)
-        rated, value, number = self._ratings_of(user)
-        items = self._item_numbers([item])
-        if hasattr(self, "histories_"):
-            return self._explain_events(rated, value, item, n)
-        if self.ratings_.item_counts[items[0]] == 0:
-            raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
-        score = float(self._scores(rated, value, items, number)[0])
-        reasons = self.model_.explain(rated, value, int(items[0]), number, n)
-        first = np.argsort(-np.abs(reasons.weight), kind="stable")[:n]
-        users = self.ratings_.users[reasons.users[first]].tolist()
-        own = self.ratings_.items[rated[reasons.rated]].tolist()
-        points, weight = reasons.points[first].tolist(), reasons.weight[first].tolist()
-        viewers = tuple(map(Viewer, users, points, weight))
-        liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
-        agreement = self.model_.weight_is_agreement
-        middle = float(self.ratings_.value.mean()) if agreement else None
-        return Explanation(item, score, viewers, liked, agreement, middle)
-
-    def _explain_events(self, taken: Any, weight: Any, item: Any, n: int) -> EventExplanation:
-        number = int(self._item_numbers([item])[0])
-        items = taken.astype(np.int32)
-        score = float(self._scores(taken, weight, np.array([number]), -1)[0])
-        found = self.model_.parts(items, weight, number)
-        personal = [p for name, p in found.items() if not name.startswith("Popularity")]
-        added = np.sum(personal, axis=0) if personal and len(items) else np.zeros(len(items))
-        first = [at for at in np.argsort(-added, kind="stable")[:n] if added[at] > 0]
-        ids = self.histories_.items[taken[first]].tolist() if first else []
-        titles = {}
-        if hasattr(self, "titles_"):
-            named = [number, *(int(taken[at]) for at in first)]
-            keys = self.histories_.items[named].tolist()
-            titles = dict(zip(keys, self.titles_[named].tolist(), strict=True))
-        parts = {name: float(part.sum()) for name, part in found.items()}
-        reasons = tuple(map(Taken, ids, added[first].tolist()))
-        return EventExplanation(item, score, parts, reasons, titles)
+        history = self._history(user)
+        return self._side.explain(history, int(self._item_numbers([item])[0]), n)
 
     def to_columns(self, lists: Mapping[Any, list[Recommendation]]) -> dict[str, list[Any]]:
         """Lists of ``recommend_all`` as columns: ``pandas.DataFrame(model.to_columns(lists))``."""
@@ -511,58 +429,21 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             columns["title"] = [self.titles_[number] for number in numbers]
         return columns
 
-    def _scores(
-        self, rated: IntArray, value: FloatArray, items: IntArray, number: int
-    ) -> FloatArray:
-        if hasattr(self, "histories_"):
-            rows = Rows(np.array([0, len(rated)]), rated.astype(np.int32), value.astype(np.float32))
-            return np.asarray(self.model_.scores(rows)[0, items], np.float64)
-        scores: FloatArray = self.model_.scores(rated, value, items, number)
-        if scores.shape != items.shape:
-            raise ParameterError(
-                f"Recommender(ranker={self.ranker!r}): decision_function returns shape "
-                f"{scores.shape} for {len(items)} items. Use a ranker, which gives one score each."
-            )
-        if not np.isfinite(scores).all():
-            raise DataError(
-                "Recommender: a score overflows. A rating is far outside the scale of the data, or "
-                "the model file holds such values. Give ratings on the scale of the data."
-            )
-        return scores
-
-    def _ratings_of(self, user: Any) -> tuple[IntArray, FloatArray, int]:
-        """Rated items, ratings and number of a user of the data, or (-1) of a new user."""
+    def _history(self, user: Any) -> Any:
+        """What a user of the data (an id) or a new user (a mapping, or items taken) has."""
         if isinstance(user, list) and hasattr(self, "histories_"):
             user = dict.fromkeys(user, 1.0)
         if not isinstance(user, Mapping):
-            return self._ratings_of_known(user)
+            return self._side.known([self._user_number(user)])
         check_is_fitted(self)
         for item, rating in user.items():
             if not schema.number().test(rating):
                 raise DataError(f"item {item!r} is rated {rating!r}, not a finite number.")
         value = np.array(list(user.values()), dtype=np.float64)
-        if not len(value):
-            return np.zeros(0, np.int64), value, -1
-        rated = self._item_numbers(list(user))
-        if hasattr(self, "histories_"):
-            if (value <= 0).any():
-                bad = list(user)[int(np.argmax(value <= 0))]
-                raise DataError(f"item {bad!r} has the weight {user[bad]!r}: give weights > 0.")
-            return rated, value, -1
-        low, high = self._low, self._high
-        # Some tolerance, because the data need not contain the ends of their scale.
-        outside = np.maximum(low - value, value - high) > 0.5 * (high - low)
-        if outside.any() and high > low:
-            at = int(np.argmax(outside))
-            warnings.warn(
-                f"Recommender: item {list(user)[at]!r} is rated {value[at]:g}, and the ratings of "
-                f"the data lie in {low:g} .. {high:g}. Give ratings on the same scale.",
-                RankwrightWarning,
-                stacklevel=3,
-            )
-        return rated, value, -1
+        items = self._item_numbers(list(user)) if len(value) else np.zeros(0, np.int64)
+        return self._side.new(items, value, user)
 
-    def _ratings_of_known(self, user: Any) -> tuple[IntArray, FloatArray, int]:
+    def _user_number(self, user: Any) -> int:
         data = self._data
         if not (isinstance(user, Hashable) and user in data.user_vocabulary):
             raise DataError(
@@ -570,9 +451,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 f"as {data.users[:1].tolist()[0]!r}. For a new user call "
                 "recommend_new({item: rating, ...})."
             )
-        number = int(data.user_vocabulary.numbers([user])[0])
-        rows = self._by_user if hasattr(self, "ratings_") else data.rows
-        return *rows.row(number), number
+        return int(data.user_vocabulary.numbers([user])[0])
+
+    def _user_numbers(self, ids: list[Any]) -> IntArray:
+        known = self._data.user_vocabulary
+        unknown = [user for user in ids if not (isinstance(user, Hashable) and user in known)]
+        if unknown:
+            self._user_number(unknown[0])  # raises the error
+        return np.asarray(known.numbers(ids) if ids else np.zeros(0, np.int64))
 
     def _item_numbers(self, items: Any) -> IntArray:
         data = self._data
@@ -589,23 +475,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return np.asarray(known.numbers(ids))
 
 
-def _check_ratings(ratings: Any, owner: str) -> Ratings:
-    if not isinstance(ratings, Ratings):
-        raise DataError(
-            f"{owner}.fit got {type(ratings).__name__}: it takes Ratings or Interactions. Make "
-            "them with read_ratings or Ratings.from_frame, read_interactions or "
-            "Interactions.from_frame."
-        )
-    if len(ratings) == 0:
-        raise DataError(f"{owner}.fit got no ratings: there is nothing to learn from.")
-    twice = first_twice(ratings)
-    if twice is not None:
-        user, item = ratings.users[ratings.user[twice[0]]], ratings.items[ratings.item[twice[0]]]
-        raise DataError(
-            f"{owner}.fit: user {user} rated item {item} in row {twice[1]} and again in row "
-            f'{twice[0]}. Read the ratings with duplicates="last" or "mean".'
-        )
-    return ratings
+def _lists_of(histories: Any, side: Any, n: int, chosen: Selection) -> Any:
+    """Lists of some users, made by a worker."""
+    return side.lists(histories, n, chosen)
 
 
 def _check_n(method: str, n: Any) -> None:

@@ -8,31 +8,39 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import IntArray
 from rankwright.data.features import Features
 from rankwright.exceptions import DataError
-from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
-from rankwright.recommend.ascent import HOLDOUTS, SHARE, Question, ascend, held_out, ndcg
+from rankwright.recommend.ascent import (
+    HOLDOUTS,
+    Candidates,
+    Question,
+    Search,
+    best_items,
+    held_out,
+    lengths,
+    scaled,
+)
 from rankwright.recommend.experts.als import ImplicitALS
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.content import ItemContent
 from rankwright.recommend.experts.ease import EASE
 from rankwright.recommend.experts.histories import Histories, Rows
-from rankwright.recommend.experts.neighbors import ItemCosine, NextItems, row_ranges
+from rankwright.recommend.experts.neighbors import ItemCosine, NextItems
 from rankwright.recommend.experts.popularity import Popularity
 
 CELLS = 2**21  # scores in a block of users
 N_USERS = 1000  # users of each question that the weights are learned on
-N_TOP, N_RANDOM = 30, 30  # candidates of each of these users: the best of each expert, and others
 
 
 def default_experts(random_state: int, features: Features | None) -> list[Expert]:
     experts: list[Expert] = [
         Popularity(half_life=None),
         Popularity(half_life=0.1),
-        Popularity(half_life=0.02),
+        Popularity(half_life=0.03),
+        Popularity(half_life=0.01),
         ItemCosine(),
         NextItems(),
         EASE(),
@@ -99,80 +107,25 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         self.experts_ = [e for e, w in zip(made, self.weight_, strict=True) if w > 0]
         self.weight_ = self.weight_[self.weight_ > 0]
         for expert in self.experts_:
-            expert.fit(histories)
+            expert.refit(histories)
         self.n_new_events_ = 0
         return self
 
     def _choose(self, experts: list[Expert], train: Histories, questions: list[Question]) -> None:
-        """Set the weights, and check them over the whole catalog."""
+        """Set the weights."""
         rng = np.random.default_rng(self.random_state)
-        sampled = [question.sample(N_USERS, rng) for question in questions]
-        tables = [self._candidates(experts, train, question, rng) for question in sampled]
-        share = np.array([SHARE[question.name] for question in sampled])
-        share /= share.sum()
-        learned = ascend(tables, share)
-        names = [_label(expert) for expert in experts]
-        trials = [*np.eye(len(experts)), learned]
-        found = np.array([self._over_catalog(experts, train, q, trials) for q in sampled])
-        # Questions differ in difficulty: each is measured against its best expert.
-        relative = share @ (found / np.maximum(found[:, :-1].max(axis=1), 1e-9)[:, None])
-        best = int(np.argmax(relative[:-1]))
-        self.weight_ = learned if relative[-1] >= relative[best] else trials[best]
-        for question, values in zip(sampled, found.tolist(), strict=True):
-            table = dict(zip([*names, "blend"], values, strict=True))
-            if relative[-1] < relative[best]:
-                table["blend"] = table[names[best]]
-            self.validation_[question.name] = table
-
-    def _candidates(
-        self, experts: list[Expert], train: Histories, question: Question, rng: Any
-    ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Features, relevance and user of candidates: best of each expert, random, relevant."""
-        from rankwright.recommend.experts._kernels import take_best
-
-        parts = []
-        for block, rows in self._blocks(train, question.users):
-            scores = np.stack([_scaled(expert.scores(rows)) for expert in experts])
-            chosen = question.matrix(block, train.n_items)
-            allowed = np.where(_taken(rows, train.n_items), -np.inf, 0.0).astype(np.float32)
-            best = np.full((len(experts), len(block), N_TOP), -1, np.int64)
-            for table, out in zip(scores, best, strict=True):
-                take_best(table + allowed, self.tie_, N_TOP, 0, len(block), out)
-            for row in range(len(block)):
-                random = rng.integers(0, train.n_items, N_RANDOM)
-                relevant = np.flatnonzero(chosen[row])
-                items = np.unique(np.concatenate([best[:, row].ravel(), random, relevant]))
-                items = items[(items >= 0)]
-                items = items[(allowed[row, items] == 0) | (chosen[row, items] > 0)]
-                user = np.full(len(items), block[row])
-                parts.append((scores[:, row, items].T, chosen[row, items], user))
-        features, relevance, users = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return features.astype(np.float64), relevance.astype(np.float64), users
-
-    def _over_catalog(
-        self, experts: list[Expert], train: Histories, question: Question, trials: Any
-    ) -> list[float]:
-        """NDCG@10 of the whole catalog for several weights."""
-        from rankwright.recommend.experts._kernels import take_best
-
-        total = np.zeros(len(trials))
-        for block, rows in self._blocks(train, question.users):
-            scores = [_scaled(expert.scores(rows)) for expert in experts]
-            chosen, taken = question.matrix(block, train.n_items), _taken(rows, train.n_items)
-            for number, weight in enumerate(trials):
-                blended = sum(np.float32(w) * s for w, s in zip(weight, scores, strict=True) if w)
-                best = np.empty((len(block), 10), np.int64)
-                hidden = np.where(taken, np.float32(-np.inf), blended)
-                take_best(hidden, self.tie_, 10, 0, len(block), best)
-                hits = np.take_along_axis(chosen, np.maximum(best, 0), axis=1) * (best >= 0)
-                total[number] += ndcg(hits, chosen.sum(axis=1)).sum()
-        return list(total / max(len(question.users), 1))
-
-    def _blocks(self, histories: Histories, users: IntArray) -> Any:
-        size = max(1, min(256, CELLS // max(histories.n_items, 1)))
-        for start in range(0, len(users), size):
-            block = users[start : start + size]
-            yield block, histories.rows.take(block)
+        tables = {
+            question.name: Candidates(experts, train, question.sample(N_USERS, rng), self.tie_)
+            for question in questions
+        }
+        search = Search(tables, [expert.personal for expert in experts])
+        self.weight_ = search.run()
+        names = [*map(_label, experts), "blend"]
+        found = np.column_stack([search.alone, search.ndcg(self.weight_)]).tolist()
+        self.validation_ = {
+            question: dict(zip(names, values, strict=True))
+            for question, values in zip(tables, found, strict=True)
+        }
 
     def _set(self, histories: Histories) -> None:
         self._histories = histories
@@ -209,7 +162,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     def refit(self) -> None:
         """Fit the experts again on the histories so far; their weights stay."""
         for expert in self.experts_:
-            expert.fit(self._histories)
+            expert.refit(self._histories)
         self.n_new_events_ = 0
 
     def scores(self, rows: Rows, *, personal: bool = False) -> Scores:
@@ -219,7 +172,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         for expert, weight in zip(self.experts_, self.weight_, strict=True):
             if personal and not expert.personal:
                 continue
-            scores = _scaled(expert.scores(rows))
+            scores = scaled(expert.scores(rows))
             scores *= np.float32(weight)
             total += scores
         for expert in self.experts_:
@@ -237,12 +190,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
 
     def best(self, scores: Scores, n: int) -> NDArray[np.int64]:
         """The n best items of each row, -1 where there are fewer; -inf is never taken."""
-        from rankwright.recommend.experts._kernels import take_best
-
-        best = np.empty((len(scores), n), np.int64)
-        blocks = row_ranges(len(scores))
-        map_blocks(lambda block: take_best(scores, self.tie_, n, *block, best), blocks)
-        return best
+        return best_items(scores, self.tie_, n)
 
     def parts(self, items: NDArray[np.int32], weight: Any, item: int) -> dict[str, Scores]:
         """What each expert adds to the score of an item, for each item of the history.
@@ -252,7 +200,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         rows = Rows(np.array([0, len(items)]), items, np.asarray(weight, np.float32))
         found = {}
         for expert, share in zip(self.experts_, self.weight_, strict=True):
-            size = np.float32(share / _length(expert.scores(rows))[0])
+            size = np.float32(share / lengths(expert.scores(rows))[0])
             each = expert.contributions(items, weight, item) if expert.personal else None
             whole = expert.scores(rows)[:, item] if each is None else each
             found[_label(expert)] = np.asarray(whole * size, np.float32)
@@ -263,23 +211,6 @@ def need_features(features: Features | None) -> Features:
     if features is None:
         raise DataError("ItemContent needs features of the items: fit(..., item_features=...).")
     return features
-
-
-def _length(scores: Scores) -> Scores:
-    square = np.einsum("ij,ij->i", scores, scores) / max(scores.shape[1], 1)
-    return np.asarray(np.maximum(np.sqrt(square), np.float32(1e-9)))
-
-
-def _scaled(scores: Scores) -> Scores:
-    """Scores divided by their root mean square over the catalog."""
-    scores /= _length(scores)[:, None]
-    return scores
-
-
-def _taken(rows: Rows, n_items: int) -> NDArray[np.bool_]:
-    taken = np.zeros((rows.n_rows, n_items), bool)
-    taken[np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.item] = True
-    return taken
 
 
 def _label(expert: Expert) -> str:

@@ -6,12 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.exceptions import DataError
 
 Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of the same
@@ -81,6 +83,14 @@ class State(ABC):
             self._check(False, f"{name}: {pair}; the values must ascend")
 
 
+def _of_checked_rows(method: Callable[[Any, Matrix], FloatArray]) -> Any:
+    @wraps(method)
+    def checked(self: Any, X: Matrix) -> FloatArray:
+        return method(self, X if isinstance(X, np.ndarray) else checked_rows(X))
+
+    return checked
+
+
 def not_finite(values: Any) -> str:
     """What is wrong with values that must be finite.
 
@@ -96,7 +106,16 @@ def not_finite(values: Any) -> str:
 
 
 class Scorer(State):
-    """Rows in, scores out; a higher score ranks first."""
+    """Rows in, scores out; a higher score ranks first.
+
+    A sparse matrix is checked before any method of a subclass follows its indices.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("decision_function", "predict", "expected"):
+            if name in vars(cls):
+                setattr(cls, name, _of_checked_rows(vars(cls)[name]))
 
     @abstractmethod
     def decision_function(self, X: Matrix) -> FloatArray:

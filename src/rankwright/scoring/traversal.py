@@ -75,7 +75,8 @@ class _Work:
 
 
 @cache
-def _can_compile() -> bool:
+def can_compile() -> bool:
+    """Whether there is a numba whose compiler is not switched off."""
     switched_off = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
     return not switched_off and find_spec("numba") is not None
 
@@ -90,7 +91,7 @@ def kernels(n_pairs: int) -> Any:
     _Work.done += n_pairs
     if "rankwright.scoring._kernels" not in sys.modules:
         limit = PAIRS_TO_LOAD if "numba" in sys.modules else PAIRS_TO_IMPORT
-        if _Work.done < limit or not _can_compile():
+        if _Work.done < limit or not can_compile():
             return None
     return compile_kernels()
 

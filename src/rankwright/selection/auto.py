@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
@@ -27,7 +28,7 @@ from rankwright.feedback.labels import as_grades
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scorer import predict_with
-from rankwright.parallel import map_blocks, n_threads
+from rankwright.parallel import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.rankers import schema
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
@@ -132,6 +133,7 @@ class AutoRanker(BestRanker):
     a  PRank        0.9808  *0.9791
     b  Regression  *0.9952   0.9769
     * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
+    12 queries
     """
 
     _constraints: ClassVar = {
@@ -177,6 +179,7 @@ class AutoRanker(BestRanker):
         """
         schema.check_parameters(self)
         # The candidates get the rows as they were given.
+        X = checked_rows(X)
         validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
         rows, seed = _rows(X, y, qid, "y"), self._seed()
         auto = str(self.measure) == "auto"
@@ -195,13 +198,15 @@ class AutoRanker(BestRanker):
         best = self.results_.best
         self.best_name_ = best.name
         refit = bool(splits) or best.n_iterations is not None
-        self.best_estimator_ = self._refit(best, rows) if refit else best.model
+        with active_engine(None):  # candidates are fitted by one worker each, the best one here
+            self.best_estimator_ = self._refit(best, rows) if refit else best.model
         self._warn_if_improving(best)
         return self
 
     def _attempts(self, trial: _Trial) -> list[Attempt]:
         """Try the candidates; of the default ones also variants of the best trees."""
-        first = self._candidates(trial)
+        with active_engine(None):
+            first = self._candidates(trial)
         attempts = self._try(first, trial)
         if isinstance(self.estimators, str) and trial.folds:
             trees = Attempts(a for a in attempts if a.name.startswith("LambdaMART"))
@@ -213,6 +218,13 @@ class AutoRanker(BestRanker):
 
     def _try(self, candidates: Candidates, trial: _Trial) -> list[Attempt]:
         jobs = n_threads() if self.n_jobs == -1 else self.n_jobs or 1
+        if current_engine() is not None:
+            if self.checkpoint is not None:
+                raise ParameterError(
+                    "AutoRanker(checkpoint=...) on an engine: workers share no file to resume "
+                    "from. Leave it out; a lost worker repeats only its own candidate."
+                )
+            return map_jobs(_attempt_there, candidates, self, trial)
         with Progress(bool(self.verbose)) as progress:
             return map_blocks(lambda one: self._attempt(*one, trial, progress), candidates, jobs)
 
@@ -390,6 +402,12 @@ class AutoRanker(BestRanker):
         default = isinstance(given, str)
         tags.input_tags.allow_nan = default or any(_allows_nan(one) for _, one in given)
         return tags
+
+
+def _attempt_there(candidate: Any, auto: AutoRanker, trial: _Trial) -> Attempt:
+    """One candidate, tried by a worker."""
+    name, model = candidate
+    return auto._attempt(name, model, trial, Progress(active=False))
 
 
 def default_measure(y: FloatArray) -> str:

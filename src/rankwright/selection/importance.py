@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_ids
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure
@@ -224,7 +225,7 @@ def _predict(model: Any, rows: FloatArray, qid: Any) -> FloatArray:
 
 
 def _dense(X: Any) -> FloatArray:
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    X = checked_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)
     return np.array(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
 

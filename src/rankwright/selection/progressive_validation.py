@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError, MeasureError, ParameterError
 from rankwright.feedback.labels import as_grades
 
@@ -150,12 +151,12 @@ def _chunks(X: Any, y: Any) -> Iterator[Chunk]:
         if table.ndim != 2 or grades.shape != (table.shape[0],):
             shapes = f"X has shape {table.shape} and y {grades.shape}"
             raise DataError(f"{shapes}: one grade per row is needed.")
-        table = table if isinstance(table, np.ndarray) else table.tocsr()
+        table = table if isinstance(table, np.ndarray) else checked_csr(table)
         for start in range(0, len(grades), BLOCK):
             yield table[start : start + BLOCK], grades[start : start + BLOCK]
         return
     for row, grade in X if y is None else zip(X, y, strict=True):
-        rows = row.tocsr() if hasattr(row, "tocsr") else np.asarray(row, np.float64, order="C")
+        rows = checked_csr(row) if hasattr(row, "tocsr") else np.asarray(row, np.float64, order="C")
         rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
         yield rows, np.atleast_1d(np.asarray(grade, dtype=np.float64))
 

@@ -25,7 +25,7 @@ from rankwright.feedback.labels import as_grades
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scorer import MeasureScorer
 from rankwright.metrics.tables import Cell, Table
-from rankwright.parallel import n_threads
+from rankwright.parallel import active_engine, current_engine, n_threads
 from rankwright.selection.base import BestRanker
 
 
@@ -110,7 +110,8 @@ class RankSearchCV(BestRanker):
     cv : int or iterable of (training rows, validation rows), default 5
         A number of folds of queries, or the folds themselves.
     n_jobs : int or None
-        Trials run at the same time, in threads; None uses RANKWRIGHT_THREADS or all cores.
+        Trials run at the same time, in threads; None uses RANKWRIGHT_THREADS or all cores. Inside
+        :func:`rankwright.engine` trials run on its workers.
     random_state : int, RandomState or None
         Seeds the folds and the draws; the estimator has its own.
     refit : bool, default True
@@ -175,7 +176,8 @@ class RankSearchCV(BestRanker):
         y = as_grades(y, "y")
         by_name = isinstance(self.scoring, str | Measure)
         scorer = Measure.parse(self.scoring).scorer() if by_name else self.scoring
-        candidates = self._candidates()
+        with active_engine(None):
+            candidates = self._candidates()
         folds = self._folds(qid, len(y)) if isinstance(self.cv, int) else list(self.cv)
         search = GridSearchCV(
             self.estimator,
@@ -184,9 +186,12 @@ class RankSearchCV(BestRanker):
             cv=folds,
             refit=self.refit,
         )
+        engine = current_engine()
+        threads = parallel_config("threading", n_jobs=self.n_jobs or n_threads())
         with (
+            active_engine(None),  # a trial is fitted by one worker, the best one here
             config_context(enable_metadata_routing=True),
-            parallel_config("threading", n_jobs=self.n_jobs or n_threads()),
+            threads if engine is None else engine.joblib(self.n_jobs),
         ):
             search.fit(X, y, qid=None if qid is None else np.asarray(qid))
         self.best_params_, self.best_score_ = search.best_params_, search.best_score_
@@ -314,6 +319,6 @@ def tune(
         verbose=verbose,
     ).fit(both.X, both.y, qid=both.qid)
     search.best_estimator_ = clone(estimator).set_params(**search.best_params_)
-    with config_context(enable_metadata_routing=True):
+    with active_engine(None), config_context(enable_metadata_routing=True):
         search.best_estimator_.fit(train.X, train.y, qid=train.qid)
     return search

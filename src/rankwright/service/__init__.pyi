@@ -1,7 +1,7 @@
 from .app import Settings as Settings
 from .app import create_app as create_app
+from .log.reader import Entry as Entry
+from .log.reader import LogReader as LogReader
+from .log.reader import read_entries as read_entries
+from .log.store import Store as Store
 from .server import serve as serve
-from .store import Entry as Entry
-from .store import LogReader as LogReader
-from .store import Store as Store
-from .store import read_log as read_log

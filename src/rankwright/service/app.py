@@ -20,19 +20,20 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rankwright.exceptions import ParameterError
+from rankwright.service.api.operations import OPERATIONS
 from rankwright.service.experiments import Experiments
 from rankwright.service.learning.follower import Follower
 from rankwright.service.learning.live import Plan
+from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import Models, Served
-from rankwright.service.operations import OPERATIONS
 from rankwright.service.protocol.candidates import shape_of
+from rankwright.service.protocol.json_items import ItemReader
 from rankwright.service.protocol.metrics import Metrics
 from rankwright.service.protocol.problems import PROBLEM, Problem, encode_problem
 from rankwright.service.protocol.routing import Api
 from rankwright.service.protocol.security import Security, form_fields, is_loopback
 from rankwright.service.protocol.tokens import ANYONE, NO_TOKENS, Sessions, Tokens, session_cookie
 from rankwright.service.protocol.types import RankRequest
-from rankwright.service.store import Store, put_state
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 PAGES = Path(__file__).parent / "pages"
@@ -133,6 +134,7 @@ class Service:
         loader = jinja2.FileSystemLoader(PAGES / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
+        self.reader = ItemReader()
         self.training = asyncio.Lock()
         self.on_delete: list[Callable[[str], None]] = []  # called with a user who was deleted
         self.experiments = Experiments(self.store)

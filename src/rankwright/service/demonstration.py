@@ -9,8 +9,8 @@ import numpy as np
 import rankwright as rw
 from rankwright.data.synthetic import make_engines, make_queries, make_ratings
 from rankwright.service.app import Settings
-from rankwright.service.entries import Event, Feedback, encode
-from rankwright.service.store import Store
+from rankwright.service.log.entries import Event, Feedback, encode
+from rankwright.service.log.store import Store
 
 N_QUERIES, N_FEATURES = 300, 10
 

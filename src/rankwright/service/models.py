@@ -25,9 +25,9 @@ from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.linear import Linear
+from rankwright.service.log.store import Store, put_state
 from rankwright.service.protocol.problems import Problem
 from rankwright.service.protocol.types import ModelInfo
-from rankwright.service.store import Store, put_state
 
 Task = Literal["rank", "recommend", "fuse"]
 Source = Literal["demo", "file", "upload", "live", "trained"]

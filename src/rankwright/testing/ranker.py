@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rankwright.rankers.base import Ranker
-from rankwright.testing import inputs, integration
+from rankwright.testing import extremes, inputs, integration
 
 
 def ranker_checks() -> list[Callable[[Any], None]]:
@@ -16,7 +16,7 @@ def ranker_checks() -> list[Callable[[Any], None]]:
     """
     return [
         check
-        for module in (inputs, integration)
+        for module in (inputs, extremes, integration)
         for name, check in vars(module).items()
         if name.startswith("check_") and check.__module__ == module.__name__
     ]

@@ -16,6 +16,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
+from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting.grower import Grower, TreeRules
 from rankwright.rankers.boosting.quantile_bins import QuantileBins
 
@@ -88,9 +89,9 @@ def test_a_tree_is_that_of_a_plain_grower(seed: int) -> None:
     with Team(1) as pool:
         bins = QuantileBins.learn(X, rows, count, 255, np.zeros(5, bool), pool)
         binned = bins.binned(X, rows, np.zeros(5), pool)
-        grower = Grower(binned, count, bins.name_split, rules, pool)
-        tree, scores = grower.grow(g, h), np.zeros(120)
-        grower.add_values(1.0, scores)
+        plain = Grower(binned, count, bins.name_split, rules, pool)
+        tree, scores = plain.grow(g, h), np.zeros(120)
+        plain.add_values(1.0, scores)
     values, gains = plain_tree(X, g, h, rules)
     np.testing.assert_allclose(scores, values, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(
@@ -117,11 +118,15 @@ def test_every_leaf_holds_enough_rows_and_covers_add_up(data: Any) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"subsample": 0.6, "colsample": 0.5}, {"categorical_features": [3]}]
 )
-def test_one_thread_and_two_give_the_same_bits(data: Any, options: dict[str, Any]) -> None:
-    one, two = (
-        scores_of(rw.LambdaMART(**SMALL, **options, n_jobs=n_jobs), data) for n_jobs in (1, 2)
+def test_any_number_of_threads_gives_the_same_bits(
+    data: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grower, "SERIAL", 0)  # or so few rows would be left to one thread
+    one, *others = (
+        scores_of(rw.LambdaMART(**SMALL, **options, n_jobs=n_jobs), data) for n_jobs in (1, 2, 5)
     )
-    np.testing.assert_array_equal(one, two)
+    for other in others:
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_order_of_queries_and_rows_changes_no_bit(data: Any) -> None:

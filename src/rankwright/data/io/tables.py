@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.encoding import MISSING, NOT_NAMES
 from rankwright.data.frames import Columns, columns_of, read_parquet
 from rankwright.data.io.fields import Fields, is_number, likely_separator, parse_csv, split_fields
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
@@ -73,10 +74,6 @@ def _column(values: list[Any]) -> Any:
 
 
 Column = str | int
-
-_NOT_NAMES = frozenset(["", "NA", "NaN", "nan", "NULL", "?"])
-# Missing values; the others may be the name of a column (na is sodium).
-_MISSING = _NOT_NAMES | {"N/A", "n/a", "#N/A", "null", "None", "na"}
 
 
 @bounded
@@ -201,7 +198,7 @@ def find_words(
     for name, cells in zip(names, columns, strict=True):
         if name not in numeric:
             continue
-        known = {cell: n for cell, n in Counter(cells).items() if cell not in _MISSING}
+        known = {cell: n for cell, n in Counter(cells).items() if cell not in MISSING}
         words = {cell: n for cell, n in known.items() if not is_number(cell)}
         n_words, n_known = sum(words.values()), sum(known.values())
         if 2 * n_words > n_known:
@@ -266,7 +263,7 @@ def _items(table: Columns, roles: _Roles) -> Items:
             column = table[name]
             if column.dtype.kind in "OU":  # texts may mean a missing value
                 cells = [
-                    np.nan if isinstance(c, str) and c in _MISSING else c for c in column.tolist()
+                    np.nan if isinstance(c, str) and c in MISSING else c for c in column.tolist()
                 ]
                 column = np.array(cells, object)
             blocks.append(as_column(column, name, len(column), finite=False))
@@ -294,7 +291,7 @@ def text_rows(
         fields = split_fields(text, None, len(text.first_line.split()), layout)
     first = fields.tokens[: fields.n_fields]
     if header is None:
-        header = not any(is_number(token) or token in _NOT_NAMES for token in first)
+        header = not any(is_number(token) or token in NOT_NAMES for token in first)
     if not header:
         return fields, [f"column {index}" for index in range(fields.n_fields)], False
     if fields.n_rows == 1:
@@ -316,5 +313,5 @@ def _parse(fields: Fields, names: list[str], roles: _Roles) -> Columns:
             table[name] = fields.numbers(index, name)
         else:
             fix = f"write a plain number, or read the column as categories with one_hot=[{name!r}]"
-            table[name] = fields.numbers(index, name, missing=_MISSING, fix=fix)
+            table[name] = fields.numbers(index, name, missing=MISSING, fix=fix)
     return table

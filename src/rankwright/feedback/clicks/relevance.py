@@ -63,10 +63,30 @@ class ClickRelevance:
     def fit(self, ranker: Any, X: Any, *, qid: Any = None) -> Any:
         """Fit a ranker in the form it takes: weighted pairs, or else whole grades.
 
-        ``qid`` serves ``normalize="query"`` only and defaults to the queries of the table.
+        ``qid`` serves ``normalize="query"`` only and defaults to the queries of the table. Where
+        most items were never shown, a ranker without that normalization is fitted with a warning:
+        what it does with those items can only be told by a comparison.
         """
+        hidden, normalize = self.hidden_share, getattr(ranker, "normalize", None)
+        weighed = bool(self.weight[self.examined == 0].any())
+        if hidden > _MOST_HIDDEN and weighed and normalize != "query":
+            warnings.warn(
+                f"{hidden:.0%} of the items of these queries were never shown. They are taken to "
+                f"be less relevant, and {type(ranker).__name__}(normalize={normalize!r}) may put "
+                'some of them on top all the same. Use RankSVM(normalize="query"), rerank only '
+                "what the logging ranker shows, or compare the two online before you switch.",
+                ClickBiasWarning,
+                stacklevel=2,
+            )
         qid = self.queries.ids[self.queries.codes] if qid is None else qid
         return ranker.fit_feedback(X, self.feedback_for(type(ranker)), qid=qid)
+
+    @property
+    def hidden_share(self) -> float:
+        """The share of the items of the logged queries that were never shown."""
+        shown = self.examined > 0
+        logged = np.bincount(self.queries.codes, shown, self.queries.n_queries) > 0
+        return float(1.0 - shown[logged[self.queries.codes]].mean()) if shown.any() else 0.0
 
     def feedback_for(self, kind: Any) -> Feedback:
         """The feedback in a form that a class of rankers takes."""
@@ -161,17 +181,18 @@ def _with_unseen(
     np.minimum.at(lowest, codes[shown], relevance[shown])
     asked = np.isfinite(lowest)[codes]  # rows of queries that are in the log
     hidden = asked & ~shown
-    if unseen == 0 and hidden.sum() > _MOST_HIDDEN * asked.sum():
+    value = np.where(hidden, 0.5 * lowest[codes], relevance) if hidden.any() else relevance
+    weight = np.where(shown, 1.0, np.where(asked, unseen, 0.0))
+    found = ClickRelevance(value, examined, queries, weight)
+    if unseen == 0 and found.hidden_share > _MOST_HIDDEN:
         warnings.warn(
-            f"{hidden.sum() / asked.sum():.0%} of the items of these queries were never shown: a "
+            f"{found.hidden_share:.0%} of the items of these queries were never shown: a "
             "ranker that learns from the others may put any of them on top. Rerank only what the "
             "logging ranker shows, or pass unseen=0.1 to learn that they belong below.",
             ClickBiasWarning,
             stacklevel=3,
         )
-    value = np.where(hidden, 0.5 * lowest[codes], relevance) if hidden.any() else relevance
-    weight = np.where(shown, 1.0, np.where(asked, unseen, 0.0))
-    return ClickRelevance(value, examined, queries, weight)
+    return found
 
 
 def _per_position(

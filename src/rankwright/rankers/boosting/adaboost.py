@@ -75,6 +75,7 @@ class AdaBoostRanker(Ranker):
     array([3, 4, 1, 2])
     """
 
+    _multiplies: ClassVar = False
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "rel": schema.optional(schema.number()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,8 @@ from rankwright.rankers.early_stopping import Validation
 
 class BoostedRanker(Ranker):
     """A ranker whose scores are a sum over rounds; training may start from given scores."""
+
+    _multiplies: ClassVar = False
 
     _initial: tuple[Any, Any] = None, None  # init_score and eval_init_score, during fit
 

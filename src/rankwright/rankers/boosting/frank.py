@@ -92,6 +92,7 @@ class FRank(Ranker):
     True
     """
 
+    _multiplies: ClassVar = False
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "choice": schema.one_of("descent", "loss"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,12 +13,14 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.parallel import Team, ranges
+from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns
 from rankwright.rankers.boosting.quantile_bins import BinnedRows
 from rankwright.rankers.boosting.splitting import BinnedScan
 from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakLearner, newton_alpha
+
+SERIAL = 50_000  # codes up to which one thread grows a tree as fast as many
 
 
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
@@ -140,25 +143,54 @@ class Growth(NamedTuple):
 class Leaves(NamedTuple):
     """One or two leaves whose best splits are looked for."""
 
-    total: IntArray  # (n, 2) the sums of their rows
-    bounds: FloatArray  # (n, 2) the least and the largest value of the leaf
-    allowed: BoolArray  # (n, n_features)
-    wanted: BoolArray  # (n,) whether the leaf may be split at all
+    total: IntArray  # (2, 2) the sums of their rows
+    bounds: FloatArray  # (2, 2) the least and the largest value of the leaf
+    allowed: BoolArray  # (2, n_features)
+    wanted: BoolArray  # (2,) whether the leaf may be split at all
 
 
 class Best(NamedTuple):
-    """The best split of each of two leaves, among some features."""
+    """The best split of each of two leaves, for each block of four features."""
 
-    gain: FloatArray  # (2,)
-    feature: IntArray  # (2,) -1 for none
-    cut: IntArray  # (2,)
-    lacks: BoolArray  # (2,) whether the feature is missing in some rows of the leaf
-    up: NDArray[np.uint8]  # (2, 256)
+    gain: FloatArray  # (n_blocks, 2)
+    feature: IntArray  # (n_blocks, 2) -1 for none
+    cut: IntArray  # (n_blocks, 2)
+    lacks: BoolArray  # (n_blocks, 2) whether the feature is missing in some rows of the leaf
+    up: NDArray[np.uint8]  # (n_blocks, 2, 256)
+
+
+class Shared(NamedTuple):
+    """What the threads that grow a tree share."""
+
+    job: IntArray  # see _kernels.tree
+    leaves: Leaves
+    best: Best
+    rows: NDArray[np.int32]  # (n_rows,) the rows in use, those of a leaf side by side
+    pairs: IntArray  # (n_rows, 2) gradient; Hessian and count
+    gathered: IntArray  # (n_rows, 2) the pairs of the first leaf side by side
+    sums: IntArray  # (n_slots, 4 * n_blocks, 256, 2) histograms of leaves
 
     @classmethod
-    def empty(cls) -> Self:
-        none = np.full(2, -1, np.int64)
-        return cls(np.zeros(2), none, none.copy(), np.zeros(2, bool), np.zeros((2, 256), np.uint8))
+    def empty(cls, n_rows: int, n_features: int, n_slots: int) -> Self:
+        n_blocks = -(-n_features // 4)
+        shape = n_blocks, 2
+        leaves = Leaves(
+            np.zeros((2, 2), np.int64), np.zeros((2, 2)), np.zeros((2, n_features), bool),
+            np.zeros(2, bool),
+        )  # fmt: skip
+        best = Best(
+            np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
+            np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8),
+        )  # fmt: skip
+        return cls(
+            np.zeros(21, np.int64),
+            leaves,
+            best,
+            np.zeros(n_rows, np.int32),
+            np.zeros((n_rows, 2), np.int64),
+            np.zeros((n_rows, 2), np.int64),
+            np.zeros((n_slots, 4 * n_blocks, 256, 2), np.int64),
+        )
 
 
 class Split(NamedTuple):
@@ -213,14 +245,13 @@ class Grower:
         self.bins, self.rules, self._pool = bins, rules, pool
         self._count, self._name_split = count, name_split
         self.n_rows, self.n_features = bins.codes.shape[1], len(bins.n_bins)
-        self._blocks = ranges(len(bins.codes), 1 if pool.threads == 1 else 2 * pool.threads)
-        self._best = [Best.empty() for _ in self._blocks]
-        self._pairs = np.zeros((self.n_rows, 2), np.int64)
-        self._rows, self._buffer = np.zeros(self.n_rows, np.int32), np.zeros(self.n_rows, np.int32)
-        self._gathered = np.zeros((self.n_rows, 2), np.int64)
-        self._shape = (4 * len(bins.codes), 256, 2)
-        self._sums: list[NDArray[np.int64]] = []
-        self._free: list[int] = []
+        # A slot for each leaf that may be split. Memory is taken when a slot is first used.
+        n_splittable = int(count.sum()) // (2 * rules.min_samples_leaf) + 2
+        n_slots = min(rules.max_leaf_nodes, n_splittable) + 1
+        self._shared = Shared.empty(self.n_rows, self.n_features, n_slots)
+        self._rows, self._pairs = self._shared.rows, self._shared.pairs
+        self._buffer = np.zeros(self.n_rows, np.int32)
+        self._free = list(range(n_slots))[::-1]
 
     def grow(
         self,
@@ -241,7 +272,17 @@ class Grower:
         root = _Leaf(
             Node(cover=n), 0, n, self._quantize(gradient, hessian, used), (-np.inf, np.inf)
         )
-        tree, leaves = Tree(1.0, [root.node]), [root]
+        tree = Tree(1.0, [root.node])
+        with self._helpers():
+            leaves = self._grow(tree, root)
+        for leaf in leaves:
+            leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
+            self._release(leaf)
+        self._leaves = sorted(leaves, key=lambda leaf: leaf.start)
+        return tree
+
+    def _grow(self, tree: Tree, root: _Leaf) -> list[_Leaf]:
+        leaves = [root]
         self._find(root, None, len(leaves))
         while len(leaves) < self.rules.max_leaf_nodes:
             best = leaves[_first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
@@ -249,11 +290,23 @@ class Grower:
                 break
             leaves.remove(best)
             leaves += self._split(tree, best, len(leaves) + 2)
-        for leaf in leaves:
-            leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
-            self._release(leaf)
-        self._leaves = sorted(leaves, key=lambda leaf: leaf.start)
-        return tree
+        return leaves
+
+    @contextmanager
+    def _helpers(self) -> Iterator[None]:
+        """Let the other threads work on the histograms of one tree."""
+        from rankwright.rankers.boosting._kernels import tree as _kernels
+
+        def help_out() -> None:
+            _kernels.scan_leaves(self.bins, self._shared, self._growth, False)
+
+        large = 4 * self.bins.codes.size > SERIAL and _kernels.SHARES
+        others = self._pool.start(help_out) if large else []
+        try:
+            yield
+        finally:
+            self._shared.job[_kernels.TICKET] = _kernels.CLOSED
+            self._pool.finish(others)
 
     @property
     def values(self) -> FloatArray:
@@ -279,20 +332,17 @@ class Grower:
         from rankwright.rankers.boosting._kernels.tree import quantize
 
         whole = len(rows) == self.n_rows
-        n, count = len(rows), int(self._count.sum())
-        largest = max(float(np.abs(gradient).max()), 1e-300), max(float(hessian.max()), 1e-300)
-        bits = count.bit_length()
-        # Powers of two, from the largest value and not from a sum, which depends on the order.
-        scales = np.array(
-            [
-                np.ldexp(1.0, 61 - int(np.frexp(largest[0])[1]) - n.bit_length()),
-                np.ldexp(1.0, 61 - bits - int(np.frexp(largest[1])[1]) - n.bit_length()),
-            ]
-        )
+        largest = float(np.abs(gradient).max()), float(hessian.max())
+        scales, bits = integer_units(largest, len(rows), int(self._count.sum()))
         total: tuple[int, int] = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
         if not whole:
             first, second = self._pairs[rows].sum(axis=0).tolist()
             total = first, second
+        self._set_growth(total, scales, bits)
+        return total
+
+    def _set_growth(self, total: tuple[int, int], scales: FloatArray, bits: int) -> None:
+        """What all splits of a tree obey, given the sums of all its rows."""
         n_counted, mass = total[1] & ((1 << bits) - 1), total[1] >> bits
         average = mass / max(n_counted, 1)
         defaults = np.array(DEFAULTS[self.rules.default])
@@ -307,7 +357,6 @@ class Grower:
         self._least = 1e-12 * mass * (scales[0] / scales[1]) ** 2
         self._gain_unit = scales[1] / scales[0] ** 2
         self._unit = scales[1] / scales[0]
-        return total
 
     def _value(self, total: tuple[int, int], bounds: tuple[float, float]) -> float:
         mass = total[1] >> self._growth.bits
@@ -352,7 +401,7 @@ class Grower:
 
     def _find(self, first: _Leaf, second: _Leaf | None, n_leaves: int) -> None:
         """The best splits of new leaves; the second has the histogram of both."""
-        from rankwright.rankers.boosting._kernels.tree import gather, scan_leaves
+        from rankwright.rankers.boosting._kernels.tree import gather
 
         leaves = [first] if second is None else [first, second]
         wanted = [self._may_split(leaf) and n_leaves < self.rules.max_leaf_nodes for leaf in leaves]
@@ -360,41 +409,47 @@ class Grower:
             for leaf in leaves:
                 self._release(leaf)
             return
-        first.sums = self._new_sums()
-        rows = self._rows[first.start : first.stop]
-        pairs = self._gathered[: len(rows)]
-        if len(rows) == self.n_rows:
-            pairs = self._pairs
-        else:
-            gather(self._pairs, rows, pairs)
-        sums = tuple(self._sums[leaf.sums] for leaf in leaves)
-        batch = Leaves(
-            np.array([leaf.total for leaf in leaves], np.int64),
-            np.array([leaf.bounds for leaf in leaves], np.float64),
-            np.array([self._allowed(leaf) for leaf in leaves]),
-            np.array(wanted),
-        )
-        self._pool.map(
-            lambda i: scan_leaves(
-                self.bins, rows, pairs, (sums[0], sums[-1]), batch, self._growth, self._blocks[i],
-                self._best[i],
-            ),
-            range(len(self._blocks)),
-        )  # fmt: skip
+        first.sums = self._free.pop()
+        if first.stop - first.start < self.n_rows:
+            rows = self._rows[first.start : first.stop]
+            gather(self._pairs, rows, self._shared.gathered)
+        slots = first.sums, leaves[-1].sums
+        self._scan(leaves, wanted, (first.start, first.stop), slots)
         for i, leaf in enumerate(leaves):
             if wanted[i]:
                 leaf.split = self._chosen(i)
             else:
                 self._release(leaf)
 
+    def _scan(
+        self,
+        leaves: list[_Leaf],
+        wanted: list[bool],
+        rows: tuple[int, int],
+        slots: tuple[int, int],
+    ) -> None:
+        """Write the best splits of one or two leaves; ``rows`` are those of the first.
+
+        The sums of its rows go to the first slot. They are subtracted from the second slot.
+        """
+        from rankwright.rankers.boosting._kernels import tree as _kernels
+
+        shared = self._shared
+        shared.job[_kernels.START :] = *rows, *slots, len(leaves)
+        for i, leaf in enumerate(leaves):
+            shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
+            shared.leaves.allowed[i], shared.leaves.wanted[i] = self._allowed(leaf), wanted[i]
+        _kernels.scan_leaves(self.bins, shared, self._growth, True)
+
     def _chosen(self, i: int) -> Split | None:
         """The best of the splits that each block of features found."""
-        best = self._best[_first_best([best.gain[i] for best in self._best])]
-        if best.feature[i] < 0 or best.gain[i] <= self._least:
+        best = self._shared.best
+        at = _first_best(best.gain[:, i].tolist()), i
+        if best.feature[at] < 0 or best.gain[at] <= self._least:
             return None
         return Split(
-            float(best.gain[i]), int(best.feature[i]), int(best.cut[i]), best.up[i].copy(),
-            bool(best.lacks[i]),
+            float(best.gain[at]), int(best.feature[at]), int(best.cut[at]), best.up[at].copy(),
+            bool(best.lacks[at]),
         )  # fmt: skip
 
     def _may_split(self, leaf: _Leaf) -> bool:
@@ -411,16 +466,21 @@ class Grower:
                 allowed[list(group)] = True
         return allowed & self._features
 
-    def _new_sums(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self._sums.append(np.zeros(self._shape, np.int64))
-        return len(self._sums) - 1
-
     def _release(self, leaf: _Leaf) -> None:
         if leaf.sums >= 0:
             self._free.append(leaf.sums)
             leaf.sums = -1
+
+
+def integer_units(largest: tuple[float, float], n_rows: int, count: int) -> tuple[FloatArray, int]:
+    """What gradients and Hessians are multiplied by, and how many bits hold the number of rows.
+
+    Powers of two, from the largest value and not from a sum, which depends on the order.
+    """
+    bits, size = count.bit_length(), n_rows.bit_length()
+    peaks = [int(np.frexp(max(value, 1e-300))[1]) for value in largest]
+    scales = np.ldexp([1.0, 1.0], [61 - peaks[0] - size, 61 - bits - peaks[1] - size])
+    return scales, bits
 
 
 def _first_best(gains: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from typing import Any, ClassVar, Self
 
@@ -313,30 +313,48 @@ class LambdaMART(Explained, BoostedRanker):
         monotone = self._monotone(categorical)
         bins = QuantileBins.learn(X, losses.rows, losses.count, self.max_bins, categorical, pool)
         binned = bins.binned(X, losses.rows, monotone, pool)
-        rules = TreeRules(
-            self.max_leaf_nodes,
-            self.min_samples_leaf,
-            self.l2_regularization,
-            interactions=self._interactions(X.shape[1]),
-        )
+        rules = self._rules(X.shape[1])
         grower = Grower(binned, losses.count, bins.name_split, rules, pool)
         held_out = bins.encode(validation.X, None, pool) if validation else None
         n_known = len(known.alpha) if known else 0
         scores, start = np.zeros(len(losses.rows)), start[losses.rows]
         if known:
             scores = known.scorer(n_known).decision_function(X)[losses.rows]
+
+        def grow(draw: tuple[Any, Any]) -> Tree:
+            return grower.grow(*losses.at(start + scores), *draw)
+
+        def add(tree: Tree, draw: tuple[Any, Any]) -> None:
+            if draw[0] is None:
+                grower.add_values(tree.alpha, scores)
+            else:
+                walk_tree(binned.codes, tree.table(), tree.alpha, 0, len(scores), scores)
+
+        draws = self._draws(losses, X.shape[1], n_known, n_new)
+        return self._rounds(grow, add, draws, n_known, n_new, validation, held_out)
+
+    def _rounds(
+        self,
+        grow: Callable[[Any], Tree],
+        add: Callable[[Tree, Any], None],
+        draws: Iterable[Any],
+        n_known: int,
+        n_new: int,
+        validation: Validation | None,
+        held_out: Any,
+    ) -> list[Tree]:
+        """Grow trees and add them to the scores until one of several ends comes."""
+        from rankwright.rankers.boosting._kernels.tree import walk_tree
+
         trees: list[Tree] = []
         with progress_bar(type(self).__name__, n_new, self.verbose) as show:
-            for draw in self._draws(losses, X.shape[1], n_known, n_new):
-                tree = grower.grow(*losses.at(start + scores), *draw)
+            for draw in draws:
+                tree = grow(draw)
                 if len(tree.nodes) == 1:
                     break
                 tree.alpha = float(self.learning_rate)
                 trees.append(tree)
-                if draw[0] is None:
-                    grower.add_values(tree.alpha, scores)
-                else:
-                    walk_tree(binned.codes, tree.table(), tree.alpha, 0, len(scores), scores)
+                add(tree, draw)
                 stop, value = False, None
                 if validation is not None and held_out is not None:
                     added = np.zeros(validation.X.shape[0])
@@ -369,6 +387,14 @@ class LambdaMART(Explained, BoostedRanker):
                 size = max(1, round(self.colsample * n_features))
                 features[rng.permutation(n_features)[:size]] = True
             yield rows, features
+
+    def _rules(self, n_features: int) -> TreeRules:
+        return TreeRules(
+            self.max_leaf_nodes,
+            self.min_samples_leaf,
+            self.l2_regularization,
+            interactions=self._interactions(n_features),
+        )
 
     def _keep(self, known: Ensemble | None, trees: list[Tree], n_features: int) -> None:
         ensemble = Ensemble.from_rounds(n_features, False, trees, True, False)

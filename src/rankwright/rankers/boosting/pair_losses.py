@@ -16,6 +16,7 @@ derivative where the pair is in order, and positive everywhere.
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import pairwise
 from typing import Protocol
 
@@ -58,7 +59,14 @@ class PairGradients:
     score and grade have equal gradients, so the order in which rows are given does not matter.
     """
 
-    def __init__(self, grades: Grades, loss: str, weights: PairWeights, pool: Team) -> None:
+    def __init__(
+        self,
+        grades: Grades,
+        loss: str,
+        weights: PairWeights,
+        pool: Team,
+        span: tuple[float, float] | None = None,
+    ) -> None:
         from rankwright.feedback._kernels.pair_losses import GradedQueries
 
         pairs = QueryPairs.of(grades)
@@ -66,20 +74,32 @@ class PairGradients:
         weight = pairs.weight * pairs.query_weight[self.query]
         self.count = np.rint(np.maximum(weight, 1.0)).astype(np.int64)
         self._codes = LOSSES.index(loss), weights.code
-        self._ranked = weights.ranked(pairs)
+        self._ranked = weights.ranked(pairs, span)
         self._order = np.arange(len(self.rows), dtype=np.int32)
         self._queries = GradedQueries(pairs.ptr, pairs.grade, pairs.weight, pairs.query_weight)
         self._pool = pool
         self._blocks = _blocks(pairs.ptr, 1 if pool.threads == 1 else 4 * pool.threads)
         self._out = np.zeros((2, len(self.rows)))
 
+    def copy(self) -> PairGradients:
+        """The same with work arrays of its own."""
+        twin = copy(self)
+        twin._order, twin._out = self._order.copy(), np.zeros_like(self._out)
+        return twin
+
     def at(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        from rankwright.rankers.boosting._kernels.pair_gradients import ranked_gradients
+        from rankwright.rankers.boosting._kernels import pair_gradients as _kernels
+
+        loss, weights = self._codes
+        queries, order, out = self._queries, self._order, self._out
 
         def block(bounds: tuple[int, int]) -> None:
-            ranked_gradients(
-                scores, self._queries, self._ranked, self._order, self._codes, *bounds, self._out
+            _kernels.ranked_gradients(
+                scores, queries, self._ranked, order, self._codes, *bounds, out
             )
+            if weights <= _kernels.GRADE_DIFFERENCE:
+                gaps = weights == _kernels.GRADE_DIFFERENCE or self._ranked.magnitude
+                _kernels.summed_gradients(scores, queries, order, loss, gaps, *bounds, out)
 
         self._pool.map(block, self._blocks)
         return self._out[0], self._out[1]

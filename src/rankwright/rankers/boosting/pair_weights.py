@@ -10,12 +10,12 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
+from rankwright.feedback.levels import MAX_GAIN_GRADE, check_gains, copies_of
 from rankwright.rankers import schema
 from rankwright.rankers.losses import QueryPairs
 
 CODES = {None: 0, "grade_difference": 1, "NDCG": 2, "AP": 3, "ERR": 4, "RR": 5}
 NO_CUTOFF = 1 << 40
-MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay a number
 
 
 class Ranked(NamedTuple):
@@ -70,21 +70,26 @@ class PairWeights:
         """Whether weights depend on the order of the moment."""
         return self.code >= CODES["NDCG"]
 
-    def ranked(self, pairs: QueryPairs) -> Ranked:
-        """The gains of rows and the discounts of places."""
-        copies = np.maximum(np.rint(pairs.weight), 1.0).astype(np.int64)
+    def ranked(self, pairs: QueryPairs, span: tuple[float, float] | None = None) -> Ranked:
+        """The gains of rows and the discounts of places.
+
+        ``span`` is the lowest and the highest grade of all rows, if ``pairs`` are some of them.
+        """
+        copies = copies_of(pairs.weight)
         places = np.add.reduceat(copies, pairs.ptr[:-1]) if len(copies) else np.zeros(1, np.int64)
         discount = 1.0 / np.log2(np.arange(int(places.max())) + 2.0)
-        return Ranked(self._gain(pairs, copies, discount), discount, self.cutoff, pairs.magnitude)
+        gain = self._gain(pairs, copies, discount, span)
+        return Ranked(gain, discount, self.cutoff, pairs.magnitude)
 
-    def _gain(self, pairs: QueryPairs, copies: Any, discount: FloatArray) -> FloatArray:
+    def _gain(self, pairs: QueryPairs, copies: Any, discount: FloatArray, span: Any) -> FloatArray:
         grade = pairs.grade
         if not self.by_rank or not len(grade):
             return np.zeros(len(grade))
-        lowest, highest = grade.min(), grade.max()
+        lowest, highest = span or (grade.min(), grade.max())
         if self.name in ("AP", "RR"):
             return np.asarray((grade > lowest).astype(np.float64))
         grade = np.minimum(grade - min(0.0, lowest), MAX_GAIN_GRADE)
+        check_gains(pairs.grade, np.exp2(grade) - 1.0)
         if self.name == "ERR":
             return np.asarray((np.exp2(grade) - 1.0) / np.exp2(min(highest, MAX_GAIN_GRADE)))
         gain, group = np.exp2(grade) - 1.0, pairs.group

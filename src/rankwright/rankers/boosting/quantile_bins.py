@@ -60,10 +60,8 @@ class QuantileBins:
             for feature in range(*bounds):
                 values = column(X, feature)
                 values = values if whole else values[rows]
-                if categorical[feature]:
-                    edges[feature] = _categories(values, count, max_bins)
-                else:
-                    edges[feature] = _edges(values, None if ones else count, max_bins)
+                find = find_categories if categorical[feature] else find_edges
+                edges[feature] = find(*distinct_values(values, None if ones else count), max_bins)
 
         pool.map(learn, ranges(X.shape[1], 4 * pool.threads))
         return cls(edges, categorical)
@@ -116,18 +114,22 @@ def column(X: Any, feature: int) -> FloatArray:
     return values
 
 
-def _edges(values: FloatArray, count: IntArray | None, max_bins: int) -> FloatArray:
-    from rankwright.rankers.boosting._kernels.cuts import find_bins
-
+def distinct_values(values: FloatArray, count: IntArray | None) -> tuple[FloatArray, FloatArray]:
+    """The values that are not missing, in ascending order, and how many rows have each."""
     known = ~np.isnan(values)
     if count is None:
         ordered = np.sort(values if known.all() else values[known])
         new = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
         distinct = ordered[new] if len(ordered) else ordered
-        mass = np.diff(np.append(new, len(ordered))).astype(np.float64)
-    else:
-        distinct, place = np.unique(values[known], return_inverse=True)
-        mass = np.bincount(place, count[known], len(distinct)).astype(np.float64)
+        return distinct, np.diff(np.append(new, len(ordered))).astype(np.float64)
+    distinct, place = np.unique(values[known], return_inverse=True)
+    return distinct, np.bincount(place, count[known], len(distinct)).astype(np.float64)
+
+
+def find_edges(distinct: FloatArray, mass: FloatArray, max_bins: int) -> FloatArray:
+    """The edges of bins of about as many rows each."""
+    from rankwright.rankers.boosting._kernels.cuts import find_bins
+
     if len(distinct) < 2:
         return np.zeros(0)
     starts = np.zeros(len(distinct), bool)
@@ -138,13 +140,10 @@ def _edges(values: FloatArray, count: IntArray | None, max_bins: int) -> FloatAr
     return np.where((middle >= low) & (middle < high), middle, low)
 
 
-def _categories(values: FloatArray, count: IntArray, max_bins: int) -> FloatArray:
+def find_categories(distinct: FloatArray, mass: FloatArray, max_bins: int) -> FloatArray:
     """The most frequent categories, in ascending order of value."""
-    known = ~np.isnan(values)
-    distinct, place = np.unique(values[known], return_inverse=True)
-    mass = np.bincount(place, count[known], len(distinct))
     frequent = np.argsort(-mass, kind="stable")[: max_bins - 1]
-    return np.asarray(distinct[np.sort(frequent)])
+    return np.asarray(distinct[np.sort(frequent)]) + 0.0  # there is one zero
 
 
 def _category_codes(values: FloatArray, known: FloatArray) -> FloatArray:

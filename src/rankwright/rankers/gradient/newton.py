@@ -10,17 +10,20 @@ a difference of two squared hinges, and u shrinks until the gap to the hinge its
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.rankers.gradient.pair_sums import PairSums
+from rankwright.rankers.gradient.pair_sums import PairSums, Point
 
 SHRINK = 0.2  # of the smoothing width from one stage to the next
+STALLED = 3  # Newton steps in sequence without progress that end the search
 POLISH = 10  # Newton steps after convergence, at most
+
+Scores = Any  # of all rows: added, multiplied by numbers, and otherwise left to ``PairLosses``
+Terms = list[tuple[float, float]]  # factors and margins of the squared hinges in the loss
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,20 @@ class Solution:
     converged: bool
 
 
-def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter: int) -> Solution:
+def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int) -> Solution:
     """Minimize until gap <= tol * objective, or max_iter Newton steps are done.
 
     A few cheap steps more bring the gradient down to 1e-3 * tol of the first one, so that rows in
-    another order, or weights in place of copies, give the same model.
+    another order, or weights in place of copies, give the same model. Steps that no longer lower
+    the objective in double precision (features of 1e8 and more, where the proven gap is dominated
+    by rounding) end it too, not converged.
     """
-    problem = _Problem(X, pairs, C)
+    problem = _Problem(losses, C)
     width = None if loss == "squared_hinge" else 1.0
-    now = problem.at(np.zeros(X.shape[1]), np.zeros(X.shape[0]), width)
+    start = np.zeros(losses.n_features)
+    now = problem.at(start, losses.scores(start), width)
     target, polish = 1e-3 * tol * float(np.linalg.norm(now.gradient)), POLISH
+    best, stalled = now, 0
     for n_iter in range(max_iter):
         if now.gap <= tol * now.objective:
             if polish == 0 or np.linalg.norm(now.gradient) <= target:
@@ -52,10 +59,96 @@ def solve(X: Any, pairs: PairSums, *, loss: str, C: float, tol: float, max_iter:
         elif width is not None and now.slack <= 0.1 * (now.gap - now.slack):
             # Smoothing is what keeps us away, not the solver: sharpen.
             width *= SHRINK
-            now = problem.at(now.coef, now.scores, width)
-        now = problem.newton_step(now, width)
-    done = now.gap <= tol * now.objective
-    return Solution(now.coef, now.objective, now.gap, max_iter, done)
+            now, stalled = problem.at(now.coef, now.scores, width), 0
+        after = problem.newton_step(now, width)
+        stalled = 0 if after.smooth < now.smooth or now.gap <= tol * now.objective else stalled + 1
+        now = after
+        best = now if now.objective <= best.objective else best
+        if stalled == STALLED:
+            break
+    done = best.gap <= tol * best.objective
+    return Solution(best.coef, best.objective, best.gap, n_iter + 1, done)
+
+
+class LossPoint(Protocol):
+    """The pair losses at some scores, with derivatives by the weights w."""
+
+    value: float
+    hinge: float  # the sum of the plain hinge, without a factor
+    gradient: FloatArray
+
+    def diagonal(self) -> FloatArray:
+        """Roughly the diagonal of the second derivative."""
+
+    def product(self, vector: FloatArray) -> FloatArray:
+        """The second derivative times a vector."""
+
+
+class PairLosses(Protocol):
+    """The pair losses of the scores X w."""
+
+    n_features: int
+    weight: float  # of all pairs together
+
+    def scores(self, coef: FloatArray) -> Scores:
+        """X w."""
+
+    def at(self, scores: Scores, terms: Terms) -> LossPoint: ...
+
+    def slope(self, scores: Scores, steps: Scores, terms: Terms) -> float:
+        """The derivative along the steps."""
+
+
+class RowLosses:
+    """The pair losses of rows in memory; scores are (n_items,) arrays."""
+
+    def __init__(self, X: Any, pairs: PairSums) -> None:
+        self.X, self.pairs = X, pairs
+        self.n_features, self.weight = X.shape[1], pairs.weight
+
+    def scores(self, coef: FloatArray) -> Scores:
+        return np.asarray(self.X @ coef)
+
+    def at(self, scores: Scores, terms: Terms) -> RowPoint:
+        points = [(factor, self.pairs.at(scores, margin)) for factor, margin in terms]
+        slope = sum(f * point.slope for f, point in points)
+        value = sum(f * point.squared for f, point in points)
+        hinge = points[0][1].hinge
+        return RowPoint(value, hinge, np.asarray(self.X.T @ slope), self.X, points)
+
+    def slope(self, scores: Scores, steps: Scores, terms: Terms) -> float:
+        slopes = [factor * self.pairs.at(scores, margin).slope for factor, margin in terms]
+        return float(np.sum(slopes, axis=0) @ steps)
+
+
+@dataclass(eq=False)
+class RowPoint:
+    """A ``LossPoint`` of rows in memory."""
+
+    value: float
+    hinge: float
+    gradient: FloatArray
+    X: Any
+    points: list[tuple[float, Point]]
+
+    def product(self, vector: FloatArray) -> FloatArray:
+        values = self.X @ vector
+        return np.asarray(self.X.T @ sum(2.0 * f * p.product(values) for f, p in self.points))
+
+    def diagonal(self) -> FloatArray:
+        return diagonal(self.moments())
+
+    def moments(self) -> FloatArray:
+        """Sums of the curvature by score, times 1, the features and their squares."""
+        curvature = sum(2.0 * f * point.curvature for f, point in self.points)
+        first, second = self.X.T @ curvature, _squares_times(self.X, np.asarray(curvature))
+        return np.concatenate([[np.sum(curvature)], first, second])
+
+
+def diagonal(moments: FloatArray) -> FloatArray:
+    """Roughly the diagonal of the second derivative, from ``RowPoint.moments``."""
+    mass, (first, second) = float(moments[0]), np.split(moments[1:], 2)
+    return np.maximum(second - first * first / mass, 0.0) if mass > 0 else np.zeros_like(first)
 
 
 @dataclass(frozen=True)
@@ -63,12 +156,11 @@ class _State:
     """The objective around one w."""
 
     coef: FloatArray
-    scores: FloatArray
+    scores: Scores
     objective: float
     smooth: float  # the objective with the smoothed loss
     gradient: FloatArray
-    curvature: FloatArray  # diagonal of the second derivative, by score
-    product: Callable[[FloatArray], FloatArray]
+    loss: LossPoint
 
     @property
     def slack(self) -> float:
@@ -82,41 +174,31 @@ class _State:
 
 
 class _Problem:
-    def __init__(self, X: Any, pairs: PairSums, C: float) -> None:
-        self.X, self.pairs = X, pairs
-        self.factor = C / pairs.weight if pairs.weight > 0 else 0.0
+    def __init__(self, losses: PairLosses, C: float) -> None:
+        self.losses = losses
+        self.factor = C / losses.weight if losses.weight > 0 else 0.0
 
-    def at(self, coef: FloatArray, scores: FloatArray, width: float | None) -> _State:
-        value, hinge, slope, curvature, product = self._loss(scores, width)
+    def at(self, coef: FloatArray, scores: Scores, width: float | None) -> _State:
+        loss = self.losses.at(scores, self._terms(width))
         norm = 0.5 * float(coef @ coef)
-        objective = norm + (value if width is None else hinge)
-        gradient = coef + self.X.T @ slope
-        return _State(coef, scores, objective, norm + value, gradient, curvature, product)
+        objective = norm + (loss.value if width is None else self.factor * loss.hinge)
+        return _State(coef, scores, objective, norm + loss.value, coef + loss.gradient, loss)
 
     def newton_step(self, now: _State, width: float | None) -> _State:
         direction = self._conjugate_gradients(now)
-        steps = self.X @ direction
+        steps = self.losses.scores(direction)
         t = self._line_search(now, direction, steps, width)
         return self.at(now.coef + t * direction, now.scores + t * steps, width)
 
-    def _loss(self, scores: FloatArray, width: float | None) -> Any:
-        """Value, hinge, slope, curvature and Hessian product of the loss at these scores."""
-        # Factors and margins of the squared hinges that make up the loss.
-        terms = [(1.0, 1.0)] if width is None else [(0.5 / width, 1.0), (-0.5 / width, 1.0 - width)]
-        points = [(self.factor * f, self.pairs.at(scores, margin)) for f, margin in terms]
-        hinge = self.factor * points[0][1].hinge
-        value = sum(f * point.squared for f, point in points)
-        slope = sum(f * point.slope for f, point in points)
-        curvature = sum(2.0 * f * point.curvature for f, point in points)
-
-        def product(vector: FloatArray) -> FloatArray:
-            return np.asarray(sum(2.0 * f * point.product(vector) for f, point in points))
-
-        return value, hinge, slope, curvature, product
+    def _terms(self, width: float | None) -> Terms:
+        f = self.factor
+        if width is None:
+            return [(f, 1.0)]
+        return [(f * (0.5 / width), 1.0), (f * (-0.5 / width), 1.0 - width)]
 
     def _conjugate_gradients(self, now: _State) -> FloatArray:
         """An approximate Newton direction; the closer to the end, the more exact."""
-        scale = self._diagonal(now.curvature)
+        scale = 1.0 + now.loss.diagonal()  # makes features of all scales alike
         residual = -now.gradient
         size = float(np.linalg.norm(residual))
         # Superlinear: the tolerance shrinks with the gradient itself.
@@ -126,7 +208,7 @@ class _Problem:
         for _ in range(max(20, 2 * len(residual))):
             if np.linalg.norm(residual) <= tolerance:
                 break
-            curved = direction + self.X.T @ now.product(self.X @ direction)
+            curved = direction + now.loss.product(direction)
             t = old / float(direction @ curved)
             solution = solution + t * direction
             residual = residual - t * curved
@@ -135,16 +217,8 @@ class _Problem:
             direction, old = scaled + (new / old) * direction, new
         return solution if solution.any() else -now.gradient
 
-    def _diagonal(self, curvature: FloatArray) -> FloatArray:
-        """Roughly the diagonal of the Hessian, to make features of all scales alike."""
-        mass = float(curvature.sum())
-        if mass <= 0:
-            return np.ones(self.X.shape[1])
-        first, second = self.X.T @ curvature, _squares_times(self.X, curvature)
-        return np.asarray(1.0 + np.maximum(second - first * first / mass, 0.0))
-
     def _line_search(
-        self, now: _State, direction: FloatArray, steps: FloatArray, width: float | None
+        self, now: _State, direction: FloatArray, steps: Scores, width: float | None
     ) -> float:
         """The step that (nearly) minimizes the convex objective along the direction."""
         linear, square = float(now.coef @ direction), float(direction @ direction)
@@ -152,7 +226,7 @@ class _Problem:
         low, high, low_slope = 0.0, np.inf, start
         t = 1.0
         for _ in range(20):  # evaluating the loss along the way costs no product with X
-            loss_slope = float(self._loss(now.scores + t * steps, width)[2] @ steps)
+            loss_slope = self.losses.slope(now.scores + t * steps, steps, self._terms(width))
             slope = linear + t * square + loss_slope
             if abs(slope) <= 0.1 * abs(start):
                 return t

@@ -15,7 +15,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.gradient.newton import solve
+from rankwright.rankers.gradient.newton import RowLosses, Solution, solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
@@ -135,29 +135,34 @@ class RankSVM(Ranker):
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         pairs = pair_sums(feedback, X.shape[0], self.weighting)
-        limits: Any = {k: getattr(self, k) for k in ("loss", "C", "tol", "max_iter")}
         self.gamma_ = 1.0
-        self.coef_ = self.support_ = self.support_rows_ = self.dual_coef_ = None
+        self.support_ = self.support_rows_ = self.dual_coef_ = None
         if self.kernel == "linear":
-            solution = solve(X, pairs, **limits)
-            self.coef_ = solution.coef
-        else:
-            weight = feedback.row_weight if isinstance(feedback, Grades) else None
-            self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
-            landmarks = kernels.pick_landmarks(self._gram(), X, self.n_components)
-            solution = solve(landmarks.features, pairs, **limits)
-            dual = landmarks.dual(solution.coef)
-            used = dual != 0.0
-            self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
-            self.support_ = kernels.dense(X[self.support_rows_])
+            self._keep_solution(solve(RowLosses(X, pairs), **self._limits()))
+            return
+        weight = feedback.row_weight if isinstance(feedback, Grades) else None
+        self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
+        landmarks = kernels.pick_landmarks(self._gram(), X, self.n_components)
+        solution = solve(RowLosses(landmarks.features, pairs), **self._limits())
+        self._keep_solution(solution)
+        dual = landmarks.dual(solution.coef)
+        used = dual != 0.0
+        self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
+        self.coef_, self.support_ = None, kernels.dense(X[self.support_rows_])
+
+    def _limits(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in ("loss", "C", "tol", "max_iter")}
+
+    def _keep_solution(self, solution: Solution) -> None:
+        self.coef_ = solution.coef
         self.objective_, self.gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped after {self.max_iter} Newton steps with a gap of "
+                f"{type(self).__name__} stopped after {self.n_iter_} Newton steps with a gap of "
                 f"{self.gap_:.2g} (objective {self.objective_:.4g}). Increase max_iter or tol, or "
                 "scale the features.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _gram(self) -> kernels.Gram:

@@ -98,7 +98,10 @@ class Regression(Ranker):
             )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
-        system = _LeastSquares(X.shape[1])
+        self._solve(self._system(X, feedback))
+
+    def _system(self, X: Any, feedback: Feedback) -> LeastSquares:
+        system = LeastSquares(X.shape[1])
         for factor, term in feedback.terms():
             if isinstance(term, Grades) and not self.fit_intercept:
                 system.add_plain(X, term, factor)
@@ -106,6 +109,9 @@ class Regression(Ranker):
                 system.add_grades(X, term, factor, self.center)
             elif isinstance(term, Pairs):
                 system.add_pairs(X, term, factor)
+        return system
+
+    def _solve(self, system: LeastSquares) -> None:
         solve = system.solve_basic if self.solution == "basic" else system.solve
         self.coef_, self.rank_ = solve(self.alpha)
         self.intercept_ = system.mean_y - float(system.mean_x @ self.coef_)
@@ -114,7 +120,7 @@ class Regression(Ranker):
         return Linear(self.coef_, self.intercept_)
 
 
-class _LeastSquares:
+class LeastSquares:
     """A least-squares problem in blocks of rows, kept as the triangle of a QR decomposition.
 
     Unlike sums of products the triangle keeps every digit; memory does not grow with the rows.
@@ -150,6 +156,28 @@ class _LeastSquares:
             rows = slice(start, start + self.block)
             left = dense(X[pairs.upper[rows]]) - dense(X[pairs.lower[rows]])
             self._add(left, np.ones(len(left)), factor * pairs.weight[rows])
+
+    def reduced(self) -> LeastSquares:
+        """The same with no rows waiting, to be sent to another process."""
+        self._reduce()
+        return self
+
+    def joined(self, other: LeastSquares, one_intercept: bool) -> LeastSquares:
+        """The problem of the rows of both.
+
+        With ``one_intercept`` each of the two was centered by its own mean: the difference of the
+        means is one more row.
+        """
+        both = LeastSquares(len(self.mean_x))
+        both._mass = self._mass + other._mass
+        share = other._mass / both._mass if both._mass else 0.0
+        apart = np.append(other.mean_x - self.mean_x, other.mean_y - self.mean_y)
+        both.mean_x = self.mean_x + share * apart[:-1]
+        both.mean_y = self.mean_y + share * float(apart[-1])
+        both._waiting = [self._triangle, other._triangle]
+        if one_intercept and share:
+            both._waiting.append(np.sqrt(self._mass * share) * apart[None])
+        return both.reduced()
 
     def solve(self, alpha: float) -> tuple[FloatArray, int]:
         """The minimizer (of least norm) and the numerical rank."""

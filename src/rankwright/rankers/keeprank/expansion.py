@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rankwright.scoring.kernel import Kernel
 AnyFloats = NDArray[Any]
 
 BLOCK = 256  # examples scored together; the pass inside a block is serial
+LARGEST_SINGLE = 1e37  # sums of a few kernel values stay in single precision
 MOST_DOUBLE = 1024  # rows up to which kernels are computed in double precision
 
 
@@ -29,9 +31,10 @@ class SupportTable:
         self._squares: AnyFloats = np.einsum("ij,ij->i", table, table)
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: FloatArray, most: int) -> SupportTable:
-        """A table that starts with these rows and may grow to ``most``."""
-        dtype = np.float64 if most <= MOST_DOUBLE else np.float32
+    def of(cls, kernel: Kernel, rows: FloatArray, most: int, more: FloatArray) -> SupportTable:
+        """A table that starts with these rows and may grow to ``most``, by rows out of ``more``."""
+        single = most > MOST_DOUBLE and max(map(_largest(kernel), (rows, more))) < LARGEST_SINGLE
+        dtype = np.float32 if single else np.float64
         table = cls(kernel, np.empty((0, rows.shape[1]), dtype))
         table.extend(rows)
         return table
@@ -102,6 +105,16 @@ class SupportTable:
         return rows @ self.rows.T, squares, self._squares[: self.n], gamma
 
 
+def _largest(kernel: Kernel) -> Callable[[FloatArray], float]:
+    """The largest product or kernel value of any two rows, which is that of a row with itself."""
+
+    def of(rows: FloatArray) -> float:
+        squares = np.einsum("ij,ij->i", rows, rows)
+        return float(max(squares.max(initial=0.0), kernel.diagonal(rows).max(initial=0.0)))
+
+    return of
+
+
 def _enlarged(array: AnyFloats, capacity: int, n: int) -> AnyFloats:
     larger = np.empty((capacity, *array.shape[1:]), array.dtype)
     larger[:n] = array[:n]
@@ -125,7 +138,7 @@ class Expansion:
         self._old, dual, drift = old
         n = len(self._old) + len(rows)
         most = n if budget is None else min(budget + 2 * BLOCK, n)
-        self._table = SupportTable.of(kernel, self._old, most)
+        self._table = SupportTable.of(kernel, self._old, most, rows)
         self._kernel, self._rows, self._budget = kernel, rows, budget
         self._dual, self._drift = dual.copy(), drift.copy()
         self._origin: IntArray = np.arange(len(self._old), dtype=np.int64)

@@ -130,7 +130,7 @@ class KeepRank(RelaxationRanker):
     def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         copies = _copies(feedback, len(rows))
         used, alike = copies > 0, bool((copies == 1.0).all())
-        table = SupportTable.of(self._kernel(), rows, len(rows))
+        table = SupportTable.of(self._kernel(), rows, len(rows), rows[:0])
         thresholds = self._begin_with(grades_of(feedback))
         relaxation = Relaxation(thresholds, thresholds)
         dual, drift = np.zeros(len(rows)), np.zeros(len(rows))

@@ -20,8 +20,8 @@ from rankwright.feedback.pairs import Pairs
 def too_large() -> DataError:
     """The error for features whose products overflow."""
     return DataError(
-        "the features (or C) are too large to solve in double precision: scale the features, for "
-        "instance with sklearn.preprocessing.StandardScaler."
+        "the features, the grades or C are too large to solve in double "
+        "precision: scale them, for instance with sklearn.preprocessing.StandardScaler."
     )
 
 
@@ -211,6 +211,16 @@ class Scatter:
             left *= np.sqrt(pairs.weight[part])[:, None]
             self.products += left.T @ left
         self.mass += pairs.total_weight
+
+    def joined(self, other: Scatter) -> Scatter:
+        """The sums of both; they have no query in common."""
+        both = Scatter(len(self.mean) - 1)
+        both.products = self.products + other.products
+        both.mass = self.mass + other.mass
+        share = other.mass / both.mass if both.mass else 0.0
+        both.mean = self.mean + share * (other.mean - self.mean)
+        both.longest = max(self.longest, other.longest)
+        return both
 
     def solve(self, factor: float) -> FloatArray:
         """w = (A + I / C')^-1 b for the scatter A of the features and b with the grade."""

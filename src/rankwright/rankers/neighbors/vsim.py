@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
@@ -278,7 +279,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         checks = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-        return validate_data(self, X, *y, **checks, **options)
+        return validate_data(self, checked_rows(X), *y, **checks, **options)
 
     def _transform(self) -> WithDeviations:
         inverse = np.divide(1.0, self.norm_, out=np.zeros(len(self.norm_)), where=self.norm_ > 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from rankwright.feedback.labels import (
     codes_of,
     refuse_grade,
 )
-from rankwright.rankers import schema
+from rankwright.rankers import limits, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
 from rankwright.rankers.kernels import Gram
@@ -269,7 +268,9 @@ class OnlineRanker(Ranker):
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
-        self._fit(X, *self._with_validation(X, feedback, eval_set))
+        with limits.learning(self, X):
+            self._fit(X, *self._with_validation(X, feedback, eval_set))
+        limits.check_training_scores(self, X, has_order=len(self.classes_) > 1)
         return self
 
     def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
@@ -302,7 +303,7 @@ class OnlineRanker(Ranker):
             )
         for name in self._learned:  # other settings may have left other attributes
             self.__dict__.pop(name, None)
-        self.classes_ = classes
+        self.classes_ = classes + 0.0  # there is one zero, whichever row comes first
         self.n_mistakes_ = self.n_seen_ = 0
         self._begin(self.n_features_in_)
 
@@ -313,6 +314,7 @@ class OnlineRanker(Ranker):
             return self._learn_rows(X, grade, FIRST_ROW, self.n_seen_, predict)
         self._check_parameters()
         X, y = self._validated(X, y, reset=first)
+        limits.check_sizes(self, X)
         values = as_grades(y, "y")
         if first:
             self.n_queries_in_ = 1
@@ -327,18 +329,21 @@ class OnlineRanker(Ranker):
         self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
     ) -> Any:
         """Learn from the rows ``order`` of X; ``first`` is the number of X[0] in the stream."""
+        answers = [self._learn_examples(e, predict) for e in self._examples(X, grade, order)]
+        return answers[0] if len(answers) == 1 else np.concatenate(answers)
+
+    def _examples(self, X: Any, grade: IntArray, order: IntArray) -> Iterator[Examples]:
+        """The rows ``order`` of X, in blocks if they are mapped."""
         features = self._map(self.n_features_in_)
         if features is None:
-            return self._learn_examples(Examples.of(X, grade, order), predict)
-        scale, answers = self._map_scale(self.n_features_in_), []
+            yield Examples.of(X, grade, order)
+            return
+        scale = self._map_scale(self.n_features_in_)
         for start in range(0, len(order), MAPPED_ROWS):
             rows = order[start : start + MAPPED_ROWS]
             mapped = features.transform(X[rows])
             examples = Examples.of(mapped, grade[rows], np.arange(len(rows)))
-            if scale is not None:
-                examples = examples._replace(data=mapped * scale)
-            answers.append(self._learn_examples(examples, predict))
-        return np.concatenate(answers)
+            yield examples if scale is None else examples._replace(data=mapped * scale)
 
     def _learn_examples(self, examples: Examples, predict: bool) -> Any:
         answers, mistakes, skipped = self._pass(examples, predict)
@@ -366,7 +371,7 @@ class OnlineRanker(Ranker):
             and X.flags.c_contiguous
             and type(y) in (np.ndarray, list, tuple)
             and len(y) == 1
-            and math.isfinite(np.vdot(X, X))
+            and np.vdot(X, X) < limits.LARGEST**2
             and "feature_names_in_" not in self.__dict__
         )
 

@@ -15,6 +15,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.online.base import Examples, ThresholdRanker, kernels
 
+Span = tuple[int, int]
 MOST_LANES = 32  # dense features up to which serving all members at once is faster
 
 
@@ -75,8 +76,13 @@ class Members(NamedTuple):
     n_correct: IntArray
     n_survived: IntArray
 
-    def learn(self, examples: Examples, draws: Draws, voting: bool) -> tuple[Moves, int]:
-        """Every member learns from the examples that it draws; all moves, wrong answers."""
+    def learn(
+        self, examples: Examples, draws: Draws, voting: bool, span: Span | None = None
+    ) -> tuple[Moves, int]:
+        """Every member learns from the examples that it draws; all moves, wrong answers.
+
+        ``span`` is (first, last + 1) of the members that learn here; None is all.
+        """
         rows, n, n_thresholds = tuple(examples), len(examples.order), self.thresholds.shape[1]
         lanes = examples.X is None or self.coef.shape[1] <= MOST_LANES
         learn = kernels("ensembles").oap_lanes if lanes else kernels("ensembles").oap_rows
@@ -89,14 +95,18 @@ class Members(NamedTuple):
             )
             return moves, int(learn(rows, tuple(self), *block, tuple(draws), tuple(moves)))
 
-        moves, mistakes = zip(*map_blocks(run, _blocks(len(self.coef), n)), strict=True)
+        moves, mistakes = zip(
+            *map_blocks(run, _blocks(span or (0, len(self.coef)), n)), strict=True
+        )
         total = (reduce(np.add, arrays) for arrays in zip(*moves, strict=True))
         return Moves(*total), sum(mistakes)
 
 
-def _blocks(n_members: int, n_examples: int) -> list[tuple[int, int]]:
+def _blocks(span: Span, n_examples: int) -> list[Span]:
     """One block of members for each thread; a few examples are not worth a second thread."""
-    return ranges(n_members, n_threads() if n_examples > 64 else 1)
+    first, stop = span
+    blocks = ranges(stop - first, n_threads() if n_examples > 64 else 1)
+    return [(first + low, first + high) for low, high in blocks]
 
 
 class Clones:
@@ -123,7 +133,12 @@ class Clones:
         return member
 
     def learn(
-        self, states: FloatArray, counts: Sequence[IntArray], examples: Examples, draws: Draws
+        self,
+        states: FloatArray,
+        counts: Sequence[IntArray],
+        examples: Examples,
+        draws: Draws,
+        span: Span | None = None,
     ) -> int:
         """Every member learns from the examples that it draws; the number of wrong answers.
 
@@ -154,4 +169,4 @@ class Clones:
                 )
             return wrong
 
-        return sum(map_blocks(run, _blocks(len(states), n)))
+        return sum(map_blocks(run, _blocks(span or (0, len(states)), n)))

@@ -8,6 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+# Sums may be reordered (SIMD); NaN stays NaN.
+SUMS = {"reassoc", "contract", "nsz", "arcp"}
+
 
 class Pairs(NamedTuple):
     """Histories by user and by item."""
@@ -66,7 +69,10 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
                 count = counts[other]
                 scores[t] = count / how.scale[other] * (count / (count + how.shrinkage))
             counts[other] = 0.0
-        order = np.argsort(-scores, kind="mergesort")[:k]
+        # Sort only what may be among the k best.
+        least = 0.0 if n_touched <= k else np.partition(scores, n_touched - k)[n_touched - k]
+        kept = np.flatnonzero(scores >= least)
+        order = kept[np.argsort(-scores[kept], kind="mergesort")[:k]]
         neighbor[item] = -1
         similarity[item] = 0.0
         for rank in range(len(order)):
@@ -100,7 +106,7 @@ def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
                 break
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=SUMS)
 def solve_rows(rows, factors, gram, alpha, max_iter, start, stop, solution):
     """Conjugate gradients for (gram + alpha Y'WY) x = Y'(1 + alpha W), for each history.
 
@@ -133,8 +139,9 @@ def solve_rows(rows, factors, gram, alpha, max_iter, start, stop, solution):
                 residual[k] += factor * y[k]
         direction = residual.copy()
         old = np.dot(residual, residual)
+        enough = np.float32(1e-10) * old
         for _ in range(max_iter):
-            if old < 1e-12:
+            if old <= enough:
                 break
             product[:] = np.dot(gram, direction)
             for at in range(first, last):

@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
-from rankwright.parallel import map_blocks
+from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import row_ranges
+
+N_BLOCKS = 16  # of users, and of items, on an engine
+N_REFIT = 4  # sweeps from factors that are nearly right
 
 
 class ImplicitALS(Expert):
@@ -57,14 +60,34 @@ class ImplicitALS(Expert):
 
     def fit(self, histories: Histories) -> Self:
         rng = np.random.default_rng(self.random_state)
-        self.factors_ = rng.normal(0.0, 0.01, (histories.n_items, self.n_factors)).astype(
-            np.float32
-        )
+        shape = (histories.n_items, self.n_factors)
+        self.factors_ = rng.normal(0.0, 0.01, shape).astype(np.float32)
+        return self._sweep(histories, self.max_iter)
+
+    def refit(self, histories: Histories) -> None:
+        """Some more sweeps, from the factors so far."""
+        if len(getattr(self, "factors_", ())) != histories.n_items:
+            self.fit(histories)
+        else:
+            self._sweep(histories, min(N_REFIT, self.max_iter))
+
+    def _sweep(self, histories: Histories, n_sweeps: int) -> Self:
         users = np.zeros((histories.n_users, self.n_factors), np.float32)
         columns = _columns(histories)
-        for _ in range(self.max_iter):
+        if current_engine() is not None:
+            return self._sweep_blocks(histories.rows, columns, users, n_sweeps)
+        for _ in range(n_sweeps):
             self._solve(histories.rows, self.factors_, users)
             self._solve(columns, users, self.factors_)
+        return self
+
+    def _sweep_blocks(self, rows: Rows, columns: Rows, users: Scores, n_sweeps: int) -> Self:
+        """The same on the engine: blocks of users, then of items, are solved by its workers."""
+        sides = [_Blocks(rows, users), _Blocks(columns, self.factors_)]
+        for _ in range(n_sweeps):
+            for side, other in (sides, sides[::-1]):
+                side.solve(self, other.values)
+        self.factors_ = sides[1].values
         return self
 
     def _solve(self, rows: Rows, factors: Scores, solution: Scores, max_iter: int = 3) -> None:
@@ -104,6 +127,29 @@ class ImplicitALS(Expert):
         system = system + (chosen * (confidence - 1.0)[:, None]).T @ chosen
         direction = np.linalg.solve(system, self.factors_[item].astype(np.float64))
         return np.asarray(confidence * (chosen @ direction), np.float32)
+
+
+class _Blocks:
+    """Users or items on the workers of the engine: their events, and their factors so far."""
+
+    def __init__(self, rows: Rows, start: Scores) -> None:
+        self._engine, self.values = current_engine(), start
+        cuts = ranges(rows.n_rows, N_BLOCKS)
+        self._rows = self._engine.scatter(rows.take(np.arange(*cut)) for cut in cuts)
+        self._solved = self._engine.scatter(start[slice(*cut)] for cut in cuts)
+
+    def solve(self, expert: ImplicitALS, factors: Scores) -> None:
+        """Solve all rows given the factors of the other side."""
+        shared = self._engine.broadcast((expert, factors))
+        self._solved = self._engine.map(_solved_block, (self._rows, self._solved), shared)
+        self.values = np.concatenate(self._engine.gather(self._solved))
+
+
+def _solved_block(rows: Rows, start: Scores, shared: tuple[ImplicitALS, Scores]) -> Scores:
+    expert, factors = shared
+    solution = start.copy()
+    expert._solve(rows, factors, solution)
+    return solution
 
 
 def _columns(histories: Histories) -> Rows:

@@ -32,6 +32,10 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self, histories: Histories) -> Self:
         """Learn from all histories."""
 
+    def refit(self, histories: Histories) -> None:
+        """Fit again on histories that differ a little; an iteration may start where it ended."""
+        self.fit(histories)
+
     def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
         """Follow the histories of some users, which changed from ``before``."""
         self.fit(histories)

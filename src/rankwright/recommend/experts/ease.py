@@ -64,14 +64,15 @@ class EASE(Expert):
         gram = _gram(histories.rows, self._place())
         gram[np.diag_indices_from(gram)] += self.l2_regularization
         # In place: one float64 matrix. Only the lower triangle is computed.
-        factor, info = lapack.dpotrf(gram.T, lower=True, overwrite_a=True)
+        factor, info = lapack.dpotrf(gram, lower=True, overwrite_a=True)
         inverse, info = lapack.dpotri(factor, lower=True, overwrite_c=True)
         assert info == 0, "the Gram matrix plus l2 is positive definite"
-        lower = np.tril(inverse.astype(np.float32), -1)
+        upper = np.triu(inverse.T.astype(np.float32), 1)  # the transpose is in C order
         self.diagonal_ = np.diagonal(inverse).copy()
         del factor, inverse, gram
-        lower += lower.T
-        self.weight_ = -lower / self.diagonal_.astype(np.float32)
+        upper += upper.T
+        upper /= -self.diagonal_.astype(np.float32)
+        self.weight_ = upper
         return self
 
     def _place(self) -> NDArray[np.int64]:
@@ -127,8 +128,15 @@ class EASE(Expert):
             self.diagonal_ = np.concatenate([self.diagonal_, one])
 
     def scores(self, rows: Rows) -> Scores:
+        place = self._place()[rows.item]
+        inside = place >= 0
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])
+        kept = Rows(before[rows.ptr], place[inside].astype(np.int32), rows.weight[inside])
+        found = np.asarray(kept.matrix(len(self.kept_)) @ self.weight_)
+        if len(self.kept_) == self._n_items:
+            return found
         scores = np.zeros((rows.n_rows, self._n_items), np.float32)
-        scores[:, self.kept_] = _dense(rows, self._place(), len(self.kept_)) @ self.weight_
+        scores[:, self.kept_] = found
         return scores
 
 
@@ -141,10 +149,15 @@ def _dense(rows: Rows, place: NDArray[np.int64], width: int) -> Scores:
 
 
 def _gram(rows: Rows, place: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Common users of each two items, in blocks of users; float32 counts are exact to 2**24."""
+    """Common users of each two items, in blocks of users; float32 counts are exact to 2**24.
+
+    Only one triangle is computed.
+    """
+    from scipy.linalg import blas
+
     width = int((place >= 0).sum())
-    gram = np.zeros((width, width), np.float32)
+    gram = np.zeros((width, width), np.float32, order="F")
     for start in range(0, rows.n_rows, BLOCK):
         block = _dense(rows.take(np.arange(start, min(start + BLOCK, rows.n_rows))), place, width)
-        gram += block.T @ block
+        gram = blas.ssyrk(1.0, block.T, beta=1.0, c=gram, lower=True, overwrite_c=True)
     return gram.astype(np.float64)

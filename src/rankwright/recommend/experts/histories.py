@@ -119,6 +119,13 @@ class Histories(UsersAndItems):
         return np.repeat(np.arange(self.n_users, dtype=np.int32), np.diff(self.ptr))
 
     @cached_property
+    def share_later(self) -> NDArray[np.float64]:
+        """For each pair, the share of the pairs that are later; needs times."""
+        assert self.time is not None
+        ascending = np.sort(self.time)
+        return 1.0 - np.searchsorted(ascending, self.time, side="right") / max(len(self), 1)
+
+    @cached_property
     def by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Pointers and the entries of each item, as indices into the pairs."""
         from scipy.sparse import csr_array

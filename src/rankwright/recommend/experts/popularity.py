@@ -18,8 +18,8 @@ class Popularity(Expert):
 
     Parameters
     ----------
-    half_life : the share of the time between the first and the last event after which an event
-        counts half; None counts all alike, and so do data without times
+    half_life : the share of all events after which an event counts half: with 0.1, one that a
+        tenth of the events came after; None counts all alike, and so do data without times
     """
 
     personal: ClassVar = False
@@ -30,10 +30,9 @@ class Popularity(Expert):
         self.half_life = half_life
 
     def fit(self, histories: Histories) -> Self:
-        weight, time = None, histories.time
-        if self.half_life is not None and time is not None and len(time) and np.ptp(time) > 0:
-            age = (time.max() - time) / np.ptp(time)
-            weight = np.exp2(-age / self.half_life)
+        weight = None
+        if self.half_life is not None and histories.time is not None:
+            weight = np.exp2(-histories.share_later / self.half_life)
         counts = np.bincount(histories.item, weight, histories.n_items)
         self.count_ = counts.astype(np.float64)
         return self

@@ -12,8 +12,14 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from rankwright.exceptions import DataError
-from rankwright.service.agreement import Agreement, ItemSpread, JudgePair, agreement, most_disputed
-from rankwright.service.agreement import judge_pairs as pairs_of_judges
+from rankwright.service.judging.agreement import (
+    Agreement,
+    ItemSpread,
+    JudgePair,
+    agreement,
+    most_disputed,
+)
+from rankwright.service.judging.agreement import judge_pairs as pairs_of_judges
 from rankwright.service.judging.assignment import Assignment, Item
 from rankwright.service.judging.live_model import MODES, Example, LiveModel, Mode
 from rankwright.service.judging.queue import Document, Queue

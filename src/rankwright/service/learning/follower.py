@@ -7,11 +7,12 @@ import threading
 import time
 from typing import Any
 
-from rankwright.service.entries import Event, decode_event, decode_feedback
 from rankwright.service.experiments import Experiments
 from rankwright.service.learning.live import LiveRanker, Plan
+from rankwright.service.log.entries import Event, decode_event, decode_feedback
+from rankwright.service.log.reader import Entry
+from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import LIVE, Models, Served
-from rankwright.service.store import Entry, Store, put_state
 
 PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"

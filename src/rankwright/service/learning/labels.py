@@ -11,8 +11,8 @@ import numpy as np
 
 from rankwright.data.items import Items
 from rankwright.exceptions import DataError
-from rankwright.service.entries import Feedback, decode_event, decode_feedback, describe
-from rankwright.service.store import Entry, LogReader
+from rankwright.service.log.entries import Feedback, decode_event, decode_feedback, describe
+from rankwright.service.log.reader import Entry, LogReader
 
 CLICKED, SKIPPED = 1.0, 0.0
 

@@ -20,8 +20,8 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError, RankwrightError
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.linear import Linear
-from rankwright.service.entries import Event, Feedback
 from rankwright.service.learning.labels import grades_of
+from rankwright.service.log.entries import Event, Feedback
 from rankwright.service.models import LIVE, Served, served_scorer
 
 LEARNERS = (

@@ -11,7 +11,7 @@ import numpy as np
 import rankwright as rw
 from rankwright.data.splits import split_queries
 from rankwright.exceptions import DataError, RankwrightError
-from rankwright.metrics.comparison import randomization
+from rankwright.metrics.significance import randomization
 from rankwright.service.models import Served
 
 

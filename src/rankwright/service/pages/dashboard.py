@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute
 
 from rankwright.exceptions import RankwrightError
 from rankwright.service.app import require
-from rankwright.service.entries import Event, decode_event, describe
 from rankwright.service.judging.state import Judging
+from rankwright.service.log.entries import Event, decode_event, describe
 from rankwright.service.pages.charts import interval_bar, line_chart
 from rankwright.service.pages.problems import page_list
 from rankwright.service.protocol.candidates import candidates, score

@@ -16,12 +16,12 @@ from starlette.routing import BaseRoute
 
 from rankwright.exceptions import DataError
 from rankwright.service.app import read_form, require
-from rankwright.service.entries import encode
 from rankwright.service.judging.exports import to_csv, to_letor, to_qrels
 from rankwright.service.judging.guidelines import render_markdown
 from rankwright.service.judging.live_model import MODES, Mode
 from rankwright.service.judging.state import KIND, Judging, Judgment
 from rankwright.service.learning.retraining import file_of
+from rankwright.service.log.entries import encode
 from rankwright.service.pages.charts import line_chart
 from rankwright.service.pages.problems import page_list
 from rankwright.service.protocol.problems import Problem

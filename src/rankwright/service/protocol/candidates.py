@@ -177,7 +177,7 @@ def _from_table(request: RankRequest, served: Any, known: Iterable[str]) -> tupl
         raise Problem(
             422, f"float{8 * int(kind[-1])} has {len(raw)} bytes; the items need {needed}."
         ) from None
-    return values.astype(np.float64), []
+    return np.asarray(values, np.float64), []
 
 
 def _from_columns(

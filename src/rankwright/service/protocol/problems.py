@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rankwright.exceptions import ModelFileError, RankwrightError
-from rankwright.service.store import StoreError
+from rankwright.service.log.store import StoreError
 
 PROBLEM = "application/problem+json"
 

@@ -78,6 +78,11 @@ class Call:
             name = "msgpack" if header == MSGPACK else "JSON"
             raise Problem(400, f"The body is not {name}: {error}.") from None
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the body is declared to be JSON, in the usual spelling."""
+        return (b"content-type", b"application/json") in self.scope["headers"]
+
     def header(self, name: bytes) -> str:
         return next((v.decode("latin-1") for k, v in self.scope["headers"] if k == name), "")
 

@@ -50,6 +50,7 @@ class Security:
         self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
         self.rate = None if rate is None else RateLimit(rate)
         self.headers = security_headers(images)
+        self._last_host: bytes | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -111,14 +112,17 @@ class Security:
         """Refuse names that are not ours: a page elsewhere may point its name at this address."""
         if self.hosts is None:
             return
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        name = re.sub(r":\d+$", "", host)
+        sent = headers.get(b"host", b"")
+        if sent == self._last_host:  # it was checked
+            return
+        name = re.sub(r":\d+$", "", sent.decode("latin-1").lower())
         if name not in self.hosts:
             raise Problem(
                 421,
                 f"Host {name[:100]!r} is not a name of this service. Use the address that it "
                 "prints at its start, or add the name with --allow-host.",
             )
+        self._last_host = sent
 
     def _identify(self, headers: dict[bytes, bytes], cookie: str, api: bool) -> Principal | None:
         if not self.tokens.principals:

@@ -30,7 +30,7 @@ NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its s
 SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted from scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def pair_terms(difference, gap, loss):
     """The slope (positive: the pair should move apart) and the curvature of one pair's loss."""
     if loss == EXPONENTIAL:
@@ -44,7 +44,7 @@ def pair_terms(difference, gap, loss):
     return smooth_terms(difference, loss)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _before(a, b, scores, queries):
     """Whether row a comes before row b."""
     if scores[a] != scores[b]:
@@ -54,31 +54,34 @@ def _before(a, b, scores, queries):
     return queries.weight[a] < queries.weight[b]
 
 
-@njit(cache=True, nogil=True)
-def sort_query(scores, queries, start, stop, order):
-    """Put the rows of a query in order, starting from the order of the last round."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def insert_rows(scores, queries, start, stop, gap, limit, order):
+    """Sort rows that are ``gap`` places apart by insertion; False if that took too many moves."""
     moves = 0
-    for k in range(start + 1, stop):
+    for k in range(start + gap, stop):
         row, at = order[k], k
-        while at > start and _before(row, order[at - 1], scores, queries):
-            order[at] = order[at - 1]
-            at -= 1
+        while at >= start + gap and _before(row, order[at - gap], scores, queries):
+            order[at] = order[at - gap]
+            at -= gap
         order[at] = row
         moves += k - at
-        if moves > SHUFFLED * (stop - start):
-            own = -scores[start:stop]
-            order[start:stop] = start + np.argsort(own, kind="mergesort")
-            moves = -(1 << 40)
-            for j in range(start + 1, stop):  # only equal scores are left to put in order
-                row, at = order[j], j
-                while at > start and _before(row, order[at - 1], scores, queries):
-                    order[at] = order[at - 1]
-                    at -= 1
-                order[at] = row
-            return
+        if moves > limit:
+            return False
+    return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort_query(scores, queries, start, stop, order):
+    """Put the rows of a query in order, starting from the order of the last round."""
+    if insert_rows(scores, queries, start, stop, np.int64(1), SHUFFLED * (stop - start), order):
+        return
+    gap = stop - start
+    while gap > 1:  # Shell's sort
+        gap = max(1, gap * 4 // 9)
+        insert_rows(scores, queries, start, stop, gap, np.int64(1 << 60), order)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def prepare_places(weights, gain, first, second):
     """What the weight of a swap needs, by place in the list; gain (m,) is in the order of places.
 
@@ -106,7 +109,7 @@ def prepare_places(weights, gain, first, second):
                 first[1], first[0] = first[0], float(p)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def swap_change(weights, a, b, gain, first, second):
     """By how much the measure changes if the rows at places a < b are exchanged."""
     if weights == ERR:
@@ -132,7 +135,7 @@ def swap_change(weights, a, b, gain, first, second):
     return 1.0 / (a + 1.0) - 1.0 / (first[0] + 1.0) if a < first[0] else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 def _logistic_ndcg_row(i, n, places, slope, curve):
     """Add the pairs of place i with the later places: logistic loss times |change of NDCG|.
 
@@ -140,17 +143,20 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
 
     Returns the sum of the slopes of these pairs.
     """
+    # Unsigned, so that no index can be negative: or the loop is not vectorized.
+    i, n = np.uint64(i), np.uint64(n)
     odds, gain, weight, discount = places[0], places[1], places[2], places[3]
     score = places[6]
-    own, own_gain, own_weight, own_score = odds[i], gain[i], weight[i], score[i]
+    own, own_gain, own_weight, own_score = odds[i], gain[i], weight[i], NEAR + score[i]
     top, share = places[4, i], places[5, i]
     pull, bend, total = 0.0, 0.0, 0.0
-    for j in range(i + 1, n):
-        gap = own_gain - gain[j]
-        w = gap * (top - share * discount[j]) * weight[j] / (NEAR + (own_score - score[j]))
-        chance = odds[j] / (own + odds[j])
-        t = w * (chance if gap > 0 else 1.0 - chance)
-        c = abs(w) * (chance * (1.0 - chance))
+    for j in range(i + np.uint64(1), n):  # no branch, one division
+        gap, both, apart = own_gain - gain[j], own + odds[j], own_score - score[j]
+        inverse = 1.0 / (both * apart)
+        w = gap * (top - share * discount[j]) * weight[j] * (both * inverse)
+        lower, upper = odds[j] * (apart * inverse), own * (apart * inverse)
+        t = w * (lower if gap > 0 else upper)
+        c = abs(w) * (lower * upper)
         slope[j] -= own_weight * t
         curve[j] += own_weight * c
         pull += t
@@ -161,7 +167,7 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
     return own_weight * total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_places(scores, queries, ranked, order, start, stop, places):
     """Scores, gains, weights and discounts of a query by place; returns how far scores spread.
 
@@ -187,7 +193,7 @@ def fill_places(scores, queries, ranked, order, start, stop, places):
     return high - low
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def write_rows(scores, queries, order, query, slope, curve, factor, out):
     """Write the sums of places, times a factor, to their rows.
 
@@ -216,24 +222,31 @@ def write_rows(scores, queries, order, query, slope, curve, factor, out):
         k = end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
     """Write the sums of a query by place, computed from sums over its grades."""
     m = len(ordered)
-    by_grade = np.argsort(queries.grade[ordered], kind="mergesort")
-    own = ordered[by_grade]
-    rows = Rows(scores[own], queries.grade[own], queries.weight[own], np.zeros(m, np.int64))
-    for k in range(1, m):
-        rows.level[k] = rows.level[k - 1] + (rows.grade[k] > rows.grade[k - 1])
+    rows = Rows(np.empty(m), np.empty(m), np.empty(m), np.zeros(m, np.int64))
+    for k in range(m):
+        rows.grade[k] = queries.grade[ordered[k]]
+    by_grade = np.argsort(rows.grade, kind="mergesort")
+    for k in range(m):
+        row = ordered[by_grade[k]]
+        rows.score[k], rows.grade[k] = scores[row], queries.grade[row]
+        rows.weight[k] = queries.weight[row]
+        if k > 0:
+            rows.level[k] = rows.level[k - 1] + (rows.grade[k] > rows.grade[k - 1])
     out = np.empty((2, m))
     level_gradients(rows, loss, gaps, out)
     for k in range(m):
         slope[by_grade[k]], curve[by_grade[k]] = out[0, k], out[1, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
-    """Gradients and Hessians of queries first .. last - 1, pair by pair or by sums over grades.
+    """Gradients and Hessians of queries first .. last - 1, pair by pair.
+
+    Queries that are left to ``summed_gradients`` are put in order only.
 
     ranked  Ranked, of pair_weights: gains of rows, discounts of places, the cutoff, and whether a
             pair is also weighted by its difference of grades
@@ -255,8 +268,6 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         gain = places[1, :m]
         gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
         if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
-            sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
-            write_rows(scores, queries, order, q, slope, curve, 1.0, out)
             continue
         fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
         if not fast:
@@ -293,3 +304,15 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         # A query with many pairs counts more than one with few, but not in proportion.
         factor = math.log2(1.0 + 2.0 * total) / (2.0 * total) if total > 0 else 1.0
         write_rows(scores, queries, order, q, slope, curve, factor, out)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def summed_gradients(scores, queries, order, loss, gaps, first, last, out):
+    """As ``ranked_gradients``, after it, of the queries for which sums over grades are faster."""
+    for q in range(first, last):
+        start, stop = queries.ptr[q], queries.ptr[q + 1]
+        m, spread = stop - start, scores[order[start]] - scores[order[stop - 1]]
+        if is_worth_it(m, spread, loss):
+            slope, curve = np.empty(m), np.empty(m)
+            sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
+            write_rows(scores, queries, order, q, slope, curve, 1.0, out)

@@ -17,7 +17,16 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
+from rankwright.rankers.boosting._kernels import atomics
+
 MISSING = 255
+# The words of a job: its number times 2**32 plus the next block (CLOSED: no more jobs), how many
+# blocks are done, the rows of the first leaf, the slots of the sums of both leaves, and how many
+# leaves there are. The first two change all the time and have cache lines of their own.
+TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES = 0, 8, 16, 17, 18, 19, 20
+CLOSED = -1
+SHARES = not config.DISABLE_JIT  # whether several threads may work on a job
+PATIENCE = 100_000  # how often (about 0.1 ms) a thread looks for work before it gives way
 
 
 def _add_quad(typing_context, sums, word, pairs, k):
@@ -53,7 +62,7 @@ else:
     add_quad = intrinsic(_add_quad)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def quantize(gradient, hessian, count, scales, bits, pairs):
     """Write the integers of each row, and return their sums.
 
@@ -69,7 +78,7 @@ def quantize(gradient, hessian, count, scales, bits, pairs):
     return first, second
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def gather(pairs, rows, out):
     """Copy the pairs of some rows side by side."""
     for k in range(len(rows)):
@@ -78,7 +87,7 @@ def gather(pairs, rows, out):
         out[k, 1] = pairs[row, 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_block(words, rows, pairs, sums):
     """Sums of the rows of one leaf for four features; sums (4, 256, 2) are overwritten."""
     sums[:] = 0
@@ -90,173 +99,201 @@ def sum_block(words, rows, pairs, sums):
             add_quad(sums, words[np.uint32(rows[k])], pairs, k)
 
 
-@njit(cache=True, nogil=True)
-def scan_leaves(bins, rows, pairs, sums, leaves, growth, features, best):
-    """Histograms of one or two new leaves and their best splits, for blocks of four features.
+@njit(cache=True, nogil=True, error_model="numpy")
+def subtract_block(sums, both):
+    """Turn the sums of two leaves into those of the second, given those of the first."""
+    one, two = sums.ravel(), both.ravel()
+    for i in range(len(one)):
+        two[i] -= one[i]
 
-    bins      BinnedRows, of binning
-    rows      (n,) int32, of the first leaf; pairs (n, 2) int64, theirs
-    sums      two of (4 * n_blocks, 256, 2) int64: written for the first leaf; for the second it
-              holds the sums of both leaves, and those of the first are subtracted
-    leaves    Leaves, of grower: the one or two leaves
-    growth    Growth, of grower
-    features  (first block, last block)
-    best      Best, of grower, of these features   written
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_leaves(bins, shared, growth, leads):
+    """Histograms of one or two new leaves and their best splits, a block of features at a time.
+
+    The thread that leads opens the job and returns when all blocks are done; other threads take
+    blocks of one job after the other, until the grower closes them. Whoever comes first takes a
+    block, so nobody waits for a thread that has not started.
+
+    bins    BinnedRows, of quantile_bins
+    shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
+            first leaf's sums are those of its rows; the second leaf's hold the sums of both, and
+            those of the first are subtracted
+    growth  Growth, of grower
     """
-    best.gain[:] = 0.0
-    best.feature[:] = -1
-    scratch = (np.empty((2, 256), np.int64), np.empty((2, 256)))
-    for block in range(features[0], features[1]):
-        start, stop = 4 * block, min(4 * block + 4, len(bins.n_bins))
-        if not np.any(leaves.allowed[:, start:stop]):
+    job, n_blocks, idle = shared.job, len(bins.codes), 0
+    scratch = (np.empty(256, np.int64), np.empty((4, 256)))
+    if leads:
+        atomics.write(job, DONE, 0)
+        atomics.write(job, TICKET, ((job[TICKET] >> 32) + 1) << 32)
+    while True:
+        ticket = atomics.read(job, TICKET)
+        block = ticket & 0xFFFFFFFF
+        if block < n_blocks:
+            idle = 0
+            if atomics.replace(job, TICKET, ticket, ticket + 1):
+                scan_block(bins, shared, growth, block, scratch)
+                atomics.add(job, DONE, 1)
+        elif ticket < 0 or (leads and atomics.read(job, DONE) == n_blocks):
+            return
+        else:
+            idle += 1
+            if idle > PATIENCE:
+                atomics.give_way()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_block(bins, shared, growth, block, scratch):
+    """One block of ``scan_leaves``."""
+    job, leaves, best = shared.job, shared.leaves, shared.best
+    start, stop, n_leaves = job[START], job[STOP], job[N_LEAVES]
+    features = slice(4 * block, 4 * block + 4)
+    used = False
+    for leaf in range(n_leaves):
+        best.gain[block, leaf], best.feature[block, leaf] = 0.0, -1
+        for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
+            used |= leaves.allowed[leaf, feature]
+    if not used:
+        return
+    pairs = shared.pairs if stop - start == len(shared.rows) else shared.gathered
+    first, second = shared.sums[job[FIRST]], shared.sums[job[SECOND]]
+    sum_block(bins.codes[block], shared.rows[start:stop], pairs, first[features])
+    if n_leaves > 1:
+        subtract_block(first[features], second[features])
+    for leaf in range(n_leaves):
+        sums = second if leaf else first
+        for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
+            if leaves.wanted[leaf] and leaves.allowed[leaf, feature]:
+                find_split(sums[feature], feature, bins, leaves, leaf, growth, best, scratch)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
+    """Keep the best split of a leaf on one feature, if it beats those of the block so far.
+
+    Codes are put in an order, and some first ones of them go up: from the highest bin down, or
+    categories by gradient / Hessian.
+
+    at       (256, 2) int64: the histogram
+    best     Best, of grower: the row of the feature's block is written
+    scratch  (order (256,) int64, side (4, 256) float64)
+    """
+    order, side = scratch
+    block, categorical = feature >> 2, bins.categorical[feature]
+    if categorical:
+        n = order_categories(at, bins.n_categories[feature], growth, order)
+    else:
+        n = bins.n_bins[feature]
+        for k in range(n):
+            order[k] = n - 1 - k
+    for default in range(2):
+        lacks = at[MISSING, 1] != 0
+        if not growth.defaults[default] or (default and not lacks and growth.defaults[0]):
             continue
-        sum_block(bins.codes[block], rows, pairs, sums[0][4 * block : 4 * block + 4])
-        if len(leaves.total) > 1:
-            one = sums[0][4 * block : 4 * block + 4].ravel()
-            two = sums[1][4 * block : 4 * block + 4].ravel()
-            for i in range(len(one)):
-                two[i] -= one[i]
-        for leaf in range(len(leaves.total)):
-            if not leaves.wanted[leaf]:
-                continue
-            for feature in range(start, stop):
-                if not leaves.allowed[leaf, feature] or bins.n_bins[feature] == 0:
-                    continue
-                at = sums[leaf][feature]
-                if bins.categorical[feature]:
-                    scan_categories(at, feature, bins, leaves, leaf, growth, best, scratch)
-                else:
-                    scan_cuts(at, feature, bins, leaves, leaf, growth, best, scratch)
+        add_up(at, order, n, default, growth.bits, side)
+        most = cut_gains(side, n, feature, bins, leaves, leaf, growth)
+        if most <= best.gain[block, leaf] * (1.0 + 1e-9):
+            continue
+        last = 0  # the first that is the largest but for rounding
+        while side[3, last] < most * (1.0 - 1e-9):
+            last += 1
+        best.gain[block, leaf], best.feature[block, leaf] = most, feature
+        best.cut[block, leaf] = -2 if categorical else n - 2 - last
+        best.lacks[block, leaf] = lacks
+        up = best.up[block, leaf]
+        up[:] = 0
+        for k in range(last + 1):
+            up[order[k]] = 1
+        for code in range(n, 0 if categorical else MISSING):
+            up[code] = 1
+        up[MISSING] = default
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def order_categories(at, n_categories, growth, order):
+    """Put the codes of categories in order of gradient / Hessian; returns how many there are.
+
+    The last code may stand for rare categories: those go down, as unknown ones do.
+    """
+    key, n = np.empty(256), 0
+    for code in range(n_categories):
+        if at[code, 1] == 0:
+            continue
+        mass = float(at[code, 1] >> growth.bits)
+        value, k = float(at[code, 0]) / (mass + growth.category_ridge), n
+        while k > 0 and key[k - 1] < value:
+            key[k], order[k] = key[k - 1], order[k - 1]
+            k -= 1
+        key[k], order[k] = value, code
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_up(at, order, n, default, bits, side):
+    """Write the sums over the first codes: gradient, Hessian, rows; with missing values or not."""
+    first, second = default * at[MISSING, 0], default * at[MISSING, 1]
+    mask = (np.int64(1) << bits) - 1
+    for k in range(n):
+        first += at[np.uint64(order[k]), 0]
+        second += at[np.uint64(order[k]), 1]
+        side[0, k], side[1, k], side[2, k] = first, second >> bits, second & mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cut_gains(side, n, feature, bins, leaves, leaf, growth):
+    """Write what each cut gains to side[3], 0 where rows are few; returns the largest gain."""
+    bits = growth.bits
+    gradient, mass = float(leaves.total[leaf, 0]), float(leaves.total[leaf, 1] >> bits)
+    n_rows = leaves.total[leaf, 1] & ((np.int64(1) << bits) - 1)
+    least, most = float(growth.min_samples), float(n_rows - growth.min_samples)
+    if growth.bounded:
+        limits = leaves.bounds[leaf, 0], leaves.bounds[leaf, 1], float(bins.monotone[feature])
+        return bounded_gains(side, n, (gradient, mass), growth.ridge, least, most, limits)
+    return free_gains(side, n, (gradient, mass), growth.ridge, least, most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+def free_gains(side, n, total, ridge, least, most):
+    """Gains of cuts with ``least`` to ``most`` rows above them."""
+    gradient, mass = total
+    start, best = gradient * gradient / (mass + ridge), 0.0
+    for k in range(n):  # vectorized: no branch, no call, one division
+        up, down = side[0, k], gradient - side[0, k]
+        above, below = side[1, k] + ridge, (mass - side[1, k]) + ridge
+        gain = (up * up * below + down * down * above) / (above * below) - start
+        side[3, k] = gain if (side[2, k] >= least) & (side[2, k] <= most) else 0.0
+    for k in range(n):
+        best = max(best, side[3, k])
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bounded_gains(side, n, total, ridge, least, most, limits):
+    """As ``free_gains`` where values have bounds; limits (bounds of the leaf, sign of the feature).
+
+    The gain is 0 where the values of the two sides are in the wrong order.
+    """
+    low, high, sign = limits
+    gradient, mass = total
+    start, best = _worth(gradient, mass, ridge, low, high)[0], 0.0
+    for k in range(n):
+        upper, v_up = _worth(side[0, k], side[1, k], ridge, low, high)
+        lower, v_down = _worth(gradient - side[0, k], mass - side[1, k], ridge, low, high)
+        usable = least <= side[2, k] <= most and sign * (v_up - v_down) >= 0
+        side[3, k] = upper + lower - start if usable else 0.0
+        best = max(best, side[3, k])
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _worth(gradient, hessian, ridge, low, high):
     """Twice what a leaf gains at its best value between two bounds, and that value."""
     value = min(max(gradient / (hessian + ridge), low), high)
     return (2.0 * gradient - (hessian + ridge) * value) * value, value
 
 
-@njit(cache=True, nogil=True)
-def cut_gains(above, lack, total, n_rows, growth, gains):
-    """Write the gain of each cut, if missing values add ``lack`` above it; 0 where rows are few.
-
-    above   (2, n) int64: the sums above each cut
-    total   (gradient, Hessian) of the leaf as floats, n_rows: its rows
-    """
-    ridge, bits, least = growth.ridge, growth.bits, growth.min_samples
-    mask = (np.int64(1) << bits) - 1
-    start = total[0] * total[0] / (total[1] + ridge)
-    for k in range(above.shape[1]):  # vectorized: no branch, no call
-        packed = above[1, k] + lack[1]
-        n_up = packed & mask
-        up, mass = float(above[0, k] + lack[0]), float(packed >> bits)
-        other, rest = total[0] - up, total[1] - mass
-        gain = up * up / (mass + ridge) + other * other / (rest + ridge) - start
-        gains[k] = gain if (n_up >= least) & (n_rows - n_up >= least) else 0.0
-
-
-@njit(cache=True, nogil=True)
-def bounded_gains(above, lack, total, n_rows, growth, limits, gains):
-    """As ``cut_gains`` where values have bounds; limits (bounds of the leaf, sign of the feature).
-
-    The gain is 0 where the values of the two sides are in the wrong order.
-    """
-    low, high, sign = limits
-    ridge, bits, least = growth.ridge, growth.bits, growth.min_samples
-    mask = (np.int64(1) << bits) - 1
-    start = _worth(total[0], total[1], ridge, low, high)[0]
-    for k in range(above.shape[1]):
-        packed = above[1, k] + lack[1]
-        n_up = packed & mask
-        up, mass = float(above[0, k] + lack[0]), float(packed >> bits)
-        upper, v_up = _worth(up, mass, ridge, low, high)
-        lower, v_down = _worth(total[0] - up, total[1] - mass, ridge, low, high)
-        usable = n_up >= least and n_rows - n_up >= least and sign * (v_up - v_down) >= 0
-        gains[k] = upper + lower - start if usable else 0.0
-
-
-@njit(cache=True, nogil=True)
-def scan_sums(above, lack, feature, bins, leaves, leaf, growth, gains):
-    """The gains (2, n) of all cuts for both ways of missing values; returns which may be used."""
-    bits = growth.bits
-    n_rows = leaves.total[leaf, 1] & ((np.int64(1) << bits) - 1)
-    total = (float(leaves.total[leaf, 0]), float(leaves.total[leaf, 1] >> bits))
-    limits = (leaves.bounds[leaf, 0], leaves.bounds[leaf, 1], float(bins.monotone[feature]))
-    for default in range(2):
-        gains[default, :] = 0.0
-        if not growth.defaults[default] or (lack[1] == 0 and default and growth.defaults[0]):
-            continue
-        added = (lack[0], lack[1]) if default else (np.int64(0), np.int64(0))
-        if growth.bounded:
-            bounded_gains(above, added, total, n_rows, growth, limits, gains[default])
-        else:
-            cut_gains(above, added, total, n_rows, growth, gains[default])
-
-
-@njit(cache=True, nogil=True)
-def first_best(gains, least):
-    """(gain, cut, default) of the first gain that is the largest but for rounding; cut -1: none."""
-    found = (least, -1, 0)
-    for k in range(gains.shape[1]):
-        for default in range(2):
-            if gains[default, k] > found[0] * (1.0 + 1e-9):
-                found = (gains[default, k], k, default)
-    return found
-
-
-@njit(cache=True, nogil=True)
-def scan_cuts(at, feature, bins, leaves, leaf, growth, best, scratch):
-    """The best cut of one numeric feature: a row goes up if its code is above the cut."""
-    n = bins.n_bins[feature]
-    above, gains = scratch[0][:, :n], scratch[1][:, :n]
-    first, second = np.int64(0), np.int64(0)
-    for k in range(n):  # from the highest bin down
-        first += at[n - 1 - k, 0]
-        second += at[n - 1 - k, 1]
-        above[0, k], above[1, k] = first, second
-    scan_sums(above, at[MISSING], feature, bins, leaves, leaf, growth, gains)
-    gain, k, default = first_best(gains, best.gain[leaf])
-    if k >= 0:
-        cut = n - 2 - k
-        best.gain[leaf], best.feature[leaf] = gain, feature
-        best.cut[leaf], best.lacks[leaf] = cut, at[MISSING, 1] != 0
-        for code in range(MISSING):
-            best.up[leaf, code] = code > cut
-        best.up[leaf, MISSING] = default
-
-
-@njit(cache=True, nogil=True)
-def scan_categories(at, feature, bins, leaves, leaf, growth, best, scratch):
-    """The best set of categories to go up, among the heads of their list by gradient / Hessian.
-
-    The last code may stand for rare categories: those go down, as unknown ones do.
-    """
-    key, ranked, n = np.empty(256), np.empty(256, np.int64), 0
-    for code in range(bins.n_categories[feature]):
-        if at[code, 1] != 0:
-            ranked[n] = code
-            mass = float(at[code, 1] >> growth.bits)
-            key[n] = -float(at[code, 0]) / (mass + growth.category_ridge)
-            n += 1
-    order = ranked[np.argsort(key[:n], kind="mergesort")]
-    above, gains = scratch[0][:, :n], scratch[1][:, :n]
-    first, second = np.int64(0), np.int64(0)
-    for k in range(n):
-        first += at[order[k], 0]
-        second += at[order[k], 1]
-        above[0, k], above[1, k] = first, second
-    scan_sums(above, at[MISSING], feature, bins, leaves, leaf, growth, gains)
-    gain, last, default = first_best(gains, best.gain[leaf])
-    if last >= 0:
-        best.gain[leaf], best.feature[leaf] = gain, feature
-        best.cut[leaf], best.lacks[leaf] = -2, at[MISSING, 1] != 0
-        best.up[leaf, :] = 0
-        for k in range(last + 1):
-            best.up[leaf, order[k]] = 1
-        best.up[leaf, MISSING] = default
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def partition_rows(words, shift, up, rows, pairs, buffer):
     """Put the rows that go down first, those that go up after.
 
@@ -286,7 +323,7 @@ def partition_rows(words, shift, up, rows, pairs, buffer):
     return n_down, first, second
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_values(rows, starts, values, out):
     """Add the value of each leaf i to its rows, rows[starts[i] : starts[i + 1]]."""
     for leaf in range(len(values)):
@@ -294,7 +331,7 @@ def add_values(rows, starts, values, out):
             out[rows[k]] += values[leaf]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def walk_tree(codes, nodes, rate, first, last, out):
     """Add rate times the value of a tree to rows first .. last.
 
@@ -309,11 +346,12 @@ def walk_tree(codes, nodes, rate, first, last, out):
         out[row] += rate * nodes.value[node]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def write_codes(values, edges, shift, words):
     """Write the code of each value, the number of edges below it, into a byte of the words."""
-    padded = np.full(256, np.inf)
-    padded[: len(edges)] = edges
+    padded = np.empty(256)
+    for k in range(256):
+        padded[k] = edges[k] if k < len(edges) else np.inf
     for i in range(len(values)):
         x = values[i]
         # Binary search in eight steps without a branch, which could not be predicted.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.service.entries import Event, encode
+from rankwright.exceptions import DataError
+from rankwright.service.log.entries import Event, encode, pack_rows
 from rankwright.service.models import Served
 from rankwright.service.protocol.candidates import Candidates, candidates, score
 from rankwright.service.protocol.problems import Problem
@@ -40,6 +41,12 @@ def rank(service: Service, call: Call) -> Any:
 
 
 def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
+    request = service.reader.read(call.body) if call.is_json else None
+    if request is not None:
+        try:
+            return rank_list(service, request)
+        except (Problem, DataError):  # decoded again below, for an error that names the item
+            pass
     if call.body[:64].lstrip()[:1] in _ARRAYS:  # of JSON or msgpack
         return [rank_list(service, request) for request in call.decode(RankBatch)]
     return rank_list(service, call.decode(RankRequest))
@@ -56,23 +63,20 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     order = np.argsort(-scores, kind="stable")
     if request.n is not None:
         order = order[: request.n]
-    shown = order.tolist()
+    shown, values = order.tolist(), scores[order]
+    ids = [found.ids[i] for i in shown]
     event = log_event(
         service,
         query=request.query,
         user=request.user,
         model=served.version,
-        ids=[found.keys[i] for i in shown],
-        scores=scores[order],
+        ids=list(map(str, ids)),
+        scores=values,
         rows=found.rows[order],
         names=served.logged_names,
         shadow=_shadow(service, request, served, order),
     )
-    ids = found.ids
-    items = [
-        RankedItem(ids[i], value, place)
-        for place, (i, value) in enumerate(zip(shown, scores[order].tolist(), strict=True), 1)
-    ]
+    items = list(map(RankedItem, ids, values.tolist(), range(1, len(ids) + 1)))
     if request.explain:
         _explain(items, served, found, order)
     return RankAnswer(event, served.version, items, found.missing)
@@ -127,16 +131,9 @@ def log_event(
 ) -> str:
     """Append what is shown to the log; its id."""
     event = os.urandom(12).hex()
-    body = encode(
-        Event(
-            None if query is None else str(query),
-            model,
-            ids,
-            scores.tobytes(),
-            b"" if rows is None else rows.tobytes(),
-            **more,
-        )
-    )
+    features, form = (b"", "f8") if rows is None else pack_rows(rows, service.reader.kernels)
+    query = None if query is None else str(query)
+    body = encode(Event(query, model, ids, scores.tobytes(), features, form=form, **more))
     service.store.append_event(event, body, None if user is None else str(user))
     return event
 

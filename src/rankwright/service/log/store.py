@@ -6,23 +6,23 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import apsw
 
 from rankwright.exceptions import DataError, ParameterError, RankwrightError
-from rankwright.service.entries import describe
+from rankwright.service.log.reader import Entry, LogReader
 
 OLDEST_SQLITE = (3, 51, 3)  # earlier versions can lose a WAL checkpoint race
 GROUP_SECONDS = 0.002  # how long a commit waits for more rows to share its fsync
-QUIET_SECONDS = 0.02  # the same for rows that nobody waits for
+QUIET_SECONDS = 0.05  # the same for rows that nobody waits for
 MOST_PENDING = 64 * 2**20  # bytes of rows that wait for the disk
-MOST_RECENT = 2048  # events that are kept in memory for their feedback
-BLOCK = 256  # rows read at once
+MOST_RECENT = 4 * 2**20  # bytes of written events that are kept in memory for their feedback
+ROWS_AT_ONCE = 16  # events of one INSERT: the thread gives up the interpreter's lock once for all
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log(
@@ -34,22 +34,12 @@ CREATE TABLE IF NOT EXISTS models(
     version TEXT PRIMARY KEY, time REAL NOT NULL, about BLOB NOT NULL, file BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 """
-COLUMNS = "seq, time, kind, key, event, user, body"
-INSERT = """
-INSERT INTO log(time, kind, key, event, user, body) VALUES(?, ?, ?, ?, ?, ?)
-ON CONFLICT(key) DO NOTHING"""
-
-
-class Entry(NamedTuple):
-    """A row of the log. ``body`` is what :mod:`rankwright.service.entries` encoded."""
-
-    seq: int
-    time: float
-    kind: str
-    key: str
-    event: str | None
-    user: str | None
-    body: bytes
+_ROW = "(?, ?, ?, ?, ?, ?)"
+INSERT, INSERT_MANY = (
+    f"INSERT INTO log(time, kind, key, event, user, body) VALUES {', '.join([_ROW] * n_rows)} "
+    "ON CONFLICT(key) DO NOTHING"
+    for n_rows in (1, ROWS_AT_ONCE)
+)
 
 
 class StoreError(RankwrightError, OSError):
@@ -72,76 +62,15 @@ class _Job(NamedTuple):
     size: int = 0
 
 
-class LogReader:
-    """A log file that is read: what is committed, also while a service writes to it.
-
-    Parameters
-    ----------
-    path : the file that ``rankwright serve --store`` wrote
-    """
-
-    def __init__(self, path: Any) -> None:
-        self.path = os.fspath(path)
-        if not os.path.isfile(self.path):
-            raise FileNotFoundError(f"{self.path}: there is no such log.")
-        self._local = threading.local()
-        self._readers: list[Any] = []
-
-    def close(self) -> None:
-        """Close the connections of all threads."""
-        for connection in self._readers:
-            connection.close()
-
-    def find(self, key: str, kind: str) -> Entry | None:
-        """The entry with this key, if it is of this kind."""
-        query = f"SELECT {COLUMNS} FROM log WHERE key = ? AND kind = ?"
-        return next(map(Entry._make, self._reader().execute(query, (key, kind))), None)
-
-    def entries(
-        self, kinds: Iterable[str] = (), *, after: int = 0, user: str | None = None
-    ) -> Iterator[Entry]:
-        """Entries in log order, of these kinds (all by default), with a higher ``seq``."""
-        kinds = tuple(kinds)
-        condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        condition += "" if user is None else " AND user = ?"
-        values = (*kinds, *(() if user is None else (user,)))
-        table = "log"
-        if kinds and "event" not in kinds:  # far fewer rows than the events
-            table, condition = "log INDEXED BY log_answers", f" AND kind != 'event'{condition}"
-        query = f"SELECT {COLUMNS} FROM {table} WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
-        while True:  # block by block: a long read would keep the WAL from being truncated
-            block = [Entry._make(row) for row in self._reader().execute(query, (after, *values))]
-            yield from block
-            if len(block) < BLOCK:
-                return
-            after = block[-1].seq
-
-    def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query; for counts and summaries."""
-        return list(self._reader().execute(query, tuple(values)))
-
-    def state(self, name: str) -> bytes | None:
-        """A value that was kept with :func:`put_state`."""
-        rows = self.select("SELECT value FROM state WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
-
-    def _reader(self) -> Any:
-        reader = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = apsw.Connection(
-                self.path, flags=apsw.SQLITE_OPEN_READONLY
-            )
-            reader.set_busy_timeout(5000)
-            self._readers.append(reader)
-        return reader
-
-
 class Store(LogReader):
     """The log, the model files and the snapshots of one service.
 
     All writes go through one thread. It runs everything that arrives within a few milliseconds in
     one transaction, and answers when the transaction is on the disk (WAL, ``synchronous=FULL``).
-    Reads use connections of their own and see what is committed.
+    A transaction of events alone, for which nobody waits, is left to the system to write
+    (``synchronous=NORMAL``): a killed process loses none, and the next transaction that somebody
+    waits for takes those before it to the disk. Reads use connections of their own and see what is
+    committed.
 
     Parameters
     ----------
@@ -150,7 +79,7 @@ class Store(LogReader):
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from rankwright.service.entries import encode
+    >>> from rankwright.service.log.entries import encode
     >>> judgment = encode({"query": "q", "item": "a", "grade": 2})
     >>> store = Store(pathlib.Path(tempfile.mkdtemp()) / "feedback.db")
     >>> store.append("judgment", "j1", judgment).result().duplicate
@@ -176,6 +105,8 @@ class Store(LogReader):
         self._closed = False
         self._listeners: list[Callable[[], None]] = []
         self.recent: OrderedDict[str, Entry] = OrderedDict()
+        self._n_recent = 0  # bytes of them
+        self._synchronous = "FULL"
         self.error: str | None = None  # why the last commit failed; None when it succeeded
         self._thread = threading.Thread(target=self._run, name="rankwright-log", daemon=True)
         self._thread.start()
@@ -197,10 +128,12 @@ class Store(LogReader):
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
         """Append what was shown, without waiting; its feedback comes later in the same log."""
         entry = Entry(0, time.time(), "event", event, event, user, body)
-        self._submit(_Job(entry, _nothing, None, len(body)))
-        self.recent[event] = entry
-        if len(self.recent) > MOST_RECENT:
-            self.recent.popitem(last=False)
+        with self._ready:
+            self._submit(_Job(entry, _nothing, None, len(body)))
+            self.recent[event] = entry
+            self._n_recent += len(body)
+            while self._n_recent > MOST_RECENT + self._pending:  # the oldest are written
+                self._forget(next(iter(self.recent)))
 
     def write(self, run: Callable[[Any], Any]) -> Future[Any]:
         """Run a function of the writing connection in the next transaction."""
@@ -210,8 +143,9 @@ class Store(LogReader):
 
     def delete_user(self, user: str) -> int:
         """Delete every entry with this user id; the number of entries."""
-        for event in [name for name, entry in list(self.recent.items()) if entry.user == user]:
-            self.recent.pop(event, None)
+        with self._ready:
+            for event in [name for name, entry in self.recent.items() if entry.user == user]:
+                self._forget(event)
         n_entries = int(self.write(lambda db: _delete(db, "user = ?", (user,))).result())
         self._truncate()
         return n_entries
@@ -223,6 +157,9 @@ class Store(LogReader):
         n_entries = int(self.write(lambda db: _delete(db, condition, (moment, limit))).result())
         self._truncate()
         return n_entries
+
+    def _forget(self, event: str) -> None:
+        self._n_recent -= len(self.recent.pop(event).body)
 
     def _truncate(self) -> None:
         """Move the WAL into the file, so that deleted rows are in neither."""
@@ -310,6 +247,7 @@ class Store(LogReader):
     def _commit(self, jobs: list[_Job]) -> list[Any]:
         """Run the jobs in one transaction. If one fails, each gets a transaction of its own."""
         try:
+            self._set_synchronous("FULL" if any(job.future for job in jobs) else "NORMAL")
             self._writer.execute("BEGIN IMMEDIATE")
             results = self._work(jobs)
             self._writer.execute("COMMIT")
@@ -323,13 +261,18 @@ class Store(LogReader):
         self.error = None
         return results
 
+    def _set_synchronous(self, value: str) -> None:
+        if value != self._synchronous:
+            self._writer.execute(f"PRAGMA synchronous={value}")
+            self._synchronous = value
+
     def _work(self, jobs: list[_Job]) -> list[Any]:
-        """The result of each job; events that follow one another are inserted by one call."""
+        """The result of each job; events that follow one another are inserted together."""
         results: list[Any] = []
         for are_events, group in groupby(jobs, lambda job: job.event is not None):
             members = list(group)
             if are_events:
-                self._writer.executemany(INSERT, [job.event[1:] for job in members if job.event])
+                _insert_events(self._writer, [job.event[1:] for job in members if job.event])
                 results += [None] * len(members)
             else:
                 results += [job.run(self._writer) for job in members]
@@ -338,7 +281,9 @@ class Store(LogReader):
     def _forget_unwritten(self, error: Exception) -> None:
         """After a failed commit, answer "unknown event" rather than log feedback without it."""
         self.error = str(error)
-        self.recent.clear()
+        with self._ready:
+            self.recent.clear()
+            self._n_recent = 0
 
 
 def put_state(db: Any, name: str, value: bytes) -> None:
@@ -346,46 +291,18 @@ def put_state(db: Any, name: str, value: bytes) -> None:
     db.execute("INSERT OR REPLACE INTO state VALUES(?, ?)", (name, value))
 
 
-def read_log(path: Any) -> Iterator[dict[str, Any]]:
-    """What a log file holds, in order: the objects of the lines of ``GET /v1/log``.
-
-    A service may be writing to the file meanwhile.
-
-    Parameters
-    ----------
-    path : the file that ``rankwright serve --store`` wrote
-
-    Yields
-    ------
-    dict with "kind" ("event", "feedback" or "judgment"), "time" and what that kind has
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from rankwright.service.entries import Feedback, encode
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "feedback.db"
-    >>> store = Store(path)
-    >>> body = encode(Feedback(id="1", grades={"a": 2.0}))
-    >>> _ = store.append("feedback", "e1/1", body, event="e1").result()
-    >>> store.close()
-    >>> [(line["event"], line["grades"]) for line in read_log(path)]
-    [('e1', {'a': 2.0})]
-    """
-    log = LogReader(path)
-    try:
-        for entry in log.entries(("event", "feedback", "judgment")):
-            yield describe(entry)
-    except apsw.Error as error:
-        raise DataError(f"{log.path} is not a log of rankwright ({error}).") from error
-    finally:
-        log.close()
-
-
 def _insert(db: Any, entry: Entry) -> Appended:
     rows = db.execute(f"{INSERT} RETURNING seq", entry[1:]).fetchall()
     if rows:
         return Appended(rows[0][0], False)
     return Appended(db.execute("SELECT seq FROM log WHERE key = ?", (entry.key,)).get, True)
+
+
+def _insert_events(db: Any, rows: list[Any]) -> None:
+    n_grouped = len(rows) - len(rows) % ROWS_AT_ONCE
+    for start in range(0, n_grouped, ROWS_AT_ONCE):
+        db.execute(INSERT_MANY, tuple(chain.from_iterable(rows[start : start + ROWS_AT_ONCE])))
+    db.executemany(INSERT, rows[n_grouped:])
 
 
 def _delete(db: Any, condition: str, values: tuple[Any, ...]) -> int:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rankwright.service.entries import Feedback, decode_feedback, encode
 from rankwright.service.learning.labels import (
     choose_labels,
     json_lines,
     letor_lines,
     qrels_lines,
 )
+from rankwright.service.log.entries import Feedback, decode_feedback, encode
 from rankwright.service.protocol.problems import Problem
 from rankwright.service.protocol.routing import Call, Reply
 from rankwright.service.protocol.types import Click, Deleted, FeedbackAnswer, FeedbackRequest

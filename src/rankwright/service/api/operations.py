@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from rankwright.service import feedback, ranking
+from rankwright.service.api import feedback, ranking
 from rankwright.service.learning.labels import items_from_log
 from rankwright.service.protocol import types
 from rankwright.service.protocol.metrics import metrics

@@ -1,0 +1,20 @@
+"""
+Why is this document first?
+===========================
+
+Exact Shapley values add up to the score. The difference of two rows explains their order.
+"""
+
+import rankwright as rw
+from rankwright.data import make_queries
+
+data = make_queries(150, docs_per_query=15, n_features=6, random_state=0).items
+model = rw.LambdaMART(n_estimators=60, max_leaf_nodes=8).fit(data.X, data.y, qid=data.qid)
+
+first, second = model.decision_function(data.X[:15]).argsort()[::-1][:2]
+print(model.explain(data.X[first], data.X[second]))
+
+# %%
+# What a feature adds to the score as its value grows. Trees are step functions, and are drawn so.
+
+chart = rw.report.plot_contributions(model, data.X, n_features=4)

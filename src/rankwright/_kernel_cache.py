@@ -1,0 +1,176 @@
+"""Where compiled kernels are kept: what to do without a writable folder, or with damaged files.
+
+numba keeps compiled code in ``__pycache__`` beside a module, else in the user's cache folder, or in
+``NUMBA_CACHE_DIR``. Where no folder is writable it refuses to compile, and it loads damaged files
+without a check. ``install`` replaces the cache of this package's functions by one that
+
+- falls back to a folder of this user under the temporary folder, or to no cache at all;
+- ends every file with a checksum, and compiles again what does not match it;
+- goes on when a file cannot be written.
+
+Each of these is logged once, as a warning. Functions of other packages keep numba's own cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+_DISPATCHER = "numba.core.dispatcher"
+_MARK = b"rankwright-sha256:"
+_TAIL = len(_MARK) + hashlib.sha256().digest_size
+_ADVICE = "Set NUMBA_CACHE_DIR to a writable folder to keep it."
+
+
+def install() -> None:
+    """Prepare numba's cache, now or as soon as numba is imported; numba is not imported here."""
+    if _DISPATCHER in sys.modules:
+        _prepare(sys.modules[_DISPATCHER])
+    elif not any(isinstance(finder, _AfterNumba) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AfterNumba())
+
+
+class _AfterNumba(MetaPathFinder):
+    """Runs ``_prepare`` right after numba's dispatcher was imported, then steps aside."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _DISPATCHER:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_prepare(module: Any) -> None:
+            load(module)
+            _prepare(module)
+
+        spec.loader.exec_module = load_and_prepare  # type: ignore[method-assign]
+        return spec
+
+
+def _prepare(dispatcher: Any) -> None:
+    plain, package = dispatcher.FunctionCache, f"{__name__.split('.')[0]}."
+    kernel_cache = _kernel_cache(sys.modules["numba.core.caching"])
+
+    def cache_of(function: Any) -> Any:
+        return (kernel_cache if function.__module__.startswith(package) else plain)(function)
+
+    dispatcher.FunctionCache = cache_of
+
+
+def _kernel_cache(caching: Any) -> Any:
+    """A function that makes the cache of a kernel from numba's classes."""
+
+    class Files(caching.IndexDataCacheFile):  # type: ignore[misc,name-defined]
+        @contextmanager
+        def _open_for_write(self, filepath: str) -> Iterator[BytesIO]:
+            # Loading stops at the end of the pickle, so numba can read these files as well.
+            with super()._open_for_write(filepath) as file:
+                content = BytesIO()
+                yield content
+                file.write(content.getvalue() + _MARK + _digest(content.getvalue()))
+
+        def _load_index(self) -> Any:
+            return self._checked(super()._load_index, Path(self._index_path), {})
+
+        def _load_data(self, name: str) -> Any:
+            load = super()._load_data
+            return self._checked(lambda: load(name), Path(self._data_path(name)), None)
+
+        def _checked(self, load: Any, path: Path, missing: Any) -> Any:
+            try:
+                _check_digest(path)
+                return load()
+            except FileNotFoundError:
+                return missing
+            except Exception as error:  # a damaged pickle may raise anything
+                _say_damaged(path, error)
+                path.unlink(missing_ok=True)
+                return missing
+
+    class KernelCache(caching.FunctionCache):  # type: ignore[misc,name-defined]
+        def __init__(self, function: Any) -> None:
+            super().__init__(function)
+            plain = self._cache_file
+            self._cache_file = Files.__new__(Files)
+            vars(self._cache_file).update(vars(plain))
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception as error:  # code that cannot be linked
+                _say_damaged(Path(self._cache_path), error)
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:
+                _say(f"compiled code cannot be written to {self._cache_path} ({error}). {_ADVICE}")
+
+    def make(function: Any) -> Any:
+        try:
+            return KernelCache(function)
+        except RuntimeError:  # no folder is writable
+            before, caching.config.CACHE_DIR = caching.config.CACHE_DIR, _temporary_folder()
+        try:
+            return KernelCache(function) if caching.config.CACHE_DIR else caching.NullCache()
+        finally:
+            caching.config.CACHE_DIR = before
+
+    return make
+
+
+def _check_digest(path: Path) -> None:
+    """Raise a ValueError if the file ends with a checksum of other content."""
+    content = path.read_bytes()
+    data, tail = content[:-_TAIL], content[-_TAIL:]
+    # Without a mark it was written by numba itself, or cut short, which loading will tell.
+    if tail.startswith(_MARK) and tail != _MARK + _digest(data):
+        raise ValueError("its checksum does not match")
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+@cache
+def _temporary_folder() -> str:
+    """A folder that only this user can write to; "" if there is none."""
+    try:
+        root = Path(tempfile.gettempdir())
+        folder = root / f"rankwright-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        owner = folder.lstat()
+        # Compiled code is executed: a folder that somebody else made is not to be trusted.
+        if hasattr(os, "getuid") and (owner.st_uid != os.getuid() or owner.st_mode & 0o077):
+            folder = Path(tempfile.mkdtemp(prefix="rankwright-"))
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        _say(f"no folder is writable: kernels are compiled in every process. {_ADVICE}")
+        return ""
+    _say(f"numba's cache folders are not writable: compiled code goes to {folder}. {_ADVICE}")
+    return str(folder)
+
+
+def _say_damaged(path: Path, error: Exception) -> None:
+    reason = str(error) or type(error).__name__
+    _say(f"numba's cache is damaged ({path.name}: {reason}): it is compiled and written again.")
+
+
+@cache
+def _say(message: str) -> None:
+    logging.getLogger("rankwright").warning("rankwright: %s", message)

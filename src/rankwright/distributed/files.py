@@ -1,0 +1,188 @@
+"""Score and evaluate many files with one model: a file is a job of the engine."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from glob import glob
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rankwright.data.io.files import write_lines
+from rankwright.data.io.items import read_items
+from rankwright.data.items import Items
+from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.parallel import map_jobs
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def score_files(
+    model: Any,
+    files: Paths,
+    output: str | os.PathLike[str],
+    *,
+    cutoff: int | None = None,
+    **reading: Any,
+) -> dict[str, int]:
+    """Score the items of many files; write a ranked list of each query beside each other.
+
+    Inside :func:`rankwright.engine` the workers read and write the files, so all must see the same
+    folders. Otherwise the threads of this machine do.
+
+    Parameters
+    ----------
+    model : a fitted ranker, or what :func:`rankwright.load_scorer` gives
+    files : a file, folder, glob such as ``"part-*.parquet"``, or several of these
+    output : the folder to write to; it is made
+        For ``part-1.parquet`` it gets ``part-1.parquet.tsv`` with the columns qid, rank, docid and
+        score, the best item first. An item without an id is called by its row, from 1.
+    cutoff : int or None
+        At most this many items of each query.
+    reading : arguments of :func:`rankwright.read_items`
+
+    Returns
+    -------
+    dict of path to the number of items written to it
+
+    Examples
+    --------
+    >>> import tempfile, rankwright as rw
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("0 qid:1 1:0.2\\n1 qid:1 1:0.7\\n")
+    >>> model = rw.Regression().fit([[0.0], [1.0]], [0, 1])
+    >>> list(score_files(model, folder / "a.txt", folder / "out").values())
+    [2]
+    >>> lines = (folder / "out" / "a.txt.tsv").read_text().splitlines()
+    >>> [line.split()[:3] for line in lines]
+    [['qid', 'rank', 'docid'], ['1', '1', '2'], ['1', '2', '1']]
+    """
+    if cutoff is not None and cutoff < 1:
+        raise ParameterError(f"score_files(cutoff={cutoff!r}): give an integer >= 1, or None.")
+    jobs = _outputs(list_files(files), Path(output))
+    Path(output).mkdir(parents=True, exist_ok=True)
+    counts = map_jobs(_score_file, jobs, model, cutoff, reading)
+    return {target: count for (_, target), count in zip(jobs, counts, strict=True)}
+
+
+def _outputs(files: list[str], folder: Path) -> list[tuple[str, str]]:
+    """Each file with the one that its lists go to."""
+    targets = [str(folder / f"{Path(file).name}.tsv") for file in files]
+    twice = [file for file, target in zip(files, targets, strict=True) if targets.count(target) > 1]
+    if twice:
+        raise ParameterError(
+            f"score_files: {twice[0]} and {twice[1]} have the same name, so their lists would go "
+            "to one file. Score them into two folders."
+        )
+    return list(zip(files, targets, strict=True))
+
+
+def _score_file(
+    job: tuple[str, str], model: Any, cutoff: int | None, reading: Mapping[str, Any]
+) -> int:
+    path, target = job
+    items, scores = _scored(model, path, reading, graded=False)
+    queries = Queries.from_ids(items.qid, len(scores))
+    rank = queries.places(scores)
+    ids = np.arange(1, len(scores) + 1) if items.docid is None else items.docid
+    order = np.lexsort((rank, queries.codes))
+    if cutoff is not None:
+        order = order[rank[order] <= cutoff]
+    query = queries.ids[queries.codes]
+    rows = zip(query[order], rank[order], ids[order], scores[order].tolist(), strict=True)
+    lines = (f"{q}\t{k}\t{item}\t{score!r}\n" for q, k, item, score in rows)
+    write_lines(target, chain(["qid\trank\tdocid\tscore\n"], lines))
+    return len(order)
+
+
+def evaluate_files(
+    model: Any,
+    files: Paths,
+    measures: str | Measure | Iterable[str | Measure] = ("NDCG@10", "AP"),
+    *,
+    ties: str | None = None,
+    empty: str | None = None,
+    like: str | None = None,
+    **reading: Any,
+) -> Scores:
+    """Evaluate a model on many files of graded items; a query must be in one file.
+
+    Inside :func:`rankwright.engine` the workers read the files. Otherwise the threads of this
+    machine do.
+
+    Parameters
+    ----------
+    model : a fitted ranker, or what :func:`rankwright.load_scorer` gives
+    files : a file, folder, glob such as ``"part-*.parquet"``, or several of these
+    measures, ties, empty, like : see :func:`rankwright.evaluate`
+    reading : arguments of :func:`rankwright.read_items`
+
+    Returns
+    -------
+    Scores of all queries, in the order of the files and of the queries in them
+    """
+    paths = list_files(files)
+    how = {"measures": measures, "ties": ties, "empty": empty, "like": like}
+    parts = map_jobs(_evaluate_file, paths, model, how, reading)
+    ids = [query for part in parts for query in part.query_ids.tolist()]
+    if len(set(ids)) < len(ids):
+        owner: dict[Any, str] = {}
+        for path, part in zip(paths, parts, strict=True):
+            for query in part.query_ids.tolist():
+                if query in owner:
+                    raise DataError(
+                        f"query {query!r} is in {owner[query]} and in {path}: a list that is cut "
+                        "in two cannot be measured. Write files of whole queries."
+                    )
+                owner[query] = path
+    names = np.concatenate([part.query_ids for part in parts])
+    matrix = np.concatenate([part.matrix for part in parts], axis=1)
+    return Scores(parts[0].measures, names, matrix, None, parts[0].conventions)
+
+
+def _evaluate_file(
+    path: str, model: Any, how: Mapping[str, Any], reading: Mapping[str, Any]
+) -> Scores:
+    items, scores = _scored(model, path, reading, graded=True)
+    reads = any(measure.reads_predictions for measure in parse_measures(how["measures"]))
+    predictions = model.predict(items.X, items.qid) if reads else None
+    with warnings.catch_warnings():  # one file without a relevant item says nothing of the others
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        return evaluate(scores, items.y, items.qid, predictions=predictions, **how)
+
+
+def _scored(
+    model: Any, path: str, reading: Mapping[str, Any], *, graded: bool
+) -> tuple[Items, np.ndarray[Any, Any]]:
+    like = model
+    if hasattr(model, "n_features_in_"):
+        names = getattr(model, "feature_names_in_", None)
+        like = SimpleNamespace(n_features=model.n_features_in_, feature_names=names)
+    items = read_items(path, graded=graded, **{"like": like, **reading})
+    return items, np.asarray(model.decision_function(items.X, items.qid))
+
+
+def list_files(files: Paths) -> list[str]:
+    """The files that are meant by a file, folder, glob, or several of these; each once."""
+    several = [files] if isinstance(files, str | os.PathLike) else list(files)
+    found = dict.fromkeys(path for one in several for path in _matches(os.fspath(one)))
+    if not found:
+        raise DataError("there is no file to read: give a file, folder or glob.")
+    return list(found)
+
+
+def _matches(name: str) -> list[str]:
+    if os.path.isdir(name):
+        return sorted(str(p) for p in Path(name).iterdir() if p.is_file() and p.name[0] not in "._")
+    found = [name] if os.path.exists(name) else sorted(glob(name, recursive=True))
+    if not found:
+        raise DataError(f"{name}: no such file, and no file matches it.")
+    return found

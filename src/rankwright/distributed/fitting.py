@@ -1,0 +1,149 @@
+"""``fit`` on an engine: what the input is, its shards, and the function that learns from them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from rankwright import exceptions
+from rankwright.distributed.engines import DaskEngine, Engine, Handles
+from rankwright.distributed.inputs import is_remote, shard_input
+from rankwright.distributed.shards import (
+    N_SHARDS,
+    Rows,
+    Shard,
+    ShardedRows,
+    count_shard,
+    merge_shards,
+    split_rows,
+)
+from rankwright.feedback.grades import Grades
+
+# By class: the function fit(estimator, engine, rows) that sets what a local fit sets.
+FITS = {
+    "BayesianPRank": "rankwright.distributed.beliefs:fit",
+    "LambdaMART": "rankwright.distributed.lambdamart:fit",
+    "MPRank": "rankwright.distributed.linear:fit_mprank",
+    "OAPBPM": "rankwright.distributed.members:fit",
+    "OAPBagging": "rankwright.distributed.members:fit",
+    "OAPVoting": "rankwright.distributed.members:fit",
+    "RankBoost": "rankwright.distributed.rankboost:fit",
+    "RankSVM": "rankwright.distributed.linear:fit_ranksvm",
+    "Regression": "rankwright.distributed.linear:fit_regression",
+}
+FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machine
+
+
+def fit_function(estimator: Any) -> Callable[[Any, Engine, ShardedRows], None]:
+    """The function that fits an estimator from shards; an error names those that have one."""
+    cls = type(estimator)
+    if cls.__name__ not in FITS or not cls.__module__.startswith("rankwright."):
+        raise exceptions.ParameterError(
+            f"{cls.__name__} does not learn from shards: fit it outside of rankwright.engine(...), "
+            f"on one machine. These do: {', '.join(sorted(FITS))}."
+        )
+    module, _, name = FITS[cls.__name__].partition(":")
+    function: Callable[[Any, Engine, ShardedRows], None] = getattr(import_module(module), name)
+    return function
+
+
+def refuse(estimator: Any, **reasons: str) -> None:
+    """Refuse each named parameter that is not at its default, with the reason."""
+    defaults = type(estimator)().get_params(deep=False)
+    for name, reason in reasons.items():
+        value = getattr(estimator, name)
+        if value is not defaults[name] and value != defaults[name]:
+            raise exceptions.ParameterError(
+                f"{type(estimator).__name__}({name}={value!r}) on an engine: {reason}. Leave it "
+                f"at {defaults[name]!r}, or fit on one machine."
+            )
+
+
+def fit_shards(
+    engine: Engine,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    sample_weight: Any = None,
+    query_weight: Any = None,
+    eval_set: Any = None,
+    eval_qid: Any = None,
+) -> Any:
+    """``estimator.fit`` of rows that are cut into shards on an engine."""
+    learn = fit_function(estimator)
+    estimator._check_parameters()
+    if estimator.normalize is not None:
+        refuse(estimator, normalize="shards hold rows as they are given")
+    if any(scores is not None for scores in getattr(estimator, "_initial", ())):
+        raise exceptions.ParameterError(
+            f"{type(estimator).__name__}.fit(init_score=...) on an engine: shards hold no scores "
+            "to start from. Fit on one machine."
+        )
+    roles = {"y": y, "qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
+    if is_remote(X):
+        shards = shard_input(engine, estimator, X, roles)
+    else:
+        shards = _scattered(engine, estimator, X, **roles)
+    counts = np.array(engine.gather(engine.map(count_shard, shards)))
+    n_rows, n_queries = int(counts[:, 0].sum()), int(counts[:, 1].sum())
+    _warn_small(engine, n_rows)
+    estimator.n_queries_in_ = n_queries
+    validation = estimator._checked_eval_set(eval_set, eval_qid, n_queries)
+    rows = ShardedRows(shards, n_rows, n_queries, estimator.n_features_in_, validation)
+    if sum(engine.gather(engine.map(_pair_weight, shards))) == 0:
+        warnings.warn(
+            f"{type(estimator).__name__}: the feedback holds no preference (every query has one "
+            "grade, one row, or weight zero): there is no order to learn.",
+            exceptions.DegenerateDataWarning,
+            stacklevel=5,
+        )
+    learn(estimator, engine, rows)
+    return estimator
+
+
+def _pair_weight(shard: Shard) -> float:
+    return float(shard.feedback.total_weight)
+
+
+def _warn_small(engine: Engine, n_rows: int) -> None:
+    if isinstance(engine, DaskEngine) and n_rows < FEW_ROWS:
+        warnings.warn(
+            f"{n_rows:,} rows on the cluster {engine.name}: below about {FEW_ROWS:,} rows a fit on "
+            "one machine is faster and gives the same model. Leave out rankwright.engine(...).",
+            exceptions.ClusterWarning,
+            stacklevel=6,
+        )
+
+
+def _scattered(
+    engine: Engine, estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
+) -> Handles:
+    """Plain arrays, checked here and given to the workers shard by shard."""
+    X, y = estimator._checked_training(X, y)
+    if sample_weight is not None:
+        checks: Any = {"dtype": np.float64, "ensure_non_negative": True}
+        sample_weight = _check_sample_weight(sample_weight, X, **checks)
+    grades = Grades(y, qid, sample_weight=sample_weight, query_weight=query_weight)
+    codes = grades.queries.codes
+    rows = Rows(
+        X,
+        grades.y,
+        grades.queries.ids[codes],
+        grades.sample_weight,
+        grades.query_weight[codes],
+        np.arange(len(y)),
+    )
+    engine.expect(8 * X.shape[0] * X.shape[1])
+    n = engine.n_blocks
+    shards: list[Shard] = []
+    for number, piece in enumerate(split_rows(rows, n)):
+        shards += merge_shards([piece], number, n)
+    assert len(shards) == N_SHARDS
+    return engine.scatter(shards, blocks=n)

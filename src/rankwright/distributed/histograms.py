@@ -1,0 +1,214 @@
+"""Bins and histograms of trees over shards; every sum is one of integers.
+
+What workers hold is a :class:`Block`: codes of bins and pairs of some queries. Which rows are in
+which leaf is worked out from the splits so far. A worker keeps that between tasks of one tree as a
+shortcut; without it (another worker took over) it starts from the root, with the same result.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.distributed.engines import Engine, Handles
+from rankwright.distributed.shards import Shard
+from rankwright.parallel import Team
+from rankwright.rankers.boosting.quantile_bins import (
+    BinnedRows,
+    QuantileBins,
+    column,
+    distinct_values,
+    find_categories,
+    find_edges,
+)
+
+VALUES = 1 << 23  # values of features that are counted at a time
+
+Counts = list[tuple[FloatArray, FloatArray]]  # per feature: values, how many rows have them
+
+
+class Used(NamedTuple):
+    """The rows of a shard that are in some pair."""
+
+    rows: IntArray
+    copies: IntArray  # how many rows each counts as
+    grades: tuple[float, float]  # the lowest and the highest
+
+
+class Totals(NamedTuple):
+    """Of all rows in use: how many, how many they count as, and the span of their grades."""
+
+    n_rows: int
+    n_copies: int
+    span: tuple[float, float]
+
+
+def add_totals(one: Totals, other: Totals) -> Totals:
+    (low, high), (low2, high2) = one.span, other.span
+    span = min(low, low2), max(high, high2)
+    return Totals(one.n_rows + other.n_rows, one.n_copies + other.n_copies, span)
+
+
+def totals(used: Used) -> Totals:
+    return Totals(len(used.rows), int(used.copies.sum()), used.grades)
+
+
+def by_columns(shard: Shard) -> Shard:
+    """The same with the values of a feature side by side, so that files are read once."""
+    return shard if hasattr(shard.X, "tocsr") else shard._replace(X=np.asfortranarray(shard.X))
+
+
+def count_values(shards: list[Shard], used: list[Used], first: int, last: int) -> Counts:
+    """How many rows have each value of features first .. last - 1, in a block of shards."""
+    tables = [s.X.tocsc() if hasattr(s.X, "tocsc") else s.X for s in shards]
+    count = np.concatenate([u.copies for u in used])
+    counts: Counts = []
+    for feature in range(first, last):
+        parts = [column(X, feature)[u.rows] for X, u in zip(tables, used, strict=True)]
+        counts.append(distinct_values(np.concatenate(parts), count))
+    return counts
+
+
+def merge_counts(one: Counts, other: Counts) -> Counts:
+    return [_merged(*a, *b) for a, b in zip(one, other, strict=True)]
+
+
+def _merged(
+    values: FloatArray, mass: FloatArray, values2: FloatArray, mass2: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    both = np.concatenate([values, values2])
+    order = np.argsort(both, kind="stable")  # merges two runs
+    both, masses = both[order], np.concatenate([mass, mass2])[order]
+    if not len(both):
+        return both, masses
+    new = np.flatnonzero(np.concatenate([[True], both[1:] > both[:-1]]))
+    return both[new], np.add.reduceat(masses, new)
+
+
+def learn_bins(
+    engine: Engine,
+    shards: Handles,
+    used: Handles,
+    n_rows: int,
+    max_bins: int,
+    categorical: BoolArray,
+) -> QuantileBins:
+    """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
+    edges: list[FloatArray] = []
+    n_values = VALUES if engine.memory is None else min(VALUES, engine.memory // 64)
+    n_features, step = len(categorical), max(1, n_values // max(n_rows, 1))
+    for first in range(0, n_features, step):
+        last = min(first + step, n_features)
+        counted = engine.map_blocks(count_values, (shards, used), first, last)
+        for feature, (values, mass) in enumerate(engine.reduce(counted, merge_counts), first):
+            find = find_categories if categorical[feature] else find_edges
+            edges.append(find(values, mass, max_bins))
+    return QuantileBins(edges, categorical)
+
+
+class Block(NamedTuple):
+    """The rows in use of a block of shards, in bins, and what gives their gradients."""
+
+    codes: NDArray[np.uint32]  # (n_words, n_rows)
+    copies: IntArray  # how many rows each counts as
+    losses: Any
+
+
+def encode_shards(shards: list[Shard], used: list[Used], bins: QuantileBins) -> Any:
+    with Team(1) as alone:
+        pairs = zip(shards, used, strict=True)
+        return np.concatenate([bins.encode(s.X, u.rows, alone) for s, u in pairs], axis=1)
+
+
+class Request(NamedTuple):
+    """What a round asks of workers."""
+
+    scales: FloatArray
+    bits: int
+    splits: list[tuple[int, int, bytes]]  # leaf, feature, which codes go up: all so far
+    n_new: int  # how many of the last splits to count the rows of
+    leaves: list[int]  # whose histograms to make
+
+
+class Gradients(NamedTuple):
+    """The gradients and Hessians of the rows of a block; they are not changed."""
+
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+def peaks(gradients: Gradients) -> FloatArray:
+    """The largest gradient and Hessian."""
+    return np.array([np.abs(gradients.gradient).max(initial=0), gradients.hessian.max(initial=0)])
+
+
+class _Partition:
+    """The rows of each leaf; leaf 0 is the root, split k makes leaves 2 k + 1 and 2 k + 2."""
+
+    def __init__(self, block: Block, gradients: Gradients, request: Request) -> None:
+        from rankwright.rankers.boosting._kernels.tree import quantize
+
+        n = len(block.copies)
+        self.gradients = gradients  # kept, so that no other array can have its address
+        self.rows, self.buffer = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+        self.pairs = np.zeros((n, 2), np.int64)
+        quantize(*gradients, block.copies, request.scales, request.bits, self.pairs)
+        self.bounds = [(0, n)]
+
+    def follow(self, block: Block, splits: list[tuple[int, int, bytes]]) -> None:
+        """Make the splits that were not made yet."""
+        from rankwright.rankers.boosting._kernels.tree import partition_rows
+
+        for leaf, feature, up in splits[len(self.bounds) // 2 :]:
+            start, stop = self.bounds[leaf]
+            codes, goes = block.codes[feature >> 2], np.frombuffer(bytearray(up), np.uint8)
+            rows, shift = self.rows[start:stop], 8 * (feature & 3)
+            n_down, _, _ = partition_rows(codes, shift, goes, rows, self.pairs, self.buffer)
+            self.bounds += [(start, start + n_down), (start + n_down, stop)]
+
+    def histogram(self, block: Block, leaf: int, sums: IntArray) -> None:
+        from rankwright.rankers.boosting._kernels.tree import gather, sum_block
+
+        rows = self.rows[slice(*self.bounds[leaf])]
+        pairs = self.pairs
+        if len(rows) < len(self.rows):
+            pairs = np.zeros((len(rows), 2), np.int64)
+            gather(self.pairs, rows, pairs)
+        for word in range(len(block.codes)):
+            sum_block(block.codes[word], rows, pairs, sums[4 * word : 4 * word + 4])
+
+
+_PARTITIONS: dict[int, _Partition] = {}  # of this process, by the address of their gradients
+
+
+def histograms(block: Block, gradients: Gradients, request: Request) -> tuple[IntArray, IntArray]:
+    """(n_new, 2) rows on both sides of the new splits; (n_leaves, n_features, 256, 2) sums."""
+    known = _PARTITIONS.pop(id(gradients.gradient), None)
+    stale = known is None or known.gradients.gradient is not gradients.gradient
+    if known is None or stale or len(known.bounds) > 2 * len(request.splits) + 1:
+        known = _Partition(block, gradients, request)
+    known.follow(block, request.splits)
+    sums = np.zeros((len(request.leaves), 4 * len(block.codes), 256, 2), np.int64)
+    for number, leaf in enumerate(request.leaves):
+        known.histogram(block, leaf, sums[number])
+    sizes = np.diff(np.array(known.bounds)).ravel()[len(known.bounds) - 2 * request.n_new :]
+    _PARTITIONS[id(gradients.gradient)] = known
+    return sizes.reshape(-1, 2).astype(np.int64), sums
+
+
+def add_histograms(one: Any, other: Any) -> Any:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def forget(gradients: Gradients) -> None:
+    """The tree on these gradients is done."""
+    _PARTITIONS.pop(id(gradients.gradient), None)
+
+
+def no_rows(bins: QuantileBins, monotone: Any) -> BinnedRows:
+    """The bins without a row, for what needs histograms only."""
+    n_features = len(bins.edges)
+    return bins.binned(np.zeros((0, n_features)), np.zeros(0, np.int64), monotone, Team(1))

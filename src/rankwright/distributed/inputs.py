@@ -1,0 +1,319 @@
+"""What ``fit`` takes on an engine: arrays, Dask data frames and arrays, folders and globs of files.
+
+Whatever it is, it becomes parts of rows, which one shuffle turns into shards. Arrays of this
+process are checked and cut here; everything else is read, checked and cut by the workers.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from glob import glob
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright._typing import IntArray
+from rankwright.data.io.files import is_parquet
+from rankwright.data.io.items import detect_format, read_items
+from rankwright.data.io.letor import read_letor
+from rankwright.data.io.tables import items_from_frame
+from rankwright.data.items import Items
+from rankwright.data.vocabulary import as_ids
+from rankwright.distributed.engines import DaskEngine, Engine, Handles
+from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.feedback.base import frozen_weights
+from rankwright.feedback.labels import as_grades
+
+CHUNK = 1 << 26  # bytes of a LETOR file that are one part
+ROW_BITS = 40  # a row has the number: that of its part, shifted by this, plus that in the part
+
+Roles = Mapping[str, Any]  # y, qid, sample_weight, query_weight: names of columns, or None
+
+
+class Source(NamedTuple):
+    """A file or a piece of one: bytes of a LETOR file, or a row group of a Parquet file."""
+
+    path: str
+    number: int
+    first: int = 0
+    last: int = -1
+
+
+class Part(NamedTuple):
+    """Rows of a part of the input, and the names of their features."""
+
+    rows: Rows
+    names: tuple[str, ...] | None
+
+
+class Info(NamedTuple):
+    """What parts must agree on."""
+
+    n_rows: int
+    n_features: int
+    names: tuple[str, ...] | None
+    kind: str  # the kind of the ids
+
+
+def is_remote(X: Any) -> bool:
+    """Whether rows are not in this process: a path, or a collection of Dask."""
+    if isinstance(X, str | os.PathLike):
+        return True
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> Handles:
+    """The shards of rows that workers read; sets the names of features of the estimator."""
+    checks = estimator._row_checks()
+    if isinstance(X, str | os.PathLike):
+        sources = list_sources(X, engine.memory)
+        engine.expect(sum(map(_size, {source.path for source in sources})))
+        parts = engine.map(read_part, engine.scatter(sources), roles, checks)
+    else:
+        parts = engine.map(make_part, _blocks(engine, X, roles), roles, checks)
+    infos: list[Info] = engine.gather(engine.map(part_info, parts))
+    infos = [info for info in infos if info.n_rows] or infos
+    names = _agree(infos)
+    width = len(names) if names else max(info.n_features for info in infos)
+    as_text = len({info.kind for info in infos}) > 1
+    rows = engine.map(fit_part, parts, width, as_text)
+    for attribute in ("feature_names_in_", "n_features_in_"):
+        estimator.__dict__.pop(attribute, None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    estimator.n_features_in_ = width  # after the names, as scikit-learn does: files keep the order
+    return engine.exchange(rows, split_rows, merge_shards, N_SHARDS)
+
+
+def _agree(infos: list[Info]) -> tuple[str, ...] | None:
+    """The names of the features, which all parts share."""
+    first = infos[0].names
+    for number, info in enumerate(infos):
+        if info.names != first:
+            odd = sorted(set(info.names or ()) ^ set(first or ()))
+            raise DataError(
+                f"part {number + 1} of {len(infos)} has other columns than the first "
+                f"({odd[:4] or 'another order'}). Give parts with the same columns, in one order."
+            )
+    return first
+
+
+def list_sources(path: Any, memory: int | None = None) -> list[Source]:
+    """The files of a folder or glob, in order of name, large ones in pieces."""
+    name = os.fspath(path)
+    found = [name]
+    if os.path.isdir(name):
+        found = sorted(
+            str(p) for p in Path(name).iterdir() if p.is_file() and p.name[0] not in "._"
+        )
+    elif not os.path.exists(name):
+        found = sorted(glob(name, recursive=True))
+    if not found:
+        raise DataError(
+            f"{name}: no such file, and no file matches it. Give a file, folder or glob."
+        )
+    chunk = CHUNK if memory is None else max(1 << 20, min(CHUNK, memory // 64))
+    pieces = [piece for file in found for piece in _pieces(file, chunk)]
+    return [Source(file, i, *bounds) for i, (file, *bounds) in enumerate(pieces)]
+
+
+def _size(path: str) -> int:
+    """About how many bytes the rows of a file take in memory."""
+    if not is_parquet(path) or find_spec("pyarrow") is None:
+        return os.path.getsize(path) * (8 if path.endswith(".gz") else 1)
+    from pyarrow.parquet import ParquetFile
+
+    about = ParquetFile(path).metadata
+    return int(8 * about.num_rows * about.num_columns)
+
+
+def _pieces(path: str, chunk: int) -> list[tuple[Any, ...]]:
+    size = os.path.getsize(path)
+    if is_parquet(path):
+        if find_spec("pyarrow") is None:
+            return [(path,)]
+        from pyarrow.parquet import ParquetFile
+
+        return [(path, i, i + 1) for i in range(ParquetFile(path).num_row_groups)]
+    if size > chunk and not path.endswith(".gz") and (detect_format(path) or "letor") == "letor":
+        return [(path, i, min(i + chunk, size)) for i in range(0, size, chunk)]
+    return [(path,)]
+
+
+def read_part(source: Source, roles: Roles, checks: dict[str, Any]) -> Part:
+    """One part of the files."""
+    columns = {name: roles[name] for name in ("y", "qid")}
+    if source.last < 0:
+        items = read_items(source.path, **columns)
+    elif is_parquet(source.path):
+        from pyarrow.parquet import ParquetFile
+
+        items = items_from_frame(ParquetFile(source.path).read_row_group(source.first), **columns)
+    else:
+        items = _read_lines(source)
+    return _part(items, roles, checks, source.number, source.path)
+
+
+class _Lines(io.BytesIO):
+    """Some lines of a file, with its name for error messages."""
+
+    name = ""
+
+
+def _read_lines(source: Source) -> Any:
+    """The lines of a LETOR file that start in a range of bytes; None without one."""
+    with open(source.path, "rb") as file:
+        file.seek(max(source.first - 1, 0))
+        if source.first:
+            file.readline()  # the rest of a line that starts before the range
+        n_bytes = source.last - file.tell()
+        data = file.read(n_bytes) + file.readline() if n_bytes > 0 else b""
+    if not data.strip():
+        return None
+    lines = _Lines(data)
+    lines.name = f"{source.path} (bytes {source.first} to {source.last})"
+    return read_letor(lines)
+
+
+def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> Part:
+    """One partition of a Dask data frame, or of arrays."""
+    number, data = value
+    if not isinstance(data, tuple):
+        columns = {name: roles[name] for name in ("y", "qid")}
+        return _part(items_from_frame(data, **columns), roles, checks, number, "the data frame")
+    X, y, qid, sample_weight, query_weight = data
+    names = getattr(X, "columns", None)
+    weights = _weights(sample_weight, len(y)), _weights(query_weight, len(y))
+    qid = np.zeros(len(y), np.int64) if qid is None else as_ids(qid)
+    rows = Rows(_checked(X, checks, "X"), as_grades(np.asarray(y), "y"), qid, *weights,
+                _numbers(number, len(y)))  # fmt: skip
+    return Part(rows, None if names is None else tuple(map(str, names)))
+
+
+def _part(items: Items | None, roles: Roles, checks: Any, number: int, where: str) -> Part:
+    if items is None:
+        none = np.zeros(0)
+        ids = none.astype(np.int64)
+        return Part(Rows(np.zeros((0, 0)), none, ids, none, none, ids), None)
+    X, names, n = items.X, items.feature_names, items.n_items
+    weights: list[Any] = []
+    for role in ("sample_weight", "query_weight"):
+        column = None
+        if (name := roles[role]) is not None:
+            X, names, column = _take_column(X, names, name, role, where)
+        weights.append(_weights(column, n))
+    qid = np.zeros(n, np.int64) if items.qid is None else np.asarray(items.qid)
+    fields = _checked(X, checks, where), as_grades(items.y, "y"), qid, *weights
+    return Part(Rows._make((*fields, _numbers(number, n))), names)
+
+
+def _take_column(X: Any, names: Any, name: Any, role: str, where: str) -> tuple[Any, Any, Any]:
+    """Rows without one column, and that column."""
+    if not isinstance(name, str) or names is None or name not in names:
+        raise ParameterError(
+            f"{role}={name!r}: {where} has no such column. Give the name of one of its columns."
+        )
+    at = names.index(name)
+    keep = [i for i in range(len(names)) if i != at]
+    column = X[:, [at]]
+    column = column.toarray() if hasattr(column, "toarray") else column
+    return X[:, keep], tuple(names[i] for i in keep), column[:, 0]
+
+
+def _weights(values: Any, n: int) -> Any:
+    return np.array(frozen_weights(None if values is None else np.asarray(values), n, "weights"))
+
+
+def _numbers(part: int, n: int) -> IntArray:
+    return (np.int64(part) << ROW_BITS) + np.arange(n)
+
+
+def _checked(X: Any, checks: Mapping[str, Any], where: str) -> Any:
+    from sklearn.utils import check_array
+
+    try:
+        return check_array(X, **checks, ensure_min_samples=0)
+    except ValueError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def part_info(part: Part) -> Info:
+    rows = part.rows
+    return Info(len(rows.y), rows.X.shape[1], part.names, rows.qid.dtype.kind)
+
+
+def fit_part(part: Part, width: int, as_text: bool) -> Rows:
+    """Rows with so many features (what a LETOR file does not write is zero), ids of one kind."""
+    rows = part.rows
+    X, missing = rows.X, width - rows.X.shape[1]
+    if missing and hasattr(X, "tocsr"):
+        X = X.copy()
+        X.resize(X.shape[0], width)
+    elif missing:
+        X = np.pad(X, ((0, 0), (0, missing)))
+    ids = rows.qid.astype(str) if as_text else rows.qid
+    return rows._replace(X=X, qid=ids)
+
+
+def _blocks(engine: Engine, X: Any, roles: Roles) -> Handles:
+    """The partitions of Dask collections as numbered values."""
+    import dask
+
+    delayed = [dask.delayed(_pair)(i, block) for i, block in enumerate(_delayed(X, roles))]
+    if isinstance(engine, DaskEngine):
+        return engine.adopt(engine.client.compute(delayed))
+    return engine.map(_compute, engine.scatter(delayed))
+
+
+def _pair(number: int, block: Any) -> tuple[int, Any]:
+    return number, block
+
+
+def _compute(delayed: Any) -> Any:
+    return delayed.compute(scheduler="synchronous")
+
+
+def _delayed(X: Any, roles: Roles) -> list[Any]:
+    """What computes each partition: a frame, or a tuple of X, y, qid and both weights."""
+    import dask
+
+    is_frame = hasattr(X, "to_delayed") and hasattr(X, "columns")
+    named = [value is None or isinstance(value, str) for value in roles.values()]
+    if is_frame and all(named):
+        return list(X.to_delayed())
+    frame = X.to_delayed() if is_frame else _row_blocks(X, None)
+    sizes = None if is_frame else X.chunks[0]
+    columns = [_side(values, sizes, len(frame), name) for name, values in roles.items()]
+    return [dask.delayed(_tuple)(*blocks) for blocks in zip(frame, *columns, strict=True)]
+
+
+def _tuple(*blocks: Any) -> tuple[Any, ...]:
+    return blocks
+
+
+def _row_blocks(X: Any, sizes: Any) -> list[Any]:
+    """The blocks of rows of a Dask array."""
+    chunks = dict.fromkeys(range(1, X.ndim), -1) | ({} if sizes is None else {0: sizes})
+    return list(X.rechunk(chunks).to_delayed().reshape(-1))
+
+
+def _side(values: Any, sizes: Any, n: int, name: str) -> list[Any]:
+    """One of y, qid and the weights in the partitions of X."""
+    if values is None:
+        return [None] * n
+    if not is_remote(values):
+        if sizes is None or any(np.isnan(sizes)):
+            raise ParameterError(
+                f"{name} is {type(values).__name__} and X a Dask collection with partitions of "
+                f"unknown size: give {name} as a column of the same data frame."
+            )
+        return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
+    if hasattr(values, "columns") or hasattr(values, "to_frame"):
+        return list(values.to_delayed())
+    known = sizes is not None and not any(np.isnan(sizes))
+    return _row_blocks(values, sizes if known else None)

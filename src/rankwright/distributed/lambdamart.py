@@ -1,0 +1,309 @@
+"""LambdaMART over shards: the trees of a local fit, from sums of integers.
+
+Leaves are split best first, as in a local fit. The split of a leaf does not change those of other
+leaves, so a round asks for the histograms of all leaves that may be split next, not of one: a tree
+of 31 leaves takes about eight rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.queries import Queries
+from rankwright.distributed import histograms as sums_of
+from rankwright.distributed.engines import Engine, Handles
+from rankwright.distributed.fitting import refuse
+from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
+from rankwright.distributed.shards import Shard, ShardedRows
+from rankwright.exceptions import ParameterError
+from rankwright.feedback.grades import Grades
+from rankwright.parallel import Team
+from rankwright.rankers.boosting.grower import (
+    Grower,
+    Node,
+    Split,
+    Tree,
+    TreeRules,
+    _first_best,
+    integer_units,
+)
+from rankwright.rankers.boosting.pair_losses import PairGradients
+from rankwright.rankers.boosting.pair_weights import PairWeights
+from rankwright.rankers.boosting.quantile_bins import QuantileBins
+from rankwright.rankers.early_stopping import EarlyStopping, Validation
+from rankwright.rankers.losses import QueryPairs
+
+
+class Plan(NamedTuple):
+    """What makes blocks of shards."""
+
+    bins: QuantileBins
+    loss: str
+    weighting: str | None
+    span: tuple[float, float]
+
+
+def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
+    """Set what ``LambdaMART.fit`` sets."""
+    _check(estimator, rows)
+    estimator.__dict__.pop("_seen", None)
+    stopping = EarlyStopping.from_parameter(estimator.early_stopping)
+    validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
+    if engine.memory is not None:
+        rows = replace(rows, shards=engine.map(sums_of.by_columns, rows.shards))
+    used = engine.map(find_used, rows.shards)
+    total: Totals = engine.reduce(engine.map(sums_of.totals, used), sums_of.add_totals)
+    trees: list[Tree] = []
+    threads = None if estimator.n_jobs in (None, -1) else estimator.n_jobs
+    with Team(threads) as pool:
+        if total.n_rows:
+            trees = _boost(estimator, engine, rows, used, total, validation, pool)
+    kept = validation.n_kept(len(trees)) if validation else len(trees)
+    estimator._keep(None, trees[:kept], rows.n_features)
+    estimator.training_bound_ = None
+    estimator.validation_ = np.array(validation.curve) if validation else None
+
+
+def _check(estimator: Any, rows: ShardedRows) -> None:
+    refuse(
+        estimator,
+        subsample="trees are grown on all queries",
+        warm_start="training starts from no trees",
+    )
+    if getattr(estimator, "_n_more", None):
+        raise ParameterError("LambdaMART.fit_more on an engine: training starts from no trees.")
+    if estimator.loss == "exponential" and not PairWeights.parse(estimator.weighting).by_rank:
+        raise ParameterError(
+            f"LambdaMART(loss='exponential', weighting={estimator.weighting!r}) on an engine: this "
+            "loss divides by a sum of floats over all queries. Use weighting='NDCG@30', another "
+            "loss, or one machine."
+        )
+    if rows.eval_set is None and estimator.early_stopping not in (None, False):
+        raise ParameterError(
+            f"LambdaMART(early_stopping={estimator.early_stopping!r}) on an engine holds out no "
+            "queries: pass eval_set=(X, y) and eval_qid to fit."
+        )
+
+
+def find_used(shard: Shard) -> Used:
+    pairs = QueryPairs.of(shard.feedback)
+    weight = pairs.weight * pairs.query_weight[pairs.group]
+    count = np.rint(np.maximum(weight, 1.0)).astype(np.int64)
+    low, high = pairs.grade.min(initial=np.inf), pairs.grade.max(initial=-np.inf)
+    return Used(pairs.rows, count, (float(low), float(high)))
+
+
+def make_block(shards: list[Shard], used: list[Used], plan: Plan) -> Block:
+    """The rows of all queries of a block in bins; the features themselves are not kept."""
+    codes = sums_of.encode_shards(shards, used, plan.bins)
+    losses = PairGradients(
+        join_grades(shards), plan.loss, PairWeights.parse(plan.weighting), Team(1), plan.span
+    )
+    return Block(codes, losses.count, losses)
+
+
+def join_grades(shards: list[Shard]) -> Grades:
+    first = np.cumsum([0] + [len(shard.ids) for shard in shards])
+    codes = np.concatenate([s.query + n for s, n in zip(shards, first[:-1], strict=True)])
+    return Grades(
+        np.concatenate([shard.y for shard in shards]),
+        Queries(codes, np.arange(first[-1])),
+        sample_weight=np.concatenate([shard.sample_weight for shard in shards]),
+        query_weight=np.concatenate([shard.query_weight for shard in shards]),
+    )
+
+
+def first_scores(block: Block) -> FloatArray:
+    return np.zeros(len(block.copies))
+
+
+def gradients_at(block: Block, scores: FloatArray) -> Gradients:
+    return Gradients(*block.losses.copy().at(scores))
+
+
+def next_scores(
+    block: Block, scores: FloatArray, gradients: Gradients, nodes: Any, rate: float
+) -> FloatArray:
+    from rankwright.rankers.boosting._kernels.tree import walk_tree
+
+    sums_of.forget(gradients)
+    moved = scores.copy()
+    walk_tree(block.codes, nodes, rate, 0, len(moved), moved)
+    return moved
+
+
+def _boost(
+    estimator: Any,
+    engine: Engine,
+    rows: ShardedRows,
+    used: Handles,
+    total: Totals,
+    validation: Validation | None,
+    pool: Team,
+) -> list[Tree]:
+    categorical = estimator._feature_mask(rows.n_features)
+    monotone = estimator._monotone(categorical)
+    bins = sums_of.learn_bins(
+        engine, rows.shards, used, total.n_rows, estimator.max_bins, categorical
+    )
+    plan = engine.broadcast(Plan(bins, estimator.loss, estimator.weighting, total.span))
+    blocks = engine.map_blocks(make_block, (rows.shards, used), plan)
+    scores = engine.map(first_scores, blocks)
+    rules = estimator._rules(rows.n_features)
+    grower = ShardGrower(engine, blocks, bins, monotone, rules, total, pool)
+    gradients: Any = None
+
+    def grow(draw: tuple[Any, Any]) -> Tree:
+        nonlocal gradients
+        gradients = engine.map(gradients_at, (blocks, scores))
+        return grower.grow_on(gradients, draw[1])
+
+    def add(tree: Tree, draw: tuple[Any, Any]) -> None:
+        nonlocal scores
+        state = blocks, scores, gradients
+        scores = engine.map(next_scores, state, tree.table(), tree.alpha)
+
+    held_out = bins.encode(validation.X, None, pool) if validation else None
+    n = estimator.n_estimators
+    draws = estimator._draws(None, rows.n_features, 0, n)
+    trees: list[Tree] = estimator._rounds(grow, add, draws, 0, n, validation, held_out)
+    return trees
+
+
+@dataclass(eq=False)
+class _Leaf:
+    """A leaf with its histogram; ``number`` is its number among the leaves of the workers."""
+
+    number: int
+    total: tuple[int, int]
+    bounds: tuple[float, float]
+    path: frozenset[int] = frozenset()
+    node: Node = field(default_factory=Node)
+    sums: Any = None
+    split: Split | None = None
+    children: list[_Leaf] | None = None
+
+
+class ShardGrower(Grower):
+    """Grows the trees of a ``Grower`` whose rows are elsewhere."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        blocks: Handles,
+        bins: QuantileBins,
+        monotone: Any,
+        rules: TreeRules,
+        total: Totals,
+        pool: Team,
+    ) -> None:
+        super().__init__(
+            sums_of.no_rows(bins, monotone), np.zeros(0, np.int64), bins.name_split, rules, pool
+        )
+        self._engine, self._workers, self._all = engine, blocks, total
+
+    def grow_on(self, gradients: Handles, features: Any) -> Tree:
+        """One tree on the gradients that workers hold."""
+        self._features = np.ones(self.n_features, bool) if features is None else features
+        self._gradients = gradients
+        self._splits: list[tuple[int, int, bytes]] = []
+        largest = self._engine.reduce(self._engine.map(sums_of.peaks, gradients), np.maximum)
+        self._units = integer_units(tuple(largest.tolist()), self._all.n_rows, self._all.n_copies)
+        _, sums = self._ask(0, [0])
+        first, second = sums[0, 0].sum(axis=0).tolist()
+        root = _Leaf(0, (first, second), (-np.inf, np.inf), sums=sums[0])
+        root.node.cover = self._all.n_rows
+        self._set_growth(root.total, *self._units)
+        self._open: list[_Leaf] = []
+        self._look(root)
+        tree = Tree(1.0, [root.node])
+        self._grow_from(tree, root)
+        return tree
+
+    def _grow_from(self, tree: Tree, root: _Leaf) -> None:
+        leaves = [root]
+        while len(leaves) < self.rules.max_leaf_nodes:
+            best = leaves[_first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
+            if best.split is None:
+                break
+            if best.children is None:
+                self._expand(best, self.rules.max_leaf_nodes - len(leaves))
+            leaves.remove(best)
+            leaves += self._commit(tree, best)
+        for leaf in leaves:
+            leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
+
+    def _commit(self, tree: Tree, leaf: _Leaf) -> list[_Leaf]:
+        """Make a leaf with known children an inner node."""
+        node, split, n = leaf.node, leaf.split, len(tree.nodes)
+        assert split is not None
+        down, up = leaf.children or []
+        tree.nodes += [down.node, up.node]
+        if not split.lacks and self.rules.missing_unseen == "majority":
+            split.up[255] = up.node.cover > down.node.cover
+        node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
+        node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
+        node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
+        leaf.sums = None
+        return [down, up]
+
+    def _expand(self, best: _Leaf, room: int) -> None:
+        """Find the children of a leaf, and of those that are likely to be split after it."""
+        others = [leaf for leaf in self._open if leaf is not best]
+        others.sort(key=lambda leaf: -leaf.split.gain if leaf.split else 0.0)
+        batch = [best, *others[: room - 1]]
+        self._open = others[room - 1 :]
+        wanted = []
+        for leaf in batch:
+            assert leaf.split is not None
+            n = 2 * len(self._splits) + 1
+            self._splits.append((leaf.number, leaf.split.feature, leaf.split.up.tobytes()))
+            leaf.children = self._children(leaf, n)
+            wanted.append(min(leaf.children, key=self._n_counted))
+        sizes, sums = self._ask(len(batch), [child.number for child in wanted])
+        for leaf, few, size, histogram in zip(batch, wanted, sizes.tolist(), sums, strict=True):
+            children = leaf.children or []
+            few.sums = histogram
+            for child, n_rows in zip(children, size, strict=True):
+                child.node.cover = n_rows
+                child.sums = histogram if child is few else leaf.sums - histogram
+                self._look(child)
+
+    def _children(self, leaf: _Leaf, n: int) -> list[_Leaf]:
+        """The two sides of a split, with their sums."""
+        split = leaf.split
+        assert split is not None
+        first, second = leaf.sums[split.feature][split.up != 0].sum(axis=0).tolist()
+        rest = leaf.total[0] - first, leaf.total[1] - second
+        down_bounds, up_bounds = self._child_bounds(leaf, rest, (first, second))  # type: ignore[arg-type]
+        path = leaf.path | {split.feature}
+        return [
+            _Leaf(n, rest, down_bounds, path),
+            _Leaf(n + 1, (first, second), up_bounds, path),
+        ]
+
+    def _n_counted(self, leaf: _Leaf) -> int:
+        return leaf.total[1] & ((1 << self._growth.bits) - 1)
+
+    def _ask(self, n_new: int, leaves: list[int]) -> tuple[IntArray, IntArray]:
+        """A round: rows of the new splits and histograms of leaves, summed over all workers."""
+        request = Request(*self._units, list(self._splits), n_new, leaves)
+        state = self._workers, self._gradients
+        parts = self._engine.map(sums_of.histograms, state, request)
+        sizes, sums = self._engine.reduce(parts, sums_of.add_histograms)
+        return sizes, sums
+
+    def _look(self, leaf: _Leaf) -> None:
+        """Find the best split of a leaf from its histogram."""
+        if not self._may_split(leaf):  # type: ignore[arg-type]
+            return
+        # The first leaf has no rows: its sums are zero, and subtracted from those of the second.
+        self._shared.sums[1] = leaf.sums
+        self._scan([leaf, leaf], [False, True], (0, 0), (0, 1))  # type: ignore[list-item]
+        leaf.split = self._chosen(1)
+        if leaf.split is not None:
+            self._open.append(leaf)

@@ -1,0 +1,139 @@
+"""What float64 cannot hold: values too large to learn from, scores that overflow."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from rankwright._typing import FloatArray, IntArray
+from rankwright.exceptions import DataError, DegenerateDataWarning, RankwrightError
+
+LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares stay finite
+ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker
+SAMPLED = 256  # training rows that are scored after training
+
+_SCALE = (
+    "Scale the columns first, for example with sklearn.preprocessing.StandardScaler (or with "
+    "OnlineScaler on a stream)."
+)
+
+
+def check_sizes(ranker: Any, X: Any) -> float:
+    """The largest absolute value of X; a DataError names the column if it is above LARGEST."""
+    largest = _largest(X)
+    if largest > LARGEST and ranker._multiplies:
+        raise DataError(
+            f"{type(ranker).__name__}: {_column(ranker, X)}. It multiplies values, and products of "
+            f"values above {LARGEST:g} overflow. {_SCALE}"
+        )
+    return largest
+
+
+@contextmanager
+def learning(ranker: Any, X: Any) -> Iterator[None]:
+    """Training on rows of extreme size: what NumPy or SciPy raises there becomes a DataError."""
+    largest = check_sizes(ranker, X)
+    ordinary = 1.0 / ORDINARY <= largest <= ORDINARY or largest == 0.0
+    foreign = ArithmeticError if ordinary else (ArithmeticError, ValueError, IndexError)
+    try:
+        # What overflows is found by check_training_scores.
+        with np.errstate() if ordinary else np.errstate(all="ignore"):
+            yield
+    except RankwrightError:
+        raise
+    except foreign as error:
+        raise _unlearnable(ranker, X) from error
+
+
+def check_training_scores(ranker: Any, X: Any, *, has_order: bool) -> None:
+    """Raise a DataError unless the scores of training rows are finite; warn if all are equal.
+
+    Up to 256 rows are scored: half of them spread over X, half the ones with the largest values.
+    """
+    rows = _sample(X)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = ranker._scorer().decision_function(X[rows])
+    except DataError as error:  # a learned value that is not finite
+        raise _unlearnable(ranker, X) from error
+    if not np.isfinite(scores).all():
+        raise _unlearnable(ranker, X)
+    if has_order and len(scores) > 1 and (scores == scores[0]).all():
+        everything = scores if len(rows) == X.shape[0] else ranker._scorer().decision_function(X)
+        if (everything == scores[0]).all():
+            warnings.warn(
+                f"{type(ranker).__name__} gives every training row the same score: it found no "
+                f"order. Rows may be equal, or too few; {_range(X)}; or the parameters allow no "
+                "better model.",
+                DegenerateDataWarning,
+                stacklevel=5,
+            )
+
+
+def check_scores(ranker: Any, X: Any, scores: FloatArray) -> FloatArray:
+    """The scores; a DataError names the first row whose score is not finite."""
+    finite = np.isfinite(scores)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise DataError(
+            f"{type(ranker).__name__}: the score of row {row} overflows. In X, "
+            f"{_column(ranker, X)}. Scale rows as they were scaled for training."
+        )
+    return scores
+
+
+def _unlearnable(ranker: Any, X: Any) -> DataError:
+    return DataError(
+        f"{type(ranker).__name__}: the model overflows or is not a number, for {_range(X)}: "
+        f"{_column(ranker, X)}. {_SCALE}"
+    )
+
+
+def _range(X: Any) -> str:
+    values = np.abs(X if isinstance(X, np.ndarray) else X.data)
+    nonzero = values[values > 0]
+    if not nonzero.size:
+        return "all values of X are 0"
+    return f"absolute values of X other than 0 run from {nonzero.min():.3g} to {nonzero.max():.3g}"
+
+
+def _largest(X: Any) -> float:
+    """The largest absolute value, without a copy of X; NaN is no value."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    if not values.size:
+        return 0.0
+    high, low = (float(f.reduce(values, axis=None)) for f in (np.fmax, np.fmin))
+    return max(abs(high), abs(low)) if high == high else 0.0
+
+
+def _column(ranker: Any, X: Any) -> str:
+    """The column with the largest absolute value, by number and name, and that value."""
+    if isinstance(X, np.ndarray):
+        place = int(np.nanargmax(np.abs(X)))
+        column, value = place % X.shape[1], float(X.flat[place])
+    else:
+        place = int(np.nanargmax(np.abs(X.data)))
+        column, value = int(X.indices[place]), float(X.data[place])
+    names = getattr(ranker, "feature_names_in_", None)
+    name = "" if names is None or column >= len(names) else f" ({names[column]!r})"
+    return f"column {column}{name} holds {value:.3g}"
+
+
+def _sample(X: Any) -> IntArray:
+    n = X.shape[0]
+    if n <= SAMPLED:
+        return np.arange(n)
+    if isinstance(X, np.ndarray):
+        size = np.fmax(np.fmax.reduce(X, axis=1), -np.fmin.reduce(X, axis=1))
+    else:
+        size = np.zeros(n)
+        filled = np.flatnonzero(np.diff(X.indptr))
+        if len(filled):
+            size[filled] = np.fmax.reduceat(np.abs(X.data), X.indptr[filled])
+    size = np.where(np.isnan(size), 0.0, size)
+    large = np.argpartition(size, n - SAMPLED // 2)[n - SAMPLED // 2 :]
+    return np.unique(np.concatenate([large, np.linspace(0, n - 1, SAMPLED // 2).astype(np.int64)]))

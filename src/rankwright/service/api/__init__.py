@@ -1,0 +1,1 @@
+"""The operations of the API: ranking, feedback, models, training, experiments."""

@@ -1,0 +1,45 @@
+"""A Dask cluster of three workers in this process, shared by the tests of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 3, "threads_per_worker": 1, "processes": False}
+    with (
+        distributed.LocalCluster(**options, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def judged() -> rw.Items:
+    """600 rows of 40 queries with missing values, a category, and weights for some tests."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(600, 5)).round(2), rng.integers(0, 40, 600)
+    X[:, 3] = rng.integers(0, 6, 600)
+    gain = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=600)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return rw.Items(X, y=np.clip(np.round(gain + 1), 0, 4), qid=qid)
+
+
+@pytest.fixture
+def model_bytes(tmp_path_factory: Any) -> Any:
+    """A function that gives the bytes of the file of a model."""
+    path = tmp_path_factory.mktemp("model") / "model.rw"
+
+    def read(model: Any) -> bytes:
+        rw.save(model, path)
+        return bytes(path.read_bytes())
+
+    return read

@@ -1,0 +1,86 @@
+"""Engines: the same values in the same order, by threads and by Dask."""
+
+from __future__ import annotations
+
+import operator
+import sys
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.distributed.engines import DaskEngine, LocalEngine, open_engine, tree_reduce
+from rankwright.exceptions import ClusterError, ParameterError
+
+
+def power(value: float, exponent: int) -> float:
+    return value**exponent
+
+
+def total(values: list[float]) -> float:
+    return sum(values)
+
+
+@pytest.fixture(params=["threads", "dask"])
+def engine(request):
+    if request.param == "threads":
+        return LocalEngine(3)
+    return DaskEngine(request.getfixturevalue("client"))
+
+
+def test_map_reduce_gather(engine):
+    values = engine.scatter(range(20))
+    squares = engine.map(power, values, engine.broadcast(2))
+    assert engine.gather(squares) == [i * i for i in range(20)]
+    assert engine.reduce(squares, operator.add) == 2470
+    both = engine.map(operator.sub, (squares, values))
+    assert engine.gather(both) == [i * i - i for i in range(20)]
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 8, 64])
+def test_a_sum_of_floats_does_not_depend_on_the_blocks(engine, blocks):
+    values = np.random.default_rng(1).normal(size=64).tolist()
+    handles = engine.scatter(values, blocks=blocks)
+    assert engine.reduce(handles, operator.add) == tree_reduce(values, operator.add)
+    assert len(handles) == 64
+    sums = engine.gather(engine.map_blocks(total, handles))
+    assert len(sums) == blocks
+    assert sum(sums) == pytest.approx(sum(values))
+
+
+def test_the_engine_is_the_one_of_the_block():
+    assert rw.current_engine() is None
+    with rw.engine("local:2") as outer:
+        assert rw.current_engine() is outer
+        with rw.engine("local:3") as inner:
+            assert rw.current_engine() is inner
+            assert inner.threads == 3
+        assert rw.current_engine() is outer
+    assert rw.current_engine() is None
+
+
+def test_the_dashboard_link_is_printed_once(client, capsys):
+    DaskEngine._announced.pop(client, None)
+    for _ in range(2):
+        with rw.engine(client):
+            pass
+    assert capsys.readouterr().err.count("dashboard") == 1
+
+
+def test_what_is_no_engine():
+    with pytest.raises(ParameterError, match="'local:4'"):
+        open_engine("local:none")
+    with pytest.raises(ParameterError, match="engine got int"):
+        open_engine(4)
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr("rankwright.distributed.engines.PATIENCE", 0.2)
+    with pytest.raises(ClusterError, match="no scheduler answers"):
+        open_engine("tcp://127.0.0.1:9")
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "rankwright\[cluster\]"'):
+        open_engine("tcp://127.0.0.1:9")

@@ -1,0 +1,113 @@
+"""Files and Dask collections on an engine: the bytes of the local fit on the same rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rankwright as rw
+from rankwright.distributed import inputs
+from rankwright.exceptions import DataError, ParameterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
+
+
+def ranker():
+    return rw.LambdaMART(n_estimators=2, min_samples_leaf=5, max_leaf_nodes=8)
+
+
+@pytest.fixture(scope="module")
+def frame(judged):
+    table = pd.DataFrame(judged.X, columns=[f"f{i}" for i in range(5)])
+    table["label"], table["query"] = judged.y, [f"q{i}" for i in judged.qid]
+    return table
+
+
+@pytest.fixture(scope="module")
+def local(frame, tmp_path_factory):
+    model = ranker().fit(frame.filter(like="f"), frame["label"], qid=frame["query"])
+    path = tmp_path_factory.mktemp("local") / "model.rw"
+    rw.save(model, path)
+    return path.read_bytes()
+
+
+def write_parts(frame, folder, n_parts, suffix):
+    order = np.random.default_rng(n_parts).permutation(len(frame))
+    for i, rows in enumerate(np.array_split(order, n_parts)):
+        part, path = frame.iloc[rows], folder / f"part-{i:02}{suffix}"
+        if suffix == ".parquet":
+            part.to_parquet(path, index=False, row_group_size=100)
+        else:
+            part.to_csv(path, index=False)
+    return folder
+
+
+@pytest.mark.parametrize("n_parts, suffix", [(1, ".parquet"), (7, ".parquet"), (2, ".csv")])
+def test_folders_and_globs_of_tables(frame, local, n_parts, suffix, tmp_path, model_bytes):
+    folder = write_parts(frame, tmp_path, n_parts, suffix)
+    with rw.engine("local:3"):
+        assert model_bytes(ranker().fit(folder, "label", qid="query")) == local
+        pattern = str(folder / f"part-*{suffix}")
+        assert model_bytes(ranker().fit(pattern, "label", qid="query")) == local
+
+
+def test_letor_files_in_pieces(judged, tmp_path, model_bytes, monkeypatch):
+    X = np.nan_to_num(judged.X)
+    rw.write_letor(rw.Items(X, y=judged.y, qid=judged.qid), tmp_path / "data.txt")
+    whole = rw.read_letor(tmp_path / "data.txt")
+    local = model_bytes(ranker().fit(whole.X, whole.y, qid=whole.qid))
+    monkeypatch.setattr(inputs, "CHUNK", 4000)
+    assert len(inputs.list_sources(tmp_path)) > 4
+    with rw.engine("local:2"):
+        assert model_bytes(ranker().fit(tmp_path / "data.txt", None)) == local
+
+
+@pytest.mark.parametrize("n_parts", [1, 7])
+def test_dask_data_frames(frame, local, client, n_parts, model_bytes):
+    dd = pytest.importorskip("dask.dataframe")
+    ddf = dd.from_pandas(frame.sample(frac=1.0, random_state=n_parts), npartitions=n_parts)
+    with rw.engine(client):
+        assert model_bytes(ranker().fit(ddf, y="label", qid="query")) == local
+    features = ddf[[f"f{i}" for i in range(5)]]
+    with rw.engine("local:2"):
+        assert model_bytes(ranker().fit(features, ddf["label"], qid=ddf["query"])) == local
+
+
+def test_dask_arrays(judged, client, model_bytes):
+    da = pytest.importorskip("dask.array")
+    local = model_bytes(ranker().fit(judged.X, judged.y, qid=judged.qid))
+    X, y = da.from_array(judged.X, chunks=(100, 3)), da.from_array(judged.y, chunks=250)
+    with rw.engine(client):
+        assert model_bytes(ranker().fit(X, y, qid=judged.qid)) == local
+
+
+def test_weights_are_columns(frame, tmp_path, model_bytes):
+    table = frame.assign(weight=1.0 + (frame["label"] > 2))
+    rows = {"qid": table["query"], "sample_weight": table["weight"]}
+    local = model_bytes(ranker().fit(frame.filter(like="f"), table["label"], **rows))
+    table.to_csv(tmp_path / "data.csv", index=False)
+    with rw.engine("local:2"):
+        model = ranker().fit(tmp_path, "label", qid="query", sample_weight="weight")
+    assert model_bytes(model) == local
+
+
+def test_out_of_core_gives_the_same_bytes(frame, local, tmp_path, model_bytes, monkeypatch):
+    monkeypatch.setattr("rankwright.distributed.engines.SMALL", 100)
+    folder = write_parts(frame, tmp_path, 3, ".parquet")
+    with rw.engine("local:2", memory="1MB") as engine:
+        assert model_bytes(ranker().fit(folder, "label", qid="query")) == local
+        assert engine.n_blocks == 2
+        engine.expect(1_000_000)
+        assert engine.n_blocks == 64
+
+
+def test_what_cannot_be_read(frame, tmp_path):
+    with rw.engine("local:2"), pytest.raises(DataError, match="no file matches"):
+        ranker().fit(tmp_path / "none-*.csv", "label", qid="query")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.drop(columns="f0").to_csv(tmp_path / "b.csv", index=False)
+    with rw.engine("local:2"), pytest.raises(DataError, match=r"part 2 of 2 .*'f0'"):
+        ranker().fit(tmp_path, "label", qid="query")
+    with pytest.raises(ParameterError, match=r"rankwright\.engine"):
+        ranker().fit(tmp_path, "label", qid="query")

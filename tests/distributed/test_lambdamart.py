@@ -1,0 +1,73 @@
+"""LambdaMART on an engine: the bytes of the local fit, for any workers, partition and row order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.exceptions import ClusterWarning, ParameterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
+
+PARAMETERS = [
+    {},
+    {"weighting": None, "loss": "fidelity", "l2_regularization": 0.0},
+    {"weighting": "AP", "interaction_cst": "pairwise", "max_bins": 16},
+    {"categorical_features": [3], "monotonic_cst": [1, 0, 0, 0, -1], "colsample": 0.6,
+     "random_state": 3},
+]  # fmt: skip
+
+
+def ranker(**parameters):
+    return rw.LambdaMART(n_estimators=3, min_samples_leaf=5, max_leaf_nodes=12, **parameters)
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS)
+def test_equal_bytes_for_threads_and_shuffled_rows(parameters, judged, model_bytes):
+    local = model_bytes(ranker(n_jobs=1, **parameters).fit(judged.X, judged.y, qid=judged.qid))
+    for threads in (1, 2, 5):
+        order = np.random.default_rng(threads).permutation(len(judged.y))
+        X, y, qid = judged.X[order], judged.y[order], judged.qid[order]
+        model = ranker(n_jobs=1, **parameters)
+        with rw.engine(f"local:{threads}"):
+            assert model_bytes(model.fit(X, y, qid=qid)) == local
+
+
+def test_equal_bytes_on_dask_with_weights_and_text_ids(judged, model_bytes, client):
+    qid = np.array([f"q{i}" for i in judged.qid])
+    rows = {"qid": qid, "sample_weight": 1.0 + (judged.y > 2), "eval_qid": qid[:200]}
+    rows |= {"query_weight": judged.qid % 3 + 1, "eval_set": (judged.X[:200], judged.y[:200])}
+    local = model_bytes(ranker(early_stopping=2).fit(judged.X, judged.y, **rows))
+    with rw.engine(client):
+        model = ranker(early_stopping=2).fit(judged.X, judged.y, **rows)
+    assert model_bytes(model) == local
+
+
+def test_one_huge_query_and_sparse_rows(judged, model_bytes):
+    from scipy.sparse import csr_array
+
+    X = csr_array(np.nan_to_num(judged.X))
+    local = model_bytes(ranker().fit(X, judged.y))
+    with rw.engine("local:4"):
+        assert model_bytes(ranker().fit(X, judged.y)) == local
+
+
+def test_a_small_fit_on_a_cluster_warns(judged, client):
+    with rw.engine(client), pytest.warns(ClusterWarning, match="faster"):
+        ranker().fit(judged.X, judged.y, qid=judged.qid)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"subsample": 0.5}, {"warm_start": True}, {"early_stopping": True}]
+)
+def test_what_cannot_be_obeyed_is_refused_by_name(parameters, judged):
+    with rw.engine("local:2"), pytest.raises(ParameterError, match=next(iter(parameters))):
+        ranker(**parameters).fit(judged.X, judged.y, qid=judged.qid)
+
+
+def test_rankers_without_shards_are_refused_by_name(judged):
+    with rw.engine("local:2"), pytest.raises(ParameterError, match=r"KNN.*LambdaMART"):
+        rw.KNN().fit(judged.X, judged.y, qid=judged.qid)
+    with rw.engine("local:2"), pytest.raises(ParameterError, match="PRank"):
+        rw.PRank().partial_fit(np.nan_to_num(judged.X), judged.y)

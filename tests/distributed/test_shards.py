@@ -1,0 +1,71 @@
+"""Shards hold whole queries, and rows in an order that the input does not set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from rankwright.distributed import shards as module
+from rankwright.distributed.shards import (
+    N_SHARDS,
+    Rows,
+    hash_ids,
+    hash_rows,
+    merge_shards,
+    split_rows,
+)
+
+IDS = {
+    "ints": np.arange(30),
+    "negative": -np.arange(30),
+    "text": np.array([f"query {i}" for i in range(30)]),
+    "objects": np.array([(i, "a") for i in range(30)] + [None], dtype=object)[:30],
+}
+
+
+def rows_of(ids: np.ndarray, seed: int = 0, n: int = 300) -> Rows:
+    rng = np.random.default_rng(seed)
+    X, own = rng.normal(size=(n, 2)), np.ones(n)
+    return Rows(X, rng.integers(0, 3, n).astype(float), ids[rng.integers(0, len(ids), n)], own, own,
+                np.arange(n))  # fmt: skip
+
+
+def shards_of(parts: list[Rows], n_blocks: int) -> list[module.Shard]:
+    pieces = [split_rows(part, n_blocks) for part in parts]
+    merged = [merge_shards([p[i] for p in pieces], i, n_blocks) for i in range(n_blocks)]
+    return [shard for block in merged for shard in block]
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_a_query_is_in_one_shard_whatever_the_partition(kind):
+    rows = rows_of(IDS[kind])
+    whole = shards_of([rows], 1)
+    assert len(whole) == N_SHARDS
+    places = [i for i, shard in enumerate(whole) for _ in shard.ids]
+    ids = [str(i) for shard in whole for i in shard.ids.tolist()]
+    assert len(places) == len(ids) == len(set(ids))
+    order = np.random.default_rng(2).permutation(300)
+    torn = shards_of([rows.take(part) for part in np.array_split(order, 7)], 8)
+    for one, other in zip(whole, torn, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_ids_hash_by_value():
+    assert np.array_equal(hash_ids([1, 2]), hash_ids(np.array([1.0, 2.0], np.float32)))
+    assert np.array_equal(hash_ids(np.array([1, 2], np.uint8)), hash_ids(np.array([1, 2], object)))
+    assert hash_ids(["a"]).tolist() == [3405396810240292928]  # on every machine
+
+
+def test_sparse_and_dense_rows_hash_alike():
+    X = np.array([[0.0, 1.0, -0.0], [np.nan, 0.0, 2.0]])
+    assert np.array_equal(hash_rows(X), hash_rows(csr_array(X)))
+    assert len(set(hash_rows(np.eye(4)).tolist())) == 4
+
+
+def test_one_query_and_no_rows():
+    one = shards_of([rows_of(np.array([7]))], 4)
+    assert [len(s.y) for s in one if len(s.y)] == [300]
+    none = shards_of([rows_of(np.array([7])).take(slice(0, 0))], 4)
+    assert [len(s.y) for s in none] == [0] * N_SHARDS

@@ -1,0 +1,102 @@
+"""Compiled kernels: without a writable folder, and with damaged cache files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rankwright
+
+# A package of its own, so that a small kernel is compiled and not the large ones.
+MODULE = """
+from numba import njit
+@njit(cache=True, nogil=True)
+def double(x):
+    return 2.0 * x
+"""
+CACHE_HOME = "XDG_CACHE_HOME"
+SCRIPT = """
+import sys
+import rankwright
+sys.path.insert(0, {folder!r})
+rankwright.__path__.append({folder!r})
+from rankwright import tiny
+print(tiny.double(1.5), len(tiny.double.stats.cache_hits), len(tiny.double.stats.cache_misses))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Compile and call a kernel in a process of its own; standard output and error."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "tiny.py").write_text(MODULE)
+
+    def call(**variables: str) -> tuple[str, str]:
+        script = SCRIPT.format(folder=str(tmp_path / "package"))
+        source = str(Path(rankwright.__file__).parents[1])
+        ours = {"PYTHONPATH": source, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+        kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", CACHE_HOME)}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**kept, **ours, **variables},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout, done.stderr
+
+    return call
+
+
+def _files(folder: Path, ending: str) -> list[Path]:
+    return sorted(folder.rglob(f"*{ending}"))
+
+
+def test_damaged_files_are_compiled_again_and_it_says_so(run: Any, tmp_path: Path) -> None:
+    assert run() == ("3.0 0 1\n", "")
+    for ending, damage in ((".nbi", _truncate), (".nbc", _flip)):
+        (file,) = _files(tmp_path / "package", ending)
+        damage(file)
+        output, error = run()
+        assert output == "3.0 0 1\n"
+        assert error.startswith("rankwright: numba's cache is damaged (tiny.double")
+        assert error.count("\n") == 1
+    assert run() == ("3.0 1 0\n", "")
+
+
+def _truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def test_without_a_writable_folder_it_goes_to_a_temporary_one(run: Any, tmp_path: Path) -> None:
+    # A file where a folder should be: not even root can write there.
+    for blocked in (tmp_path / "package" / "__pycache__", tmp_path / ".cache"):
+        blocked.write_text("")
+    environment = {"PYTHONDONTWRITEBYTECODE": "1"}
+    output, error = run(**environment)
+    assert output == "3.0 0 1\n"
+    assert "cache folders are not writable: compiled code goes to" in error
+    assert "NUMBA_CACHE_DIR" in error
+    assert error.count("\n") == 1
+    (folder,) = tmp_path.glob("rankwright-*")
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)  # somebody else may have written code there
+    assert run(**environment)[0] == "3.0 0 1\n"
+    shutil.rmtree(folder)
+
+
+def test_importing_the_package_does_not_import_numba() -> None:
+    code = "import sys, rankwright; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
