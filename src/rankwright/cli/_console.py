@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 import sys
 import time
@@ -13,14 +14,45 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rankwright.data.io.files import naming, refuse_overwriting, write_lines
 from rankwright.exceptions import ParameterError
 
 STDIN = "<stdin>"  # what "-" is called inside, and in errors
 
 
+# Control characters but tab and newline, and those that turn the direction of text around.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def escape_controls(text: str) -> str:
+    r"""Text from data that cannot command a terminal.
+
+    >>> print(escape_controls("red \x1b[31m"))
+    red \x1b[31m
+    """
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+class Terminal:
+    """A terminal that shows control characters instead of obeying them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(escape_controls(text)))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def note(text: str) -> None:
     """Print a line to standard error; pipes carry results only."""
-    print(text, file=sys.stderr, flush=True)
+    print(escape_controls(text), file=sys.stderr, flush=True)
 
 
 def to_json(content: Any) -> str:
@@ -79,19 +111,31 @@ def note_compilation() -> None:
         note("the first training compiles its loops, which takes up to a minute; only this once")
 
 
-def check_targets(**paths: str | None) -> None:
-    """Refuse options whose file cannot be written, before hours of work and not after."""
-    for option, path in paths.items():
+def check_targets(*inputs: str | None, **outputs: str | None) -> None:
+    """Refuse a file that cannot be written, is read as well, or is written twice: before any work.
+
+    ``inputs`` are all files that a verb reads, ``outputs`` those that it writes, by option.
+    """
+    for option, path in outputs.items():
         if path in ("-", STDIN):
             raise ParameterError(f"--{option} -: it is written to a file only. Give its name.")
         if path is not None:
             _check_target(path)
+    named = [(option if option == "TARGET" else f"--{option}", p) for option, p in outputs.items()]
+    refuse_overwriting([path for path in inputs if path not in ("-", STDIN)], named)
+
+
+def file_name(path: str | None) -> str | None:
+    """The file that an option names; None for standard output."""
+    return None if path in ("-", STDIN) else path
 
 
 def _check_target(path: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
         raise ParameterError(f"{path} is a folder. Give the path of a file to write.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a device
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):
@@ -104,15 +148,14 @@ def write_result(lines: Iterable[str], path: str | None = None) -> None:
     A path that ends in ``.gz`` is gzipped; a device such as ``/dev/null`` is written directly.
     """
     if path is None or path in ("-", STDIN):
-        sys.stdout.writelines(lines)
-        sys.stdout.flush()
+        with naming("standard output"):
+            sys.stdout.writelines(lines)
+            sys.stdout.flush()
         return
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        with open(path, "w", encoding="utf-8") as device:
+        with naming(path), open(path, "w", encoding="utf-8") as device:
             device.writelines(lines)
         return
-    from rankwright.data.io.files import write_lines
-
     _check_target(path)
     write_lines(path, lines)
     note(f"written: {path}")

@@ -71,6 +71,9 @@ class TableOptions:
         A column of words; each word becomes a feature of 0 and 1. May be repeated.
     on_bad_line
         Stop at a bad line of a LETOR file (error), or leave it out (skip).
+    group
+        For a LETOR file without qid: LightGBM's file of the number of lines of each query. By
+        default DATA.query or DATA.group, where there is one.
     """
 
     read_as: Format | None = None
@@ -81,19 +84,34 @@ class TableOptions:
     drop: list[str] = dataclasses.field(default_factory=list)
     one_hot: list[str] = dataclasses.field(default_factory=list)
     on_bad_line: Literal["error", "skip"] = "error"
+    group: str | None = None
 
-    def parameters(self) -> dict[str, Any]:
-        given = dataclasses.asdict(self)
+    def parameters(self, path: str) -> dict[str, Any]:
+        """The parameters of ``read_items`` for this file."""
+        given = dataclasses.asdict(self) | {"group": self.group or _group_beside(path)}
         return given | {"format": given.pop("read_as"), "features": given.pop("feature")}
 
     def read(self, path: str, **more: Any) -> rw.Items:
         with local_file(path) as local:
-            return rw.read_items(local, **self.parameters(), **more)
+            return rw.read_items(local, **self.parameters(path), **more)
+
+    def of_another_file(self) -> TableOptions:
+        """The same options for other data, which have their own groups."""
+        return dataclasses.replace(self, group=None)
 
     def columns(self) -> list[str]:
         """The options that name columns, as typed: the next command needs them too."""
         given = {"--y": self.y, "--qid": self.qid, "--docid": self.docid}
         return [word for name, column in given.items() if column for word in (name, column)]
+
+
+def _group_beside(path: str) -> str | None:
+    from rankwright.data.io.items import group_file
+
+    found = None if path in ("-", STDIN) else group_file(path)
+    if found is not None:
+        note(f"{path}: the number of lines of each query is read from {found}")
+    return found
 
 
 @Parameter(name="*", group=Group("How to read ratings", sort_key=11))

@@ -134,7 +134,7 @@ def read_training_data(
 
     with working(f"reading {data}"):
         items = read_log_items(data) if is_log else table.read(data)
-        other = None if valid is None else table.read(valid, like=items)
+        other = None if valid is None else table.of_another_file().read(valid, like=items)
     note_items(items, data)
     if ranker is not None:
         from sklearn.utils import get_tags

@@ -9,14 +9,16 @@ import json
 import os
 import shlex
 import sys
+import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser
-from typing import Any
+from typing import Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__, exceptions
-from rankwright.cli._console import STDIN, note
+from rankwright.cli._console import STDIN, Terminal, note
+from rankwright.data.io.files import naming
 from rankwright.exceptions import DataError, ParameterError
 
 # Error -> exit code, most special first; scripts rely on them: see `rankwright --help`.
@@ -26,8 +28,9 @@ EXIT_CODES: dict[type[Exception], int] = {
     OSError: 5,
     DataError: 3,
     exceptions.RankwrightError: 2,
+    MemoryError: 6,
 }
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED, EXIT_BUG = 130, 70
 
 HELP = """\
 Learning to rank from grades, ratings, preferences and clicks.
@@ -38,10 +41,13 @@ gzipped; - is standard input.
 
 With any verb: --config FILE.toml takes options from the table of that name
 in a TOML file; --print-config prints the options as such a file instead of
-running.
+running; --key-file FILE signs model files, and loads only signed ones.
+
+RANKWRIGHT_MAX_BYTES and RANKWRIGHT_MAX_FEATURES raise the limits of readers.
 
 Exit codes: 0 done, 1 below --fail-under or a check failed, 2 wrong usage,
-3 bad data, 4 bad model file, 5 file or network error, 130 interrupted."""
+3 bad data, 4 bad model file, 5 file or network error, 6 out of memory,
+70 a mistake in rankwright, 130 interrupted, 143 terminated."""
 
 # verb -> (module and function, what it does); the module is imported when the verb is used.
 VERBS = {
@@ -97,7 +103,8 @@ def main() -> None:
     _prepare_streams()
     try:
         _run(sys.argv[1:])
-        sys.stdout.flush()
+        with naming("standard output"):
+            sys.stdout.flush()
     except KeyboardInterrupt:
         _stop("interrupted; no file was left half-written", EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output is gone (`| head`): not an error
@@ -110,7 +117,14 @@ def main() -> None:
         text = str(error)
         if isinstance(error, OSError) and error.filename and error.strerror:
             text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+        if isinstance(error, MemoryError):
+            text = (
+                f"not enough memory{f' ({text})' if text else ''}: use less data or another ranker"
+            )
         _stop(text, code)
+    except Exception:  # never 1, which means that a check failed
+        traceback.print_exc()
+        _stop("this is a mistake in rankwright. Please report it with the lines above", EXIT_BUG)
 
 
 def _stop(message: str, code: int) -> None:
@@ -124,10 +138,9 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        if sys.stdout.isatty():
-            sys.stdout.reconfigure(errors="backslashreplace")
-        else:
-            sys.stdout.reconfigure(encoding="utf-8")
+        # A file name may hold bytes that are not UTF-8; in JSON their escape is valid.
+        encoding = None if sys.stdout.isatty() else "utf-8"
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -137,7 +150,9 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 
 
 def _run(words: list[str]) -> None:
-    words, config, print_only = take_config(words)
+    words, config, print_only = take_config(take_key(words))
+    if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
+        sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
     if words and words[0] in VERBS:
         verb = app[words[0]]
@@ -172,6 +187,21 @@ def take_config(words: list[str]) -> tuple[list[str], str | None, bool]:
     if known.config is not None:
         _check_config(known.config)
     return rest + words[len(ours) :], known.config, known.print_config
+
+
+def take_key(words: list[str]) -> list[str]:
+    """The words without ``--key-file FILE``, whose key signs and checks all model files."""
+    from rankwright.persist.signature import read_key, use_key
+
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--key-file")
+    ours = words[: words.index("--")] if "--" in words else words
+    try:
+        known, rest = parser.parse_known_args(ours)
+    except ArgumentError:
+        raise ParameterError("--key-file: give the file that holds the key.") from None
+    use_key(None if known.key_file is None else read_key(known.key_file))
+    return rest + words[len(ours) :]
 
 
 def _check_config(path: str) -> None:

@@ -48,7 +48,7 @@ def check(
     with opt.local_file(data) as local:
         kind = _detect_kind(local, table, reading)
         of_ratings = kind == "ratings"
-        options = reading.parameters() if of_ratings else table.parameters()
+        options = reading.parameters() if of_ratings else table.parameters(local)
         options = {} if kind in ("run", "log", "pairs") else options
         findings = rw.validate(local, against, kind=kind, **options)
     names = opt.RATING_OPTIONS if of_ratings else opt.ITEM_OPTIONS
@@ -83,7 +83,7 @@ def _read(path: str, kind: str, table: opt.TableOptions) -> Any:
         return rw.read_log(path) if kind == "log" else rw.data.read_preferences(path)
     if kind in ("run", "qrels"):
         return rw.read_run(path) if kind == "run" else rw.read_qrels(path)
-    return rw.read_items(path, graded=False, **table.parameters())
+    return rw.read_items(path, graded=False, **table.parameters(path))
 
 
 def info(
@@ -163,6 +163,7 @@ def convert(
     from rankwright.data.io.writing import write_data
 
     to_stdout = target in ("-", console.STDIN)
+    console.check_targets(source, table.group, TARGET=console.file_name(target))
     with opt.local_file(source) as local:
         found = table.read_as or detect_format(local) or "letor"
         kind = write_as or format_of_name(target) or _plain_format(found, target)

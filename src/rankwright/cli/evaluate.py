@@ -114,6 +114,8 @@ def compare(
     like
         Use the conventions of this tool (with qrels, by default trec_eval's).
     """
+    sources = (*files, on_log.log, on_log.features, reading.group)
+    console.check_targets(*sources, output=console.file_name(output), report=report)
     if on_log.log is not None:
         called = _system_names(list(files), [name for given in names for name in given.split(",")])
         models = dict(zip(called, files, strict=True))
@@ -124,7 +126,6 @@ def compare(
     if len(files) < 2:
         raise ParameterError("compare: give one or more systems, and the data last.")
     opt.refuse_two_pipes(*files)
-    console.check_targets(report=report)
     *paths, data = files
     called = _system_names(paths, [name for given in names for name in given.split(",")])
     rankings = [opt.load_system(path, "model", "run", "scores") for path in paths]
@@ -159,7 +160,7 @@ def compare(
 def _open_judged(local: str, data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
     from rankwright.persist.systems import JudgedFile
 
-    judged = JudgedFile(local, data, **table.parameters())
+    judged = JudgedFile(local, data, **table.parameters(data))
     if judged.qrels is None:
         opt.note_missing_queries(judged.items(first), data)
     return judged

@@ -71,7 +71,8 @@ def export(
     """
     stem = os.path.splitext(os.path.basename(model))[0]
     path = output or f"{stem}.{EXTENSIONS.get(to, f'{to}.json')}"
-    console.check_targets(output=path)
+    certificate_path = f"{os.path.splitext(path)[0]}.certificate.json"
+    console.check_targets(model, check, table.group, output=path, certificate=certificate_path)
     with opt.local_file(model) as local:
         fitted = rw.load(local)
     names = [part.strip() for text in feature_names for part in text.split(",")]

@@ -66,7 +66,7 @@ def fuse(
     """
     if len(runs) < 2:
         raise ParameterError("fuse: give two runs or more.")
-    console.check_targets(save=save)
+    console.check_targets(*runs, qrels, model, save=save, output=console.file_name(output))
     method = method or ("learned" if qrels or model or save else "rrf")
     _check_method(method, qrels=qrels, model=model, save=save)
     lists = _read_runs(runs)

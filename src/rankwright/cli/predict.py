@@ -33,6 +33,7 @@ def predict(
     grades
         Predict grades (for ordinal rankers) instead of scores.
     """
+    console.check_targets(model, data, table.group, output=console.file_name(output))
     scorer = opt.load_system(model, "model")
     items = table.read(data, graded=False, like=scorer)
     values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
@@ -69,6 +70,7 @@ def rank(
     """
     if json and trec:
         raise ParameterError("--json and --trec: give one of them.")
+    console.check_targets(model, data, table.group, output=console.file_name(output))
     scorer = opt.load_system(model, "model")
     items = table.read(data, graded=False, like=scorer)
     opt.note_missing_queries(items, data)

@@ -70,7 +70,7 @@ def recommend(
     save
         Save the recommender to this file.
     """
-    console.check_targets(save=save)
+    console.check_targets(ratings, save=save, output=console.file_name(output))
     learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
     model = _load(ratings, ranker) if ratings.endswith(".rw") else None
     data = events.read(ratings, reading, duplicates) if model is None else model.data_

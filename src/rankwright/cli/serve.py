@@ -93,7 +93,8 @@ def serve(
     from rankwright.service.protocol.tokens import NO_TOKENS, Tokens
     from rankwright.service.server import serve as run
 
-    console.check_targets(store=store)
+    sources = (*models, token_file, queue, documents, queries, guidelines)
+    console.check_targets(*sources, store=store)
     settings = Settings(
         models=models,
         store=store,

@@ -79,7 +79,8 @@ def train(
         Train on this machine from files larger than memory: about how much may be used.
     """
     start = time.perf_counter()
-    console.check_targets(output=output, report=report)
+    sources = (data, log, valid, table.group, click_options.features, click_options.judgments)
+    console.check_targets(*sources, output=output, report=report)
     settings = parse_settings(set)
     if ranker == "auto" and settings and cluster is None and memory is None:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")

@@ -59,7 +59,7 @@ def tune(
     from rankwright.selection.auto import default_measure, scaled
 
     start = time.perf_counter()
-    console.check_targets(output=output)
+    console.check_targets(data, valid, table.group, output=output)
     names = opt.split_measures(measures)
     if len(names) > 1:
         raise ParameterError(f"--measures {','.join(names)}: tune chooses by one measure.")

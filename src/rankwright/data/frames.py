@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from typing import Any
 
@@ -53,17 +54,33 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             import duckdb
 
             with duckdb.connect() as connection:
-                table = connection.execute("SELECT * FROM read_parquet(?)", [os.fspath(path)])
+                query = "SELECT * FROM read_parquet(?, hive_partitioning = false)"
+                table = connection.execute(query, [one_file(path)])
                 return {name: _unmasked(column) for name, column in table.fetchnumpy().items()}
         import narwhals as nw
 
-        return columns_of(nw.read_parquet(os.fspath(path), backend=library))
+        # The name of a folder (grade=7) is not a column, and * is a letter.
+        options: dict[str, dict[str, Any]] = {
+            "polars": {"glob": False, "hive_partitioning": False},
+            "pyarrow": {"partitioning": None},
+            "pandas": {"engine": "pyarrow", "partitioning": None},
+        }
+        return columns_of(nw.read_parquet(os.fspath(path), backend=library, **options[library]))
     except FileNotFoundError:
         raise
     except Exception as error:  # every library has its own errors for a damaged file
         raise DataError(
             f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
         ) from error
+
+
+def one_file(path: str | os.PathLike[str]) -> str:
+    """A path as DuckDB needs it to read this file and no other: ``*``, ``?`` and ``[`` are letters.
+
+    >>> one_file("/data/train[1].parquet")
+    '/data/train[[]1].parquet'
+    """
+    return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path))
 
 
 def parquet_names(path: str | os.PathLike[str]) -> list[str]:
@@ -74,7 +91,7 @@ def parquet_names(path: str | os.PathLike[str]) -> list[str]:
         with duckdb.connect() as connection:
             table = connection.execute(
                 "SELECT name FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0",
-                [os.fspath(path)],
+                [one_file(path)],
             )
             return [row[0] for row in table.fetchall()]
     return list(read_parquet(path))

@@ -277,7 +277,7 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
     if unknown := sorted(set(values) - known):
         raise Refused(f"{kind} has no parameter {unknown[0][:40]!r}")
     if is_dataclass(cls):
-        hints = type_hints(cls)
+        hints: dict[str, Any] = type_hints(cls)  # type: ignore[arg-type]
         for name, value in values.items():
             if isinstance(value, np.ndarray) and not fits(value, hints[name]):
                 raise Refused(f"{kind}.{name} has the type {value.dtype}")

@@ -118,7 +118,9 @@ BAD = {
     "feature number is nan": Bad(GOOD + b"1 qid:1 ^nan:0.5\n", "not a whole number"),
     "feature number of Arabic digits": Bad(GOOD + b"1 qid:1 ^\xd9\xa1:5\n", "not a whole number"),
     "feature number of superscripts": Bad(GOOD + b"1 qid:1 ^\xc2\xb2:5\n", "not a whole number"),
-    "feature number above 31 bits": Bad(GOOD + b"1 qid:1 ^2147483648:1\n", "is above 2147483647"),
+    "feature number above 31 bits": Bad(GOOD + b"1 qid:1 ^2147483648:1\n", "is above 10000000"),
+    "feature number above the limit": Bad(GOOD + b"1 qid:1 ^10000001:1\n", "10000000, the limit"),
+    "label of a spreadsheet": Bad(GOOD + b"^#N/A qid:1 1:1\n", "#N/A"),
     "feature number of 2**32 + 1": Bad(GOOD + b"1 qid:1 ^4294967297:1\n", "is above"),
     "feature number of 2**63": Bad(GOOD + b"1 qid:1 ^9223372036854775808:1\n", "is above"),
     "feature number of 2**64 + 1": Bad(GOOD + b"1 qid:1 ^18446744073709551617:1\n", "is above"),
@@ -435,4 +437,4 @@ def test_a_line_of_16_mib_is_read(parser: str) -> None:
 def test_a_dense_matrix_that_cannot_fit_is_refused(parser: str) -> None:
     text = b"1 1:1\n" * 100_000 + b"1 2147483647:1\n"
     with pytest.raises(DataError, match="dense=False"):
-        rw.read_letor(io.BytesIO(text), dense=True)
+        rw.read_letor(io.BytesIO(text), dense=True, n_features=2**31 - 1)

@@ -390,6 +390,8 @@ def parse_lines(text, cursor, rows, line_format):
             if at < 0:
                 return
         if text[at] == _HASH:
+            if not is_row and 65 <= text[at + 1] <= 90:  # a label such as #N/A, perhaps
+                return
             at = _parse_comment(text, at + 1, line_format.any_comment_byte, rows.spans[row])
             if at < 0:
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwright.data.io.files import Text, read_text
+from rankwright.data.io.json_lines import DECODER, json_rows
 from rankwright.data.items import Items
 from rankwright.exceptions import DataError
 
@@ -68,20 +68,12 @@ def _objects(text: Text) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects with their line: one per line, or one in the whole file."""
     whole = text.decode()
     try:
-        yield 1, _object(text, 1, json.loads(whole))
-        return
-    except (json.JSONDecodeError, RecursionError):
-        pass  # several lines
-    for number, line in enumerate(whole.split("\n"), start=1):
-        if line.strip():
-            try:
-                content = json.loads(line)
-            except json.JSONDecodeError as error:
-                fix = "write one response per line"
-                text.refuse(number, error.colno, f"not JSON ({error.msg})", fix)
-            except RecursionError:
-                text.refuse(number, 1, "nested too deeply", "write one response per line")
+        only = DECODER.decode(whole)
+    except (ValueError, RecursionError):  # several lines
+        for number, content in json_rows(text):
             yield number, _object(text, number, content)
+    else:
+        yield 1, _object(text, 1, only)
 
 
 def _object(text: Text, number: int, content: Any) -> dict[str, Any]:
@@ -128,7 +120,7 @@ def _features(text: Text, line: int, hit: Any) -> tuple[dict[str, float], float]
 def _number(text: Text, line: int, name: str, value: Any) -> float:
     try:
         number = np.nan if value is None else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.inf
     if not name or np.isinf(number) or isinstance(value, bool):
         text.refuse(line, 1, f"feature {name!r} has the value {value!r}", "log finite numbers")

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.io.files import Text
+from rankwright.data.io.files import MAX_LINE, Text
 from rankwright.data.vocabulary import encode_texts
 
 _BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may be part of an id
@@ -77,7 +77,8 @@ class Fields:
         if values is None or not (integer or np.isfinite(values).all()):
             kind = "whole number" if integer else "finite number"
             row = next(row for row, token in enumerate(tokens) if not is_number(token, integer))
-            problem = f'"{tokens[row]}" is not a {kind}' if tokens[row].strip() else "is empty"
+            token = tokens[row] if len(tokens[row]) <= 40 else tokens[row][:40] + "..."
+            problem = f'"{token}" is not a {kind}' if token.strip() else "is empty"
             fix = fix or f"write the {what} as a plain {kind}"
             self.refuse(row, field, f"{what} {problem}", fix)
         if gaps:
@@ -107,7 +108,7 @@ def is_number(token: str, integer: bool = False) -> bool:
     if not _NUMBER.fullmatch(plain):
         return False
     if integer:
-        whole = re.fullmatch(r"[+-]?0*[0-9]{1,19}", plain)
+        whole = re.fullmatch(r"[+-]?[0-9]{1,4000}", plain)  # int() refuses more than 4,300 digits
         return whole is not None and -(2**63) <= int(plain) < 2**63
     return bool(np.isfinite(float(plain)))
 
@@ -198,6 +199,7 @@ def parse_csv(text: Text, separator: str, layout: str) -> Fields:
 
 def quoted_rows(text: Text, separator: str) -> Iterator[tuple[list[str], int]]:
     """The fields of each line that is not blank, and its number; quotes may hold line ends."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))  # 128 KiB by default
     reader = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=separator, strict=True)
     line = 1
     try:

@@ -10,15 +10,23 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NoReturn, cast
+from typing import IO, Any, BinaryIO, NoReturn, ParamSpec, TypeVar, cast
 
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 MAX_LINE = 16 * 2**20  # bytes; a longer line means that this is another kind of file
+# Text in a gzip file without a limit of its own: this much, or this many times its size.
+MAX_UNZIPPED, MAX_RATIO = 2**26, 32
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_max_bytes: ContextVar[int | None] = ContextVar("max_bytes", default=None)
 
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -34,8 +42,45 @@ _SIGNATURES = [
 ]
 
 
+def bounded(read: Callable[P, R]) -> Callable[P, R]:
+    """Make the keyword ``max_bytes`` of a reader the limit of every text that it reads."""
+
+    @wraps(read)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: Any = kwargs.get("max_bytes")
+        if given is None:
+            return read(*args, **kwargs)
+        token = _max_bytes.set(_whole_number(given, "max_bytes="))
+        try:
+            return read(*args, **kwargs)
+        finally:
+            _max_bytes.reset(token)
+
+    return wrapper
+
+
+def limit_from_environment(name: str) -> int | None:
+    """The whole number in an environment variable that raises or lowers a limit, or None."""
+    text = os.environ.get(name, "").strip()
+    return _whole_number(text, f"{name}=") if text else None
+
+
+def _whole_number(value: Any, what: str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1 or isinstance(value, bool | float):
+        raise ParameterError(f"{what}{value!r}: give a whole number >= 1.")
+    return number
+
+
 class TextFile:
     """An open text file, gzipped or not, read as a whole or in blocks of lines.
+
+    Reading stops with an error at ``max_bytes`` of text (see :func:`bounded`), else at the number
+    in ``RANKWRIGHT_MAX_BYTES``. Without either, gzip files have a limit that only files made to
+    fill the memory exceed.
 
     CRLF becomes LF, and a UTF-8 byte order mark is dropped. A file that is clearly something else
     (UTF-16, a zip archive, ...) is refused by name.
@@ -43,6 +88,9 @@ class TextFile:
 
     def __init__(self, raw: BinaryIO, name: str, n_bytes: int | None) -> None:
         self._raw, self._n_bytes, self._stream = raw, n_bytes, cast(IO[bytes], raw)
+        self._n_read, self._limit = 0, _max_bytes.get()
+        if self._limit is None:
+            self._limit = limit_from_environment("RANKWRIGHT_MAX_BYTES")
         self.name, self.line = name, 0  # lines in all blocks before the current one
         self.size = n_bytes  # bytes of text, an estimate for gzip
         if raw.peek(2)[:2] == _GZIP:  # type: ignore[attr-defined]
@@ -55,7 +103,12 @@ class TextFile:
 
     def read(self) -> bytes:
         """The whole text."""
-        return _with_bare_newlines(self._check_start(self._read(-1)))
+        if self._stream is self._raw and self._limit is None:
+            return _with_bare_newlines(self._check_start(self._read(-1)))
+        text = io.BytesIO()
+        while chunk := self._read(2**24):
+            text.write(chunk)
+        return _with_bare_newlines(self._check_start(text.getvalue()))
 
     def blocks(self, n_bytes: int) -> Iterator[bytes]:
         """The text, about ``n_bytes`` at a time; each block but the last ends with a newline."""
@@ -87,10 +140,28 @@ class TextFile:
 
     def _read(self, n_bytes: int) -> bytes:
         try:
-            return self._stream.read(n_bytes)
+            data = self._stream.read(n_bytes)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             reason = f"the gzip data are damaged or cut off at or after this line ({error})"
             self._refuse(reason, "download or copy the file again")
+        self._n_read += len(data)
+        self._check_limit()
+        return data
+
+    def _check_limit(self) -> None:
+        limit, zipped = self._limit, "more than"
+        if limit is None and self._stream is not self._raw:
+            limit = max(MAX_UNZIPPED, MAX_RATIO * self._n_zipped())
+            zipped = "the gzip file unpacks to more than"
+        if limit is not None and self._n_read > limit:
+            fix = "if the file is right, allow more: max_bytes=, or RANKWRIGHT_MAX_BYTES at a shell"
+            self._refuse(f"{zipped} {limit:,} bytes of text", fix)
+
+    def _n_zipped(self) -> int:
+        """Bytes of the gzip file: all of them, or those read so far from a stream."""
+        if self._n_bytes is not None:
+            return self._n_bytes
+        return int(getattr(self._raw.raw, "n_bytes", 0))  # type: ignore[attr-defined]
 
     def _check_length(self, data: bytes, cut: int) -> None:
         """Refuse a line that is too long; only the first one of a block can be."""
@@ -130,7 +201,7 @@ class _Reader(io.RawIOBase):
     """The bytes of any object with a ``read(n)`` method; text is encoded as UTF-8."""
 
     def __init__(self, file: Any) -> None:
-        self._file, self._rest = file, b""
+        self._file, self._rest, self.n_bytes = file, b"", 0
 
     def readable(self) -> bool:
         return True
@@ -139,6 +210,7 @@ class _Reader(io.RawIOBase):
         data = self._rest or self._file.read(len(buffer)) or b""
         data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
         n = min(len(data), len(buffer))
+        self.n_bytes += n
         buffer[:n] = data[:n]
         self._rest = data[n:]
         return n
@@ -244,22 +316,76 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o600) -> Iterator
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
     old_mode = _mode_of(target)
     remove_stale_files(target.parent)
-    temporary = target.parent / f".{target.name[:80]}.{os.urandom(8).hex()}{_SUFFIX}"
+    short = os.fsencode(target.name)[:80].decode("utf-8", "ignore")  # names have 255 bytes at most
+    temporary = target.parent / f".{short}.{os.urandom(8).hex()}{_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with naming(target), os.fdopen(os.open(temporary, flags, mode), "wb") as file:
             if old_mode is not None:
                 os.chmod(temporary, old_mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException:  # also an interrupt right after the file was made
         with suppress(OSError):
             temporary.unlink()
         raise
     _sync_folder(target.parent)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the path into an OSError that has none, such as "No space left on device"."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = os.fspath(path)
+        raise
+
+
+def refuse_overwriting(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]) -> None:
+    """Refuse to write a file that is read as well, or to write two results to one file.
+
+    Files are the same if they are one file on disk, whatever their paths: also through symbolic
+    and hard links. Pipes and devices (``/dev/null``) may be given several times.
+
+    Parameters
+    ----------
+    inputs : paths; None and open files are ignored
+    outputs : pairs of what to call the output, and its path or None
+
+    >>> refuse_overwriting(["a.txt"], [("--output", "./a.txt")])
+    Traceback (most recent call last):
+    ...
+    rankwright.exceptions.ParameterError: --output ./a.txt is a file that is read as well, ...
+    """
+    is_read = {key for path in inputs for key in _identity(path)}
+    written: dict[Any, str] = {}
+    for name, path in outputs:
+        for key in _identity(path):
+            shown = f"{name} {os.fspath(path)}".strip()
+            if key in is_read:
+                raise ParameterError(
+                    f"{shown} is a file that is read as well, and would be lost. Give the result "
+                    "another name."
+                )
+            if written.setdefault(key, name) != name:
+                raise ParameterError(
+                    f"{shown} is also the file of {written[key]}. Give them different names."
+                )
+
+
+def _identity(path: Any) -> list[Any]:
+    """What tells a file from others: its number on disk, or the full path of a new one."""
+    if not isinstance(path, str | os.PathLike):
+        return []
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return [os.path.normcase(os.path.realpath(path))]
+    return [(found.st_dev, found.st_ino)] if stat.S_ISREG(found.st_mode) else []
 
 
 def remove_stale_files(folder: Path) -> int:

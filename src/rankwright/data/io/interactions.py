@@ -13,7 +13,7 @@ from rankwright._typing import BoolArray
 from rankwright.data.frames import Columns, read_parquet
 from rankwright.data.interactions import Interactions
 from rankwright.data.io.fields import is_number, parse_numeric
-from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.ratings import has_odd_ids, read_ratings
 from rankwright.data.io.tables import read_jsonl, text_rows
 from rankwright.data.ratings import Ratings, find_column, usual_place
@@ -24,6 +24,7 @@ ROLES = ("user", "item", "weight", "time")
 FORMATS = ("csv", "parquet", "jsonl")
 
 
+@bounded
 def read_interactions(
     path: str | os.PathLike[str],
     format: str | None = None,
@@ -31,6 +32,7 @@ def read_interactions(
     at_least: float | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
+    max_bytes: int | None = None,
     **columns: Any,
 ) -> Interactions:
     """Read events from a file, gzipped or not.
@@ -44,6 +46,10 @@ def read_interactions(
     at_least : number or None
         With a rating in each row: leave out the rows with a lower one.
     separator, encoding : of a CSV file
+    max_bytes : int or None
+        Stop with an error at more bytes of text. None takes the number in
+        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
+        and 32 times their size.
     **columns
         ``user``, ``item``, ``weight``, ``time``: names of columns, or places from 0 in a CSV file
         without a header. The default is a common name (``user_id``, ``product``, ``quantity``,
@@ -90,6 +96,7 @@ def read_interactions(
     )
 
 
+@bounded
 def read_feedback(
     path: str | os.PathLike[str], format: str | None = None, **options: Any
 ) -> Ratings | Interactions:
@@ -99,6 +106,7 @@ def read_feedback(
     :func:`read_interactions`; a ``value`` asks for ratings and a ``weight`` for events.
     """
     duplicates = options.pop("duplicates", "error")
+    options.pop("max_bytes", None)
     if "value" not in options and ("weight" in options or _without_ratings(path, format, options)):
         return read_interactions(path, format, **options)
     return read_ratings(path, format, duplicates=duplicates, **options)
@@ -146,6 +154,7 @@ def _read(
 
 def _numeric(text: Text, separator: str) -> Columns | None:
     """A table of whole numbers below a header; None if one cell is something else."""
+    text.decode()  # refuse another encoding with its line
     names = [name.strip() for name in text.first_line.decode(text.encoding).split(separator)]
     if b'"' in text.data or any(map(is_number, names)) or len(names) < 2:
         return None

@@ -17,7 +17,7 @@ from rankwright.data.frames import read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.feature_logs import is_feature_log, read_feature_log
 from rankwright.data.io.fields import likely_separator
-from rankwright.data.io.files import Text, open_text, read_text
+from rankwright.data.io.files import Text, bounded, open_text, read_text
 from rankwright.data.io.letor import read_letor
 from rankwright.data.items import Items
 from rankwright.exceptions import (
@@ -103,6 +103,7 @@ def detect_format(path: str | os.PathLike[str]) -> str | None:
     return next((kind for kind, first in _FIRST_LINES.items() if first.match(line)), None)
 
 
+@bounded
 def read_items(
     path: str | os.PathLike[str],
     *,
@@ -117,6 +118,8 @@ def read_items(
     on_bad_line: Literal["error", "skip"] = "error",
     graded: bool = True,
     like: Any = None,
+    group: str | os.PathLike[str] | Sequence[int] | None = None,
+    max_bytes: int | None = None,
 ) -> Items:
     """Read items from a LETOR, CSV, TSV, JSONL or Parquet file, gzipped or not.
 
@@ -147,6 +150,14 @@ def read_items(
         Give the items the features of these, in the same order and by name where names are known;
         a word that ``like`` does not know counts for nothing. ``features``, ``drop`` and
         ``one_hot`` then have no effect. Missing values are refused if the model takes none.
+    group : path or sequence of int or None
+        For LETOR files without qid: the number of lines of each query, or LightGBM's file of them.
+        ``"auto"`` takes the file of the same name with ``.query`` or ``.group`` at the end, if
+        there is one and the lines have no qid.
+    max_bytes : int or None
+        Stop with an error at more bytes of text. None takes the number in
+        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
+        and 32 times their size.
 
     Examples
     --------
@@ -163,8 +174,11 @@ def read_items(
     if format is not None and format not in FORMATS:
         raise ParameterError(f"format={format!r}: use one of {', '.join(ITEM_FORMATS)}.")
     kind = format or detect_format(name) or "letor"  # LETOR's reader names line and column
+    group = group_file(name) if isinstance(group, str) and group == "auto" else group
+    if group is not None and kind != "letor":
+        raise ParameterError(f"group={group!r}: {name} is {kind}; only LETOR files take a group.")
     if kind == "letor":
-        items = _read_letor(name, like, on_bad_line)
+        items = _read_letor(name, like, on_bad_line, group)
     elif kind == "ltrlog":
         items = read_feature_log(name, graded=graded)
     elif kind in TABLES:
@@ -180,15 +194,31 @@ def read_items(
     return items if like is None else _with_features_of(items, like, name)
 
 
-def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"]) -> Items:
+def group_file(path: str | os.PathLike[str]) -> str | None:
+    """LightGBM's file of group sizes beside a LETOR file without qid, or None.
+
+    It is called as the file, with ``.query`` or ``.group`` at the end.
+    """
+    names = (f"{os.fspath(path)}.{ending}" for ending in ("query", "group"))
+    found = next(filter(os.path.isfile, names), None)
+    if found is None or detect_format(path) not in ("letor", None):
+        return None
+    with open_text(path) as file:
+        lines = next(file.blocks(1 << 16), b"").splitlines()
+    first = next((line for line in lines if line.split(b"#")[0].strip()), b"")
+    return None if b"qid:" in first else found
+
+
+def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"], group: Any) -> Items:
     n_features = None if like is None else like.n_features
+    options: Any = {"on_bad_line": on_bad_line, "group": group}
     try:
-        return read_letor(path, n_features=n_features, on_bad_line=on_bad_line)
+        return read_letor(path, n_features=n_features, **options)
     except FileFormatError as error:
-        if "n_features" not in error.fix:
+        if like is None or "n_features" not in error.fix:
             raise
         if getattr(like, "takes_more", False):
-            return read_letor(path, on_bad_line=on_bad_line)
+            return read_letor(path, **options)
         fix = f"the model has {n_features} features: give data of the same kind"
         parts = (error.path, error.line, error.column, error.reason, error.text)
         raise FileFormatError(*parts, fix) from None
@@ -254,7 +284,8 @@ def first_fields(path: str, separator: str | None) -> list[str]:
     if not line:
         line = read_text(path).first_line  # raises if the file is empty
     separator = separator or likely_separator(Text(path, line)) or ","
-    fields = next(csv.reader([line.decode("utf-8", "replace")], delimiter=separator), [])
+    plain = line.decode("utf-8", "replace").replace("\r", " ")  # which csv takes for a line end
+    fields = next(csv.reader([plain], delimiter=separator), [])
     return [name.strip() for name in fields]
 
 

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
-from rankwright.data.io.files import TextFile, open_text, read_text, write_lines
+from rankwright.data.io.files import (
+    TextFile,
+    bounded,
+    limit_from_environment,
+    open_text,
+    read_text,
+    refuse_overwriting,
+    write_lines,
+)
 from rankwright.data.io.letor_blocks import Block, CompiledBlocks, Growing, LineBlocks, Matrix
 from rankwright.data.io.letor_lines import MAX_FEATURES, BadLines, LineParser, docid_of
 from rankwright.data.items import BadLine, Items
@@ -22,9 +30,12 @@ from rankwright.exceptions import DataError, FileFormatError, ParameterError
 _BLOCK = 2**20  # bytes read at a time
 _LARGE = 2**18  # bytes from which the compiled kernel pays off, once it is loaded
 _LARGE_COLD = 16 * 2**20  # ... and from which it pays to import numba, which takes a second
+_NO_ITEMS = re.compile(rb"(?:[ \t]*+(?:#(?![A-Z])[\t -~]*+)?+\n)*+")  # blank lines and comments
+USUAL_FEATURES = 10_000_000  # unless the caller says how many there are
 _PLAIN_INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}").fullmatch
 
 
+@bounded
 def read_letor(
     path: str | os.PathLike[str] | IO[Any],
     *,
@@ -36,6 +47,7 @@ def read_letor(
     on_bad_line: Literal["error", "skip", "quarantine"] = "error",
     max_bad: int | float = 100,
     quarantine: str | os.PathLike[str] | None = None,
+    max_bytes: int | None = None,
 ) -> Items:
     """Read a LETOR (svmlight) file of graded items with numbered features, gzipped or not.
 
@@ -49,8 +61,8 @@ def read_letor(
     ----------
     path : path, or file open for reading
     n_features : int or None, default=None
-        Number of columns of ``X``; None takes the largest feature number in the file. A line with
-        a larger number is bad.
+        Number of columns of ``X``; None takes the largest feature number in the file, up to ten
+        million or the number in ``RANKWRIGHT_MAX_FEATURES``. A line with a larger number is bad.
     dense : bool or None, default=None
         Whether ``X`` is a NumPy array or a SciPy CSR array without explicit zeros. None chooses a
         NumPy array for up to a million cells, or if at least a quarter of the cells is written.
@@ -69,6 +81,10 @@ def read_letor(
         Raise an error after more bad lines than this; below 1, a fraction of the lines with items.
     quarantine : path or None, default=None
         A file for the bad lines, if any, each after a comment with its location and reason.
+    max_bytes : int or None
+        Stop with an error at more bytes of text. None takes the number in
+        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
+        and 32 times their size.
 
     Returns
     -------
@@ -89,9 +105,13 @@ def read_letor(
     """
     _check_options(n_features, dense, comments)
     sizes = None if group is None else _read_groups(group)
+    refuse_overwriting([path, group], [("quarantine", quarantine)])
+    limit = n_features or min(
+        limit_from_environment("RANKWRIGHT_MAX_FEATURES") or USUAL_FEATURES, MAX_FEATURES
+    )
     with open_text(path) as file:
         bad = BadLines(file.name, on_bad_line, max_bad, quarantine)
-        lines = LineParser(n_features or MAX_FEATURES, zero_based, comments != "drop")
+        lines = LineParser(limit, zero_based, comments != "drop", is_limit=n_features is None)
         table = _Table(Matrix(dense, n_features))
         for block in _parse_blocks(file, lines, bad, comments):
             table.add(block, file.fraction_read())
@@ -127,13 +147,18 @@ def _parse_blocks(
     n_read, tried = 0, False
     for data in file.blocks(_BLOCK):
         n_read += len(data)
+        n_skipped = 0
+        if lines.has_qid is None:  # the kernel waits for the first item: do not look line by line
+            start = _NO_ITEMS.match(data).end()  # type: ignore[union-attr]
+            n_skipped, data = data.count(b"\n", 0, start), data[start:]
         limit = _LARGE if "rankwright.data.io._kernels" in sys.modules else _LARGE_COLD
         if not tried and max(n_read, file.size or 0) >= limit:
             tried = True
             # numba raises RuntimeError if it finds no folder for its cache: read on without it.
             with suppress(ImportError, RuntimeError):
                 parser = CompiledBlocks(lines, bad, comments)
-        yield parser.parse(data, file.line + 1)
+        if data:
+            yield parser.parse(data, file.line + 1 + n_skipped)
 
 
 def _read_groups(group: str | os.PathLike[str] | Sequence[int] | NDArray[Any]) -> IntArray:

@@ -23,6 +23,10 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TOKEN = re.compile(rb"[^ \t]+")
 _DOCID = re.compile(rb"[ \t]*docid[ \t]*=[ \t]*([^ \t]+)")
 _BOM = b"\xef\xbb\xbf"
+# What spreadsheets write in place of a label: not a comment, if features follow.
+_SPREADSHEET_ERROR = re.compile(
+    rb"[ \t]*(#(?:N/A|NA|NAME\?|NUM!|NULL!|DIV/0!|REF!|VALUE!))[ \t]+(?:qid:|[0-9]+:)"
+)
 # A line in its usual form: label, query id, features. Of the characters of a number float()
 # accepts exactly what _NUMBER accepts.
 _USUAL = re.compile(
@@ -62,6 +66,7 @@ class LineParser:
     zero_based: bool = False
     check_comments: bool = True  # whether comments must be UTF-8, because they are kept
     has_qid: bool | None = None  # None before the first item
+    is_limit: bool = True  # whether n_features only limits what a file may ask for
     _tokens: list[bytes] = field(default_factory=list, repr=False)
     _indices: list[int] = field(default_factory=list, repr=False)
 
@@ -69,6 +74,9 @@ class LineParser:
         """The item of a line (without its newline), or None for a blank or comment-only line."""
         _check_bytes(line)
         body, mark, comment = line.partition(b"#")
+        if mark and not body.strip(b" \t") and (error := _SPREADSHEET_ERROR.match(line)):
+            reason = f"label {_show(error[1])} is not a number"
+            raise LineError(error.start(1), reason, "start the line with a finite number")
         if self.check_comments and not comment.isascii():
             _check_utf8(comment, len(body) + 1, "the comment", 'comments="drop"')
         row = self._parse_usual(body, comment if mark else None)
@@ -157,8 +165,12 @@ class LineParser:
         if index < self.n_features:
             return index
         reason = f"feature number {_show(token)} is above {self.n_features - 1 + first}"
-        if self.n_features == MAX_FEATURES:
-            raise LineError(offset, reason, "number the features from 1 without gaps")
+        if self.is_limit:
+            fix = (
+                "number the features from 1 without gaps; if the number is right, allow it: "
+                "n_features=, or RANKWRIGHT_MAX_FEATURES at a shell"
+            )
+            raise LineError(offset, f"{reason}, the limit", fix)
         reason += f", the last of {self.n_features} features"
         raise LineError(offset, reason, "read the file with a larger n_features")
 
@@ -295,7 +307,7 @@ class BadLines:
         text = line.decode("utf-8", "replace")
         if self._mode == "error":
             raise FileFormatError(self._name, number, column, error.reason, text, error.fix)
-        if not line.lstrip(b" \t").startswith(b"#"):
+        if not line.lstrip(b" \t").startswith(b"#") or _SPREADSHEET_ERROR.match(line):
             self.items.append(self.n_rows_before + row + len(self.items))
         kept = text if self._mode == "quarantine" else ""
         self.lines.append(BadLine(number, column, error.reason, kept))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from rankwright.data.frames import parquet_names
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.io.items import first_fields
+from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.logs import find_columns
 from rankwright.data.io.tables import read_table
 from rankwright.data.items import Items
@@ -41,7 +41,16 @@ def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
 
 
 def _json_features(text: Text, columns: Mapping[str, str]) -> Items:
-    rows = [json.loads(line) for line in text.decode().split("\n") if line.strip()]
+    rows = [row for _, row in json_rows(text)]
+    try:
+        return _features_in(rows, text, columns)
+    except KeyError as error:
+        raise DataError(f"{text.path}: a line lacks the field {error}.") from None
+    except (TypeError, AttributeError) as error:
+        raise DataError(f"{text.path}: features are numbers by name ({error}).") from None
+
+
+def _features_in(rows: list[dict[str, Any]], text: Text, columns: Mapping[str, str]) -> Items:
     if "kind" in rows[0]:
         shown = [
             (event.get("query") or event["event"], item["id"], item.get("features") or ())

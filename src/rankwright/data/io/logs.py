@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.frames import Columns, columns_of, read_parquet
+from rankwright.data.frames import Columns, columns_of, one_file, read_parquet
 from rankwright.data.impressions import ImpressionLog, _counts, _positions
 from rankwright.data.io.fields import likely_separator, parse_csv
-from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.io.files import Text, bounded, is_parquet, read_text
+from rankwright.data.io.json_lines import json_rows
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, ParameterError
 
@@ -36,7 +36,10 @@ _LARGE = 32 * 2**20  # bytes; DuckDB reads larger text files, where it is instal
 _IDS = ("session", "query", "item", "user", "ranker")
 
 
-def read_log(path: str | os.PathLike[str], **columns: str) -> ImpressionLog:
+@bounded
+def read_log(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None, **columns: str
+) -> ImpressionLog:
     """Read a log of impressions: one row for each item shown.
 
     The file is CSV or TSV (gzipped or not, with a header), Parquet, JSONL with one object for each
@@ -46,6 +49,10 @@ def read_log(path: str | os.PathLike[str], **columns: str) -> ImpressionLog:
     Parameters
     ----------
     path : path
+    max_bytes : int or None
+        Stop with an error at more bytes of text. None takes the number in
+        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
+        and 32 times their size.
     **columns
         The names of the columns ``query``, ``item``, ``clicks``, ``position``, ``session``,
         ``user``, ``time``, ``dwell`` and ``ranker``, where they are not usual ones. The first
@@ -140,20 +147,18 @@ def _is_json(path: str) -> bool:
 
 
 def _from_json(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
-    rows = []
-    for number, line in enumerate(text.decode().split("\n"), start=1):
-        if line.strip():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                text.refuse(number, error.colno, f"not JSON ({error.msg})", "one object per line")
-            if not isinstance(rows[-1], dict):
-                text.refuse(number, 1, "not a JSON object", "write one object per line")
+    rows = [row for _, row in json_rows(text)]
     if "kind" in rows[0] and ("items" in rows[0] or "event" in rows[0]):
         try:
             return log_from_events(rows)
         except KeyError as error:
             raise DataError(f"{text.path}: a line lacks the field {error}.") from None
+        except DataError as error:
+            raise DataError(f"{text.path}: {error}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(
+                f"{text.path}: an event is not as the service writes it ({error})."
+            ) from None
     names = {name: None for row in rows for name in row}
     table = {name: _column([row.get(name) for row in rows]) for name in names}
     return _from_table(table, columns, text.path)
@@ -281,7 +286,10 @@ def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
         try:
-            connection.execute(f"CREATE VIEW log AS SELECT * FROM {source}('{_quoted(path)}')")
+            one = _quoted(one_file(path))
+            connection.execute(
+                f"CREATE VIEW log AS SELECT * FROM {source}('{one}', hive_partitioning = false)"
+            )
             names = [row[0] for row in connection.execute("DESCRIBE log").fetchall()]
             roles = find_columns(names, columns, path)
             arrays, ids = _fetched(connection, roles)

@@ -16,7 +16,7 @@ from rankwright._typing import BoolArray, FloatArray
 from rankwright.data.frames import read_parquet
 from rankwright.data.io import fields as lines
 from rankwright.data.io.fields import Fields, is_number, likely_separator, split_fields
-from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.ratings import (
     DUPLICATES,
     Ratings,
@@ -31,12 +31,14 @@ from rankwright.exceptions import DataError, FileFormatError, ParameterError
 Column = str | int | None
 
 
+@bounded
 def read_ratings(
     path: str | os.PathLike[str],
     format: str | None = None,
     *,
     duplicates: str = "error",
     implicit: bool = False,
+    max_bytes: int | None = None,
     **columns: Any,
 ) -> Ratings:
     """Read ratings from a file, gzipped or not.
@@ -60,6 +62,10 @@ def read_ratings(
         What to do if a user rated an item more than once.
     implicit : bool, default=False
         Keep Book-Crossing's ratings of 0, which only record that a user came across a book.
+    max_bytes : int or None
+        Stop with an error at more bytes of text. None takes the number in
+        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
+        and 32 times their size.
     **columns
         For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each a name or an
         index (from 0). The default is a common name (``userId``, ``movie_id``, ``rating`` ...), or
@@ -370,6 +376,8 @@ def _read_book_crossing(text: Text, duplicates: str) -> Ratings:
     except FileFormatError as error:
         text.refuse(error.line, error.column + 1, error.reason, error.fix)
     fields = replace(split, text=text).after_header()
+    if fields.n_rows == 0:
+        text.refuse(2, 1, "no line after the header", "give a file with at least one rating")
     value = fields.numbers(2, "rating", integer=True).astype(np.float64)
     _check_scale(fields, 2, value, (0, 10))
     user, users = fields.encode(0, "user")

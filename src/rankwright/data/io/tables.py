@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 from rankwright.data.encoding import MISSING, NOT_NAMES
 from rankwright.data.frames import Columns, columns_of, read_parquet
 from rankwright.data.io.fields import Fields, is_number, likely_separator, parse_csv, split_fields
-from rankwright.data.io.files import Text, is_parquet, read_text
+from rankwright.data.io.files import Text, bounded, is_parquet, read_text
+from rankwright.data.io.json_lines import json_rows
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_column, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
@@ -37,32 +37,15 @@ def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     """
     text = read_text(path)
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(text.decode().split("\n"), start=1):
-        if line.strip():
-            row = _flatten(text, number, _parse_json(text, number, line))
-            if rows and row.keys() != rows[0].keys():
-                name = sorted(row.keys() ^ rows[0].keys())[0]
-                problem = "is missing" if name in rows[0] else "is new"
-                reason = f'field "{name}" {problem} here'
-                text.refuse(number, 1, reason, "give every line the same fields")
-            rows.append(row)
+    for number, content in json_rows(text):
+        row = _flatten(text, number, content)
+        if rows and row.keys() != rows[0].keys():
+            name = sorted(row.keys() ^ rows[0].keys())[0]
+            problem = "is missing" if name in rows[0] else "is new"
+            reason = f'field "{name}" {problem} here'
+            text.refuse(number, 1, reason, "give every line the same fields")
+        rows.append(row)
     return {name: _column([row[name] for row in rows]) for name in rows[0]}
-
-
-def _parse_json(text: Text, number: int, line: str) -> dict[str, Any]:
-    def refuse_constant(token: str) -> NoReturn:
-        fix = "write null for a missing value"
-        text.refuse(number, line.find(token) + 1, f"{token} is not JSON", fix)
-
-    try:
-        row = json.loads(line, parse_constant=refuse_constant)
-    except json.JSONDecodeError as error:
-        text.refuse(number, error.colno, f"not JSON ({error.msg})", "write one object per line")
-    except RecursionError:
-        text.refuse(number, 1, "nested too deeply", "write one flat object per line")
-    if not isinstance(row, dict):
-        text.refuse(number, 1, "not a JSON object", 'write {"name": value, ...} on each line')
-    return row
 
 
 def _flatten(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
@@ -93,6 +76,7 @@ def _column(values: list[Any]) -> Any:
 Column = str | int
 
 
+@bounded
 def read_table(
     path: str | os.PathLike[str],
     *,
@@ -105,6 +89,7 @@ def read_table(
     separator: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
+    max_bytes: int | None = None,
 ) -> Items:
     """Read items from a CSV file (gzipped or not, any separator) or a Parquet file.
 
@@ -125,6 +110,10 @@ def read_table(
     header : bool or None
         Whether the first line has the names; None means yes if it has no number.
     encoding : str, default="utf-8"
+    max_bytes : int or None
+        Stop with an error at more bytes of text. None takes the number in
+        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
+        and 32 times their size.
 
     Returns
     -------

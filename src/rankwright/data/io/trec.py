@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.io.fields import Fields, split_fields
-from rankwright.data.io.files import read_text, write_lines
+from rankwright.data.io.files import bounded, read_text, write_lines
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.vocabulary import first_repeat
 from rankwright.exceptions import DataError
@@ -22,12 +22,14 @@ _QRELS_LINE = {3: "query document grade", 4: "query iteration document grade"}
 _UNWRITABLE = re.compile(r"[\s\0\ufeff]", re.ASCII)
 
 
-def read_run(path: Path) -> Run:
+@bounded
+def read_run(path: Path, *, max_bytes: int | None = None) -> Run:
     """Read a TREC run: ``query Q0 document rank score name`` on each line, gzipped or not.
 
     Ids are kept as text. The rank must be a whole number but is ignored: as in trec_eval, the
     score alone orders the documents (see :attr:`Run.order`). A line with other fields, a score that
     is not finite, a repeated document and a second run name are refused with their line number.
+    ``max_bytes`` limits the text, as in :func:`read_letor`.
 
     Examples
     --------
@@ -51,11 +53,13 @@ def read_run(path: Path) -> Run:
     return Run(*_pairs(fields, 2), score=score, name=names[0])
 
 
-def read_qrels(path: Path) -> Qrels:
+@bounded
+def read_qrels(path: Path, *, max_bytes: int | None = None) -> Qrels:
     """Read TREC qrels: ``query iteration document grade`` on each line, gzipped or not.
 
     Lines of three fields (``query document grade``), as in some older tracks, are read too; the
-    first line decides. Grades are whole numbers, and ids are kept as text.
+    first line decides. Grades are whole numbers, and ids are kept as text. ``max_bytes`` limits the
+    text, as in :func:`read_letor`.
 
     Examples
     --------

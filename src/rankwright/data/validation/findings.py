@@ -148,6 +148,7 @@ def validate(
             if not isinstance(against, Items):
                 name = os.fspath(against)
                 like = None if content.feature_names is None else content
+                options |= {"group": "auto"}  # its own, if it has one
                 against = read_items(name, **options, like=like)
             findings.append(check_against(content, against, lines, name))
     return Findings(source, findings)
