@@ -15,6 +15,7 @@ from . import scoring as scoring
 from . import selection as selection
 from . import service as service
 from . import testing as testing
+from .compilation import compile_kernels as compile_kernels
 from .data.alignment import align as align
 from .data.alignment import items_from_runs as items_from_runs
 from .data.click_simulation import ClickSimulator as ClickSimulator
@@ -31,6 +32,7 @@ from .data.io.letor import read_letor as read_letor
 from .data.io.letor import write_letor as write_letor
 from .data.io.logs import read_log as read_log
 from .data.io.ratings import read_ratings as read_ratings
+from .data.io.tables import items_from_frame as items_from_frame
 from .data.io.tables import read_table as read_table
 from .data.io.trec import read_qrels as read_qrels
 from .data.io.trec import read_run as read_run

@@ -152,6 +152,29 @@ def test_tune_searches_a_grid_on_folds_of_queries(shell):
     assert "regression" in shell("info", "t.rw").stdout.lower()
 
 
+def test_tune_draws_at_random_or_asks_optuna(shell):
+    words = ["tune", "$F/train.txt", "--ranker", "regression", "--folds", "2", "--json"]
+    for search, trials in (("random", 4), ("optuna", 3)):
+        given = ["--search", search, "--trials", str(trials), "--grid", "alpha=0.01..100"]
+        tried = json.loads(shell(*words, *given).stdout)["trials"]
+        values = {trial["params"]["alpha"] for trial in tried}
+        assert len(values) == trials
+        assert all(0.01 <= value <= 100 for value in values)
+    assert "--search random" in shell(*words, "--grid", "alpha=1..9", code=2).stderr
+    assert "LOW..HIGH" in shell(*words, "--grid", "alpha=9..1", code=2).stderr
+    assert "does not learn in rounds" in shell(*words, "--early-stopping", "5", code=2).stderr
+
+
+def test_tune_stops_early_and_notes_the_end_of_a_grid(shell):
+    words = ["tune", "$F/train.txt", "--ranker", "RankBoost", "--early-stopping", "2"]
+    done = shell(*words, "--grid", "n_estimators=2,4,30", "--folds", "2", "-o", "t.rw")
+    model = rw.load("t.rw")
+    assert model.early_stopping.n_iter_no_change == 2
+    assert len(model.validation_) < 30 or model.n_estimators < 30
+    best = model.n_estimators
+    assert ("value tried" in done.stdout) == (best in (2, 30))
+
+
 def test_fuse_makes_one_run_of_several(shell):
     shell("fuse", "$F/engine-0.run", "$F/engine-1.run", "$F/engine-2.run", "-o", "f.run")
     found = json.loads(shell("info", "f.run", "--json").stdout)

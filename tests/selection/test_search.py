@@ -14,7 +14,16 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, ParameterGrid, cro
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rankwright import Measure, PRank, QueryNormalizer, RankSearchCV, RankSVM, evaluate, tune
+from rankwright import (
+    Measure,
+    PRank,
+    QueryNormalizer,
+    RankSearchCV,
+    RankSVM,
+    Regression,
+    evaluate,
+    tune,
+)
 from rankwright.data.items import Items
 from rankwright.data.splits import fold_queries
 from rankwright.exceptions import (
@@ -25,6 +34,7 @@ from rankwright.exceptions import (
     ParameterError,
 )
 from rankwright.selection.search import Trial, Trials
+from rankwright.selection.space import Range, chosen_ends, distinct_points
 from rankwright.testing.inputs import make_problem
 
 
@@ -216,3 +226,57 @@ def test_a_scorer_takes_the_conventions_of_other_tools() -> None:
     scores = search.best_estimator_.decision_function(VALID.X)
     expected = evaluate(scores, VALID.y, VALID.qid, "NDCG@3", like="letor3")["NDCG@3"]
     assert search.best_score_ == expected != value_of({"C": 1.0}, "NDCG@3")
+
+
+def test_random_draws_are_different_combinations() -> None:
+    space = {"C": [0.1, 1.0, 10.0], "tol": Range(1, 2)}  # six points
+    for n_iter, found in ((6, 6), (20, 6), (4, 4)):
+        points = distinct_points(space, n_iter, 0)
+        assert len({repr(point) for point in points}) == len(points) == found
+    assert len(distinct_points({"C": [1, 2, 2]}, 9, 0)) == 2
+
+
+def test_a_range_is_drawn_inside_its_ends() -> None:
+    draws = [Range(0.01, 100.0).rvs(random_state=seed) for seed in range(200)]
+    assert 0.01 <= min(draws) < 0.1
+    assert 10 < max(draws) <= 100
+    assert {Range(2, 4).rvs(random_state=seed) for seed in range(50)} == {2, 3, 4}
+    with pytest.raises(ParameterError, match="low must be less than high"):
+        Range(2, 2)
+
+
+def test_optuna_proposes_different_combinations_and_finds_a_good_one() -> None:
+    pytest.importorskip("optuna")
+    data = make_problem(n_queries=10)
+    space = {"alpha": Range(0.001, 1000.0), "fit_intercept": [True, False]}
+    search = RankSearchCV(
+        Regression(), param_distributions=space, n_iter=6, sampler="optuna", cv=2, random_state=0
+    ).fit(data.X, data.y, qid=data.qid)
+    tried = [repr(trial.params) for trial in search.trials_.trials]
+    assert len(set(tried)) == len(tried) == 6
+    assert search.best_score_ == max(search.cv_results_["mean_test_score"])
+    assert search.best_estimator_.get_params()["alpha"] == search.best_params_["alpha"]
+    listed = RankSearchCV(
+        Regression(), param_distributions={"alpha": [1, 2]}, n_iter=9, sampler="optuna", cv=2
+    ).fit(data.X, data.y, qid=data.qid)
+    assert len(listed.trials_.trials) == 2
+
+
+def test_a_note_says_that_the_end_of_a_grid_was_chosen() -> None:
+    data = make_problem(n_queries=10)
+    search = RankSearchCV(Regression(), {"alpha": [1e8, 1e4, 1.0]}, scoring="AP", cv=2)
+    text = str(search.fit(data.X, data.y, qid=data.qid).trials_)
+    assert "alpha=1 is the smallest value tried: smaller ones may be better." in text
+    assert chosen_ends({"alpha": [1, 2]}, {"alpha": 1}) == ()
+    assert chosen_ends({"alpha": [1, 2, 3]}, {"alpha": 2}) == ()
+
+
+def test_weights_are_passed_to_the_ranker_of_every_trial() -> None:
+    data = make_problem(n_queries=10)
+    weight = np.where(np.arange(len(data.y)) % 2, 5.0, 0.1)
+    for model in (Regression(), make_pipeline(StandardScaler(), Regression())):
+        search = RankSearchCV(model, {}, cv=2, random_state=0)
+        search.fit(data.X, data.y, qid=data.qid, sample_weight=weight)
+        X = data.X if model.__class__ is Regression else StandardScaler().fit_transform(data.X)
+        twin = Regression().fit(X, data.y, qid=data.qid, sample_weight=weight)
+        assert search.decision_function(data.X) == pytest.approx(twin.decision_function(X))

@@ -69,6 +69,10 @@ class TableOptions:
         A column that is not a feature; may be repeated.
     one_hot
         A column of words; each word becomes a feature of 0 and 1. May be repeated.
+    weight_column
+        Column of the weight of an item in training.
+    decimal
+        The decimal point of a CSV file.
     on_bad_line
         Stop at a bad line of a LETOR file (error), or leave it out (skip).
     group
@@ -83,13 +87,16 @@ class TableOptions:
     feature: list[str] = dataclasses.field(default_factory=list)
     drop: list[str] = dataclasses.field(default_factory=list)
     one_hot: list[str] = dataclasses.field(default_factory=list)
+    weight_column: str | None = None
+    decimal: Literal[".", ","] = "."
     on_bad_line: Literal["error", "skip"] = "error"
     group: str | None = None
 
     def parameters(self, path: str) -> dict[str, Any]:
         """The parameters of ``read_items`` for this file."""
         given = dataclasses.asdict(self) | {"group": self.group or _group_beside(path)}
-        return given | {"format": given.pop("read_as"), "features": given.pop("feature")}
+        given |= {"format": given.pop("read_as"), "features": given.pop("feature")}
+        return given | {"weight": given.pop("weight_column")}
 
     def read(self, path: str, **more: Any) -> rw.Items:
         with local_file(path) as local:
@@ -103,6 +110,23 @@ class TableOptions:
         """The options that name columns, as typed: the next command needs them too."""
         given = {"--y": self.y, "--qid": self.qid, "--docid": self.docid}
         return [word for name, column in given.items() if column for word in (name, column)]
+
+
+@Parameter(name="*", group=Group("How to read the data", sort_key=10))
+@dataclass(frozen=True)
+class GradedOptions(TableOptions):
+    """How to read the data.
+
+    Parameters
+    ----------
+    grades
+        What words in the column of the grade mean: --grades "Exact=3,Substitute=2,Irrelevant=0".
+    """
+
+    grades: str | None = None
+
+    def columns(self) -> list[str]:
+        return super().columns() + (["--grades", self.grades] if self.grades else [])
 
 
 def _group_beside(path: str) -> str | None:
@@ -187,7 +211,8 @@ def _columns(given: dict[str, str | None]) -> dict[str, Any]:
 
 # Parameters that errors name -> options of the same meaning.
 ITEM_OPTIONS = {name: name for name in ("y", "qid", "docid", "drop", "one_hot", "against")}
-ITEM_OPTIONS |= {"format": "read-as", "features": "feature"}
+ITEM_OPTIONS |= {"format": "read-as", "features": "feature", "decimal": "decimal"}
+ITEM_OPTIONS |= {"grades": "grades", "weight": "weight-column"}
 RATING_OPTIONS = {"format": "ratings-format", "separator": "ratings-format"}
 RATING_OPTIONS |= {"user": "user-column", "item": "item-column", "value": "rating-column"}
 RATING_OPTIONS |= {"duplicates": "duplicates", "weight": "weight-column", "time": "time-column"}

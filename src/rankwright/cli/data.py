@@ -24,7 +24,7 @@ def check(
     against: str | None = None,
     strict: bool = False,
     json: opt.Json = False,
-    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
     reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
 ) -> None:
     """Look for mistakes in data: a line PASS, WARN or FAIL for each rule.
@@ -72,7 +72,7 @@ def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions
 
     if reading != opt.RatingsOptions():
         return "ratings"
-    if table == opt.TableOptions():
+    if table == type(table)():
         return detect_kind(path)
     kind = table.read_as or detect_format(path) or "letor"
     return "items" if kind in ITEM_FORMATS else kind
@@ -91,7 +91,7 @@ def info(
     /,
     *,
     json: opt.Json = False,
-    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
     reading: opt.RatingsOptions = opt.RatingsOptions(),  # noqa: B008
 ) -> None:
     """Say what is in a model or data file.
@@ -138,7 +138,7 @@ def convert(
     *,
     write_as: opt.Format | None = None,
     json: opt.Json = False,
-    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
 ) -> None:
     """Write data in another format; numbers keep their last bit.
 

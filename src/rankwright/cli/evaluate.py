@@ -27,7 +27,7 @@ def evaluate(
     per_query: bool = False,
     fail_under: str | None = None,
     json: opt.Json = False,
-    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
 ) -> None:
     """Measure a system on graded data.
 
@@ -85,7 +85,7 @@ def compare(
     output: opt.Output = None,
     report: opt.Report = None,
     json: opt.Json = False,
-    reading: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    reading: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
     on_log: clicks.LogOptions = clicks.LogOptions(),  # noqa: B008
 ) -> None:
     """Print the table of several systems on the same data, with significance letters.

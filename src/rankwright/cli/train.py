@@ -35,7 +35,7 @@ def train(
     memory: str | None = None,
     report: opt.Report = None,
     json: opt.Json = False,
-    table: opt.TableOptions = opt.TableOptions(),  # noqa: B008
+    table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
     click_options: clicks.ClickOptions = clicks.ClickOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
@@ -105,7 +105,7 @@ def train(
         checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
     )
     eval_set = {} if other is None else {"eval_set": (other.X, other.y), "eval_qid": other.qid}
-    auto.fit(items.X, items.y, qid=items.qid, **eval_set)
+    auto.fit(items.X, items.y, qid=items.qid, sample_weight=items.weight, **eval_set)
     name_features(auto.best_estimator_, items)
     rw.save(auto, output)
     if checkpoint is not None:

@@ -19,6 +19,7 @@ from .io.logs import read_log as read_log
 from .io.preferences import Preferences as Preferences
 from .io.preferences import read_preferences as read_preferences
 from .io.ratings import read_ratings as read_ratings
+from .io.tables import items_from_frame as items_from_frame
 from .io.tables import read_table as read_table
 from .io.trec import read_qrels as read_qrels
 from .io.trec import read_run as read_run

@@ -40,6 +40,23 @@ def columns_of(frame: Any) -> Columns:
     return {name: table[name].to_numpy() for name in table.columns}
 
 
+def ordered_categories(frame: Any, name: str) -> list[str] | None:
+    """The categories of an ordered column of a data frame, from first to last; None otherwise.
+
+    >>> import polars as pl
+    >>> grade = pl.Series(["good"], dtype=pl.Enum(["bad", "good"]))
+    >>> ordered_categories(pl.DataFrame({"grade": grade}), "grade")
+    ['bad', 'good']
+    """
+    if isinstance(frame, dict):
+        return None
+    import narwhals as nw
+
+    table: Any = nw.from_native(frame)
+    kind = table.collect_schema()[name]
+    return [str(word) for word in kind.categories] if isinstance(kind, nw.Enum) else None
+
+
 def read_parquet(path: str | os.PathLike[str]) -> Columns:
     """The columns of a Parquet file, read by the first of four libraries that is installed."""
     libraries: list[Any] = ["duckdb", "polars", "pyarrow", "pandas"]

@@ -47,6 +47,8 @@ class Items:
         The text after ``#`` in the file, if the reader keeps it.
     bad_lines : tuple of BadLine
         The lines that a tolerant reader left out.
+    weight : (n_items,) float64 or None
+        The weight of each row, for ``fit(..., sample_weight=items.weight)``.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Items:
     feature_names: tuple[str, ...] | None = None
     comment: NDArray[Any] | None = None
     bad_lines: tuple[BadLine, ...] = ()
+    weight: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -71,6 +74,8 @@ class Items:
         set_field(self, "y", read_only(np.asarray(self.y, dtype=np.float64)))
         if self.qid is not None:
             set_field(self, "qid", read_only(as_ids(self.qid)))
+        if self.weight is not None:
+            set_field(self, "weight", read_only(np.asarray(self.weight, dtype=np.float64)))
         for name in ("docid", "comment"):
             if getattr(self, name) is not None:
                 set_field(self, name, read_only(_as_texts(getattr(self, name))))
@@ -78,7 +83,7 @@ class Items:
             set_field(self, "feature_names", tuple(str(name) for name in self.feature_names))
         if self.y.ndim != 1:
             raise DataError(f"y has the shape {self.y.shape}: give one grade per row.")
-        for name in ("y", "qid", "docid", "comment"):
+        for name in ("y", "qid", "docid", "comment", "weight"):
             column = getattr(self, name)
             if column is not None and len(column) != self.n_items:
                 sizes = f"{name} has {len(column)} entries and X has {self.n_items} rows"
@@ -122,7 +127,7 @@ class Items:
         index = row_numbers(rows, self.n_items)
         part: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[index]
-            for name in ("X", "y", "qid", "docid", "comment")
+            for name in ("X", "y", "qid", "docid", "comment", "weight")
         }
         return replace(self, **part, bad_lines=())
 
@@ -142,7 +147,8 @@ class Items:
                 f"Items.concat: the parts have {', '.join(map(str, widths))} features. Read each "
                 f"of them with n_features={widths[-1]}."
             )
-        columns: Any = {name: _join(parts, name) for name in ("y", "qid", "docid", "comment")}
+        names_of_columns = ("y", "qid", "docid", "comment", "weight")
+        columns: Any = {name: _join(parts, name) for name in names_of_columns}
         names = parts[0].feature_names
         if any(part.feature_names != names for part in parts):
             names = None

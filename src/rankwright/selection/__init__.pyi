@@ -10,3 +10,4 @@ from .search import RankSearchCV as RankSearchCV
 from .search import Trial as Trial
 from .search import Trials as Trials
 from .search import tune as tune
+from .space import Range as Range

@@ -22,7 +22,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.splits import Split, fold_queries, split_queries
-from rankwright.data.vocabulary import as_ids
+from rankwright.data.vocabulary import as_column, as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
 from rankwright.feedback.labels import as_grades
 from rankwright.metrics.evaluation import evaluate
@@ -33,7 +33,7 @@ from rankwright.rankers import schema
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
 from rankwright.selection.attempts import Attempt, Attempts, best_round, goodness, running_mean
-from rankwright.selection.base import BestRanker
+from rankwright.selection.base import BestRanker, request_weights
 from rankwright.selection.candidates import Budget, Candidates
 from rankwright.selection.progress import Progress
 
@@ -44,15 +44,16 @@ MANY_COLUMNS = 2000  # of sparse rows, above that boosting is not tried
 
 
 class Rows(NamedTuple):
-    """Features, grades and query ids (or None) of some rows."""
+    """Features, grades, query ids (or None) and weights (or None) of some rows."""
 
     X: Any
     y: FloatArray
     qid: Any
+    weight: Any = None
 
     def take(self, index: IntArray) -> Rows:
-        qid = None if self.qid is None else self.qid[index]
-        return Rows(_safe_indexing(self.X, index), self.y[index], qid)
+        some = [None if column is None else column[index] for column in self[1:]]
+        return Rows(_safe_indexing(self.X, index), *some)
 
 
 class _Trial(NamedTuple):
@@ -166,7 +167,14 @@ class AutoRanker(BestRanker):
         self.checkpoint = checkpoint
 
     def fit(
-        self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
     ) -> Self:
         """Evaluate the candidates on held-out queries, then fit the best one to all rows.
 
@@ -175,13 +183,14 @@ class AutoRanker(BestRanker):
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades: the higher, the better
         qid : (n_items,) query ids of any hashable type, in any order; None is one single list
+        sample_weight : (n_items,) weights of the rows in training; measures have none
         eval_set, eval_qid : (X, y) to evaluate on instead of folds, and its query ids
         """
         schema.check_parameters(self)
         # The candidates get the rows as they were given.
         X = checked_rows(X)
         validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
-        rows, seed = _rows(X, y, qid, "y"), self._seed()
+        rows, seed = _rows(X, y, qid, "y", sample_weight), self._seed()
         auto = str(self.measure) == "auto"
         measures = parse_measures([default_measure(rows.y), "AP"] if auto else self.measure)
         splits = [] if eval_set is not None else self._splits(rows, seed)
@@ -379,7 +388,8 @@ class AutoRanker(BestRanker):
         for some in parts:
             X = some.X.to_numpy() if hasattr(some.X, "to_numpy") else some.X
             arrays = (X.data, X.indices, X.indptr) if hasattr(X, "tocsr") else (np.asarray(X),)
-            for array in (*arrays, some.y, np.asarray(some.qid, dtype=str)):
+            weight = [] if some.weight is None else [some.weight]
+            for array in (*arrays, some.y, np.asarray(some.qid, dtype=str), *weight):
                 digest.update(f"{array.dtype} {array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).tobytes())
         given = self.estimators
@@ -427,6 +437,9 @@ def scaled(estimator: Any, X: Any) -> Any:
 def fit_ranker(model: Any, rows: Rows, valid: Rows | None = None) -> Any:
     """Fit a ranker or a pipeline; a ranker with early stopping stops by the validation rows."""
     metadata = {"qid": rows.qid}
+    if rows.weight is not None:
+        metadata |= {"sample_weight": rows.weight}
+        request_weights(model)
     if valid is not None and stops_early(model):
         metadata |= {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
     with config_context(enable_metadata_routing=True):
@@ -477,13 +490,15 @@ def _predictions(
     return np.concatenate(parts)
 
 
-def _rows(X: Any, y: Any, qid: Any, name: str) -> Rows:
-    """Rows that can be indexed, with one grade and one query id per row."""
+def _rows(X: Any, y: Any, qid: Any, name: str, weight: Any = None) -> Rows:
+    """Rows that can be indexed, with one grade, one query id and one weight per row."""
     X, y = indexable(X, as_grades(y, name))
     if qid is not None:
         qid = as_ids(qid)
         indexable(X, qid)
-    return Rows(X, y, qid)
+    if weight is not None:
+        weight = as_column(weight, "sample_weight", len(y))
+    return Rows(X, y, qid, weight)
 
 
 def _has_nan(X: Any) -> bool:

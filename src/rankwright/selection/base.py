@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,3 +60,15 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
+
+
+def request_weights(model: Any) -> None:
+    """Make a pipeline pass ``sample_weight`` to its ranker, and to no other step."""
+    steps = [step for _, step in getattr(model, "steps", ())]
+    for step in steps[:-1]:
+        if hasattr(step, "set_fit_request") and "sample_weight" in signature(step.fit).parameters:
+            with config_context(enable_metadata_routing=True):
+                step.set_fit_request(sample_weight=False)
+    for ranker in steps[-1:] or [model]:
+        with config_context(enable_metadata_routing=True):
+            ranker.set_fit_request(sample_weight=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,19 +14,21 @@ from joblib import parallel_config
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from rankwright._typing import IntArray
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.data.splits import fold_queries
+from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.labels import as_grades
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scorer import MeasureScorer
 from rankwright.metrics.tables import Cell, Table
 from rankwright.parallel import active_engine, current_engine, n_threads
-from rankwright.selection.base import BestRanker
+from rankwright.selection.base import BestRanker, request_weights
+from rankwright.selection.space import Params, chosen_ends, distinct_points, propose
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Trials:
 
     measure: str
     trials: tuple[Trial, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> Trial:
@@ -82,7 +85,7 @@ class Trials:
             params = [trial.params.get(name, "") for name in names]
             texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in params]
             rows.append((*map(Cell, texts), value, Cell(f"{trial.seconds:.2f}")))
-        return Table((*names, self.measure, "seconds"), tuple(rows))
+        return Table((*names, self.measure, "seconds"), tuple(rows), self.notes)
 
     def __repr__(self) -> str:
         return self.table().to_text()
@@ -102,9 +105,12 @@ class RankSearchCV(BestRanker):
     ----------
     estimator : a ranker, or a pipeline that ends in one
     param_grid : dict of parameter to list of values, or list of such dicts; all are tried
-    param_distributions : the same, also with SciPy distributions, or None
-        ``n_iter`` combinations are drawn; give this or ``param_grid``.
+    param_distributions : the same, also with SciPy distributions or a :class:`Range`, or None
+        ``n_iter`` different combinations are drawn; give this or ``param_grid``.
     n_iter : int, default 20
+    sampler : {"random", "optuna"}, default "random"
+        How to draw them: at random, or one after the other by Optuna's TPE from the results so far,
+        which needs lists of values or a ``Range``.
     scoring : str, Measure or scorer, default "NDCG@10"
         A scorer is :meth:`Measure.scorer`, or any scikit-learn scorer that requests ``qid``.
     cv : int or iterable of (training rows, validation rows), default 5
@@ -125,7 +131,8 @@ class RankSearchCV(BestRanker):
     best_params_ : dict
     best_score_ : float, mean of the score over the folds; higher is better, so losses are negated
     cv_results_ : dict of arrays, as in scikit-learn
-    trials_ : Trials, the same as a table; losses are not negated
+    trials_ : Trials, the same as a table; losses are not negated. A note says when the best value
+        of a parameter is the first or last of three or more.
 
     Examples
     --------
@@ -146,6 +153,7 @@ class RankSearchCV(BestRanker):
         *,
         param_distributions: Any = None,
         n_iter: int = 20,
+        sampler: str = "random",
         scoring: Any = "NDCG@10",
         cv: Any = 5,
         n_jobs: int | None = None,
@@ -157,6 +165,7 @@ class RankSearchCV(BestRanker):
         self.param_grid = param_grid
         self.param_distributions = param_distributions
         self.n_iter = n_iter
+        self.sampler = sampler
         self.scoring = scoring
         self.cv = cv
         self.n_jobs = n_jobs
@@ -164,7 +173,7 @@ class RankSearchCV(BestRanker):
         self.refit = refit
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Search, then fit the best combination to all rows.
 
         Parameters
@@ -172,45 +181,84 @@ class RankSearchCV(BestRanker):
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades
         qid : (n_items,) query ids; at least as many queries as folds
+        sample_weight : (n_items,) weights of the rows in training; the score has none
         """
         y = as_grades(y, "y")
         by_name = isinstance(self.scoring, str | Measure)
         scorer = Measure.parse(self.scoring).scorer() if by_name else self.scoring
-        with active_engine(None):
-            candidates = self._candidates()
-        folds = self._folds(qid, len(y)) if isinstance(self.cv, int) else list(self.cv)
-        search = GridSearchCV(
-            self.estimator,
-            [{name: [value] for name, value in params.items()} for params in candidates],
-            scoring=_Counter(scorer, len(candidates) * len(folds)) if self.verbose else scorer,
-            cv=folds,
-            refit=self.refit,
-        )
         engine = current_engine()
-        threads = parallel_config("threading", n_jobs=self.n_jobs or n_threads())
-        with (
-            active_engine(None),  # a trial is fitted by one worker, the best one here
-            config_context(enable_metadata_routing=True),
-            threads if engine is None else engine.joblib(self.n_jobs),
-        ):
-            search.fit(X, y, qid=None if qid is None else np.asarray(qid))
-        self.best_params_, self.best_score_ = search.best_params_, search.best_score_
-        self.cv_results_ = search.cv_results_
+        with active_engine(None):
+            space = self._space()
+        folds = self._folds(qid, len(y)) if isinstance(self.cv, int) else list(self.cv)
+        estimator, metadata = self.estimator, {"qid": None if qid is None else np.asarray(qid)}
+        if sample_weight is not None:
+            metadata["sample_weight"] = as_column(sample_weight, "sample_weight", len(y))
+            estimator = clone(estimator)
+            request_weights(estimator)
+        counted, n_fits = scorer, self._n_candidates() * len(folds)
+        if self.verbose:
+            counted = _Counter(scorer, n_fits)
+
+        def evaluate(candidates: list[Params]) -> dict[str, Any]:
+            """scikit-learn's ``cv_results_`` of some combinations."""
+            grid = [{name: [value] for name, value in one.items()} for one in candidates]
+            search = GridSearchCV(estimator, grid, scoring=counted, cv=folds, refit=False)
+            threads = parallel_config("threading", n_jobs=self.n_jobs or n_threads())
+            with (
+                active_engine(None),  # a trial is fitted by one worker, the best one here
+                config_context(enable_metadata_routing=True),
+                threads if engine is None else engine.joblib(self.n_jobs),
+            ):
+                search.fit(X, y, **metadata)
+            results: dict[str, Any] = search.cv_results_
+            return results
+
+        self.cv_results_ = results = self._results(evaluate)
+        best = int(np.argmin(results["rank_test_score"]))
+        self.best_params_ = results["params"][best]
+        self.best_score_ = float(results["mean_test_score"][best])
+        notes = chosen_ends(space, self.best_params_)
+        self.trials_ = replace(_trials(results, scorer, len(folds)), notes=notes)
         if self.refit:
-            self.best_estimator_ = search.best_estimator_
-            self.n_features_in_ = search.n_features_in_
-        self.trials_ = _trials(search.cv_results_, scorer, len(folds))
+            self.best_estimator_ = clone(estimator).set_params(**self.best_params_)
+            with active_engine(None), config_context(enable_metadata_routing=True):
+                self.best_estimator_.fit(X, y, **metadata)
+            self.n_features_in_ = self.best_estimator_.n_features_in_
         return self
 
-    def _candidates(self) -> list[dict[str, Any]]:
-        """The combinations to try; a value that the ranker refuses is refused here."""
+    def _space(self) -> Any:
+        """The parameters to search; a value that the ranker refuses is refused here."""
         if (self.param_grid is None) == (self.param_distributions is None):
             raise ParameterError("RankSearchCV: give either param_grid or param_distributions.")
+        if self.sampler not in ("random", "optuna"):
+            raise ParameterError(
+                f"RankSearchCV(sampler={self.sampler!r}): it must be 'random' or 'optuna'."
+            )
+        return self.param_distributions if self.param_grid is None else self.param_grid
+
+    def _n_candidates(self) -> int:
+        if self.param_grid is not None:
+            return len(ParameterGrid(self.param_grid))
+        return self.n_iter
+
+    def _results(self, evaluate: Callable[[list[Params]], dict[str, Any]]) -> dict[str, Any]:
+        """The results of all combinations; Optuna evaluates them one by one."""
+        if self.param_grid is None and self.sampler == "optuna":
+            parts: list[dict[str, Any]] = []
+
+            def evaluate_one(params: Params) -> float:
+                parts.append(evaluate(self._checked([params])))
+                return float(parts[-1]["mean_test_score"][0])
+
+            propose(self.param_distributions, self.n_iter, self._seed(), evaluate_one)
+            return _joined(parts)
         if self.param_grid is not None:
             candidates = list(ParameterGrid(self.param_grid))
         else:
-            space, seed = self.param_distributions, self.random_state
-            candidates = list(ParameterSampler(space, self.n_iter, random_state=seed))
+            candidates = distinct_points(self.param_distributions, self.n_iter, self._seed())
+        return evaluate(self._checked(candidates))
+
+    def _checked(self, candidates: list[Params]) -> list[Params]:
         for params in candidates:
             model = clone(self.estimator).set_params(**params)
             ranker = model[-1] if hasattr(model, "steps") else model
@@ -247,6 +295,17 @@ class _Counter:
         return self.scorer.get_metadata_routing()
 
 
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """``cv_results_`` of one combination each, as one; ranks are counted again."""
+    joined: dict[str, Any] = {"params": [params for part in parts for params in part["params"]]}
+    for name in parts[0]:
+        if name.startswith(("mean_", "std_", "split")):
+            joined[name] = np.concatenate([part[name] for part in parts])
+    scores = np.nan_to_num(joined["mean_test_score"], nan=-np.inf)
+    joined["rank_test_score"] = 1 + (scores[None, :] > scores[:, None]).sum(axis=1)
+    return joined
+
+
 def _trials(results: Mapping[str, Any], scorer: Any, n_folds: int) -> Trials:
     """scikit-learn's ``cv_results_`` as a table, in the terms of the measure."""
     known = isinstance(scorer, MeasureScorer)
@@ -269,6 +328,7 @@ def tune(
     measure: str | Measure = "NDCG@10",
     *,
     n_iter: int | None = None,
+    sampler: str = "random",
     n_jobs: int | None = None,
     random_state: Any = None,
     like: str | None = None,
@@ -282,12 +342,12 @@ def tune(
     ----------
     estimator : a ranker, or a pipeline that ends in one
     params : dict of parameter to list of values, or list of such dicts
-        With ``n_iter``, values may also be SciPy distributions.
+        With ``n_iter``, values may also be SciPy distributions or a :class:`Range`.
     train, valid : Items
     measure, like : as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best
     n_iter : int or None
         Draw this many combinations at random; None tries all.
-    n_jobs, random_state, verbose : as in :class:`RankSearchCV`
+    sampler, n_jobs, random_state, verbose : as in :class:`RankSearchCV`
 
     Returns
     -------
@@ -311,14 +371,18 @@ def tune(
         estimator,
         **{"param_grid" if n_iter is None else "param_distributions": params},
         n_iter=n_iter or 1,
+        sampler=sampler,
         scoring=Measure.parse(measure).scorer(like=like),
         cv=[(rows[: len(train)], rows[len(train) :])],
         n_jobs=n_jobs,
         random_state=random_state,
         refit=False,
         verbose=verbose,
-    ).fit(both.X, both.y, qid=both.qid)
+    ).fit(both.X, both.y, qid=both.qid, sample_weight=both.weight)
     search.best_estimator_ = clone(estimator).set_params(**search.best_params_)
+    weights = {} if train.weight is None else {"sample_weight": train.weight}
+    if weights:
+        request_weights(search.best_estimator_)
     with active_engine(None), config_context(enable_metadata_routing=True):
-        search.best_estimator_.fit(train.X, train.y, qid=train.qid)
+        search.best_estimator_.fit(train.X, train.y, qid=train.qid, **weights)
     return search

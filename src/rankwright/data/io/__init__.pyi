@@ -11,6 +11,7 @@ from .logs import read_log as read_log
 from .preferences import Preferences as Preferences
 from .preferences import read_preferences as read_preferences
 from .ratings import read_ratings as read_ratings
+from .tables import items_from_frame as items_from_frame
 from .tables import read_table as read_table
 from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run

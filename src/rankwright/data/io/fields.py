@@ -18,6 +18,7 @@ from rankwright.data.vocabulary import encode_texts
 _BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may be part of an id
 _IS_BLANK = np.isin(np.arange(256), list((_BLANKS + "\n").encode()))
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_SWAP = str.maketrans(",.", ".,")
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # reads back as it was written
 
 
@@ -66,9 +67,12 @@ class Fields:
         integer: bool = False,
         missing: Collection[str] = (),
         fix: str = "",
+        decimal: str = ".",
     ) -> NDArray[Any]:
         """One column of plain finite numbers, as float64 or int64; ``missing`` becomes NaN."""
         tokens = self.column(field)
+        if decimal == ",":  # a point is then no decimal point: 1.234 is refused, not read as 1.234
+            tokens = [token.translate(_SWAP) for token in tokens]
         dtype = np.int64 if integer else np.float64
         gaps = [row for row, token in enumerate(tokens) if token in missing] if missing else []
         for row in gaps:
@@ -77,8 +81,11 @@ class Fields:
         if values is None or not (integer or np.isfinite(values).all()):
             kind = "whole number" if integer else "finite number"
             row = next(row for row, token in enumerate(tokens) if not is_number(token, integer))
-            token = tokens[row] if len(tokens[row]) <= 40 else tokens[row][:40] + "..."
-            problem = f'"{token}" is not a {kind}' if token.strip() else "is empty"
+            token = self.column(field)[row]
+            shown = token if len(token) <= 40 else token[:40] + "..."
+            problem = f'"{shown}" is not a {kind}' if token.strip() else "is empty"
+            if decimal == "." and is_number(token.translate(_SWAP)) and "," in token:
+                fix = "if commas are decimal points, give decimal=','"
             fix = fix or f"write the {what} as a plain {kind}"
             self.refuse(row, field, f"{what} {problem}", fix)
         if gaps:

@@ -9,6 +9,7 @@ import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from rankwright.data.io.feature_logs import is_feature_log, read_feature_log
 from rankwright.data.io.fields import likely_separator
 from rankwright.data.io.files import Text, bounded, open_text, read_text
 from rankwright.data.io.letor import read_letor
+from rankwright.data.io.tables import GRADE_ADVICE
 from rankwright.data.items import Items
 from rankwright.exceptions import (
     DataError,
@@ -114,7 +116,10 @@ def read_items(
     features: Sequence[Column] | None = None,
     drop: Sequence[Column] = (),
     one_hot: Sequence[Column] = (),
+    weight: Column | None = None,
+    grades: tables.Meaning = None,
     separator: str | None = None,
+    decimal: str = ".",
     on_bad_line: Literal["error", "skip"] = "error",
     graded: bool = True,
     like: Any = None,
@@ -140,8 +145,15 @@ def read_items(
         Columns that are not features.
     one_hot : sequence of str or int
         Columns of words; each word becomes a feature of 0 and 1.
+    weight : str or int, or None
+        The column of a table with the weight of each item.
+    grades : dict of str to number, str or None
+        What words in the column of the grades mean: ``{"Exact": 3, "Substitute": 2}``, or
+        ``"Exact=3,Substitute=2"``.
     separator : str or None
         What separates the cells of a CSV file; None detects it.
+    decimal : {".", ","}
+        The decimal point of a CSV file.
     on_bad_line : {"error", "skip"}
         What to do about a line of a LETOR file that cannot be read.
     graded : bool, default=True
@@ -183,9 +195,10 @@ def read_items(
         items = read_feature_log(name, graded=graded)
     elif kind in TABLES:
         chosen = {"features": features or (), "drop": drop, "one_hot": one_hot}
-        roles = {"y": y, "qid": qid, "docid": docid}
+        roles = {"y": y, "qid": qid, "docid": docid, "weight": weight}
         names = getattr(like, "feature_names", None)
-        items = _read_table(name, kind, separator, roles, chosen, graded, names)
+        reading = {"grades": grades, "separator": separator, "decimal": decimal}
+        items = _read_table(name, kind, roles, chosen, graded, names, reading)
     else:
         raise DataError(
             f"{name} is a {kind} file; items with features are needed (LETOR, CSV, TSV, JSONL, "
@@ -227,31 +240,77 @@ def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"], gro
 def _read_table(
     path: str,
     kind: str,
-    separator: str | None,
     roles: Mapping[str, Column | None],
     chosen: Mapping[str, Sequence[Column]],
     graded: bool,
     names: Sequence[str] | None,
+    reading: dict[str, Any],
 ) -> Items:
-    source, columns = _open_table(path, kind, separator)
+    source, columns = _open_table(path, kind, reading["separator"])
     found = _find_columns(path, columns, roles, chosen, graded, names)
-    if not isinstance(source, str):
-        return tables.items_from_frame(source, **found)
+    separator = "\t" if kind == "tsv" else reading["separator"]
+    read = partial(_read_columns, path, source, found, {**reading, "separator": separator})
     try:
-        separator = "\t" if kind == "tsv" else separator
-        return tables.read_table(source, separator=separator, **found)
+        return read()
+    except DataError as error:
+        if graded or reading["grades"] is not None or GRADE_ADVICE not in str(error):
+            raise
+        found["y"] = None  # words in a column that is not needed
+        return read()
+
+
+def _read_columns(path: str, source: Any, found: dict[str, Any], reading: dict[str, Any]) -> Items:
+    """The items of a table; an error about words names every column of words."""
+    if not isinstance(source, str):
+        return _items_from_frame(source, path, found, reading["grades"])
+    try:
+        return tables.read_table(source, **reading, **found)
     except FileFormatError as error:
         _, of_words, column = error.fix.partition("one_hot=")
         if not of_words:
             raise
-        advice = words_advice(column.strip("[]")[1:-1])
+        layout = {key: reading[key] for key in ("separator", "decimal")}
+        words = tables.find_words(source, **layout, **found)
+        advice = words_advice(*_columns_of_words(words, column.strip("[]")[1:-1]))
         fix = f"leave the cell empty if the value is unknown; {advice}"
         parts = (error.path, error.line, error.column, error.reason, error.text)
         raise FileFormatError(*parts, fix) from None
 
 
-def words_advice(column: str) -> str:
-    """What to do about a column of words where numbers are needed."""
+def _items_from_frame(
+    source: Any, path: str, found: dict[str, Any], grades: tables.Meaning
+) -> Items:
+    try:
+        return tables.items_from_frame(source, grades=grades, **found)
+    except DataError as error:
+        words = [column for column in tables.find_words(source, **found) if not column.is_grade]
+        if not words or GRADE_ADVICE in str(error):
+            raise DataError(f"{path}: {error}") from None
+        first = words[0]
+        where = f"{first.column} is {first.word!r} in row {first.row + 1}, not a number"
+        names = _columns_of_words(words, first.column)
+        raise DataError(f"{path}: {where}; {words_advice(*names)}.") from None
+
+
+def _columns_of_words(words: Sequence[tables.Words], first: str) -> list[str]:
+    """The names of all columns of words among the features, this one first."""
+    return list(dict.fromkeys([first, *(w.column for w in words if not w.is_grade)]))
+
+
+def words_advice(column: str, *others: str) -> str:
+    """What to do about columns of words where numbers are needed.
+
+    >>> words_advice("title", "color")
+    "2 columns hold words: title, color. For each: if it names the query or the item, give
+    qid='title' or docid='title'; if its words are values, one_hot=['title']; to leave it out,
+    drop=['title']"
+    """
+    if others:
+        return (
+            f"{len(others) + 1} columns hold words: {', '.join([column, *others])}. For each: if "
+            f"it names the query or the item, give qid={column!r} or docid={column!r}; if its "
+            f"words are values, one_hot=[{column!r}]; to leave it out, drop=[{column!r}]"
+        )
     return (
         f"if {column} names the query or the item, give qid={column!r} or docid={column!r}; if "
         f"its words are values, one_hot=[{column!r}]; to leave it out, drop=[{column!r}]"
@@ -261,12 +320,14 @@ def words_advice(column: str) -> str:
 def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
     """The columns of a table that hold words where numbers are needed; options as `read_items`."""
     source, columns = _open_table(path, kind, options.get("separator"))
-    roles = {role: options.get(role) for role in COLUMN_NAMES}
+    roles = {role: options.get(role) for role in (*COLUMN_NAMES, "weight")}
     chosen = {key: options.get(key) or () for key in ("features", "drop", "one_hot")}
     found = _find_columns(path, columns, roles, chosen, True, None)
     if isinstance(source, str):
         found["separator"] = "\t" if kind == "tsv" else options.get("separator")
-    return tables.find_words(source, **found)
+        found["decimal"] = options.get("decimal", ".")
+    words = tables.find_words(source, **found)
+    return [column for column in words if not (column.is_grade and options.get("grades"))]
 
 
 def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[str]]:
@@ -305,7 +366,7 @@ def _find_columns(
 
     usual = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(columns)}
     found: dict[str, Any] = {
-        role: next((usual[name] for name in COLUMN_NAMES[role] if name in usual), None)
+        role: next((usual[name] for name in COLUMN_NAMES.get(role, ()) if name in usual), None)
         if given is None
         else column(given)
         for role, given in roles.items()

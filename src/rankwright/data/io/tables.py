@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.encoding import MISSING, NOT_NAMES
-from rankwright.data.frames import Columns, columns_of, read_parquet
+from rankwright.data.frames import Columns, columns_of, ordered_categories, read_parquet
 from rankwright.data.io.fields import Fields, is_number, likely_separator, parse_csv, split_fields
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows
@@ -74,6 +74,7 @@ def _column(values: list[Any]) -> Any:
 
 
 Column = str | int
+Meaning = Mapping[str, float] | str | None  # of words in the column of the grades
 
 
 @bounded
@@ -86,7 +87,10 @@ def read_table(
     features: Sequence[Column] | None = None,
     one_hot: Sequence[Column] = (),
     drop: Sequence[Column] = (),
+    weight: Column | None = None,
+    grades: Meaning = None,
     separator: str | None = None,
+    decimal: str = ".",
     header: bool | None = None,
     encoding: str = "utf-8",
     max_bytes: int | None = None,
@@ -105,6 +109,13 @@ def read_table(
         Categorical feature columns: each distinct text becomes a column of 0 and 1.
     drop : sequence of str or int
         Columns to leave out of ``X``.
+    weight : str or int, or None
+        The column of the weight of each row.
+    grades : dict of str to number, str or None
+        What the words in the column of the grade mean: ``{"Exact": 3, "Substitute": 2}``, or
+        ``"Exact=3,Substitute=2"``.
+    decimal : {".", ","}
+        The decimal point of a CSV file.
     separator : str or None
         None detects it from the first line: comma, semicolon, tab or bar, else white space.
     header : bool or None
@@ -131,13 +142,16 @@ def read_table(
     (('color=red', 'color=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
     chosen = {"features": features, "one_hot": one_hot, "drop": drop}
-    columns = {"y": y, "qid": qid, "docid": docid, **chosen}
+    columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
+    meaning = parse_meaning(grades)
+    if decimal not in (".", ","):
+        raise ParameterError(f"decimal={decimal!r}: it must be '.' or ','.")
     if is_parquet(path):
         table = read_parquet(path)
-        return _items(table, _resolve(list(table), os.fspath(path), columns))
+        return _items(table, _resolve(list(table), os.fspath(path), columns), meaning)
     fields, names, is_named = text_rows(read_text(path, encoding), separator, header)
     roles = _resolve(names, os.fspath(path), columns)
-    items = _items(_parse(fields, names, roles), roles)
+    items = _items(_parse(fields, names, roles, meaning, decimal), roles, meaning)
     return items if is_named else replace(items, feature_names=None)
 
 
@@ -150,8 +164,12 @@ def items_from_frame(
     features: Sequence[Column] | None = None,
     one_hot: Sequence[Column] = (),
     drop: Sequence[Column] = (),
+    weight: Column | None = None,
+    grades: Meaning = None,
 ) -> Items:
     """Items from a pandas, polars, pyarrow or other data frame; parameters as in `read_table`.
+
+    An ordered categorical column of grades (a polars Enum) counts 0, 1, 2, ... in its own order.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query": ["a", "a"], "bm25": [1.5, 0.5], "grade": [1, 0]})
@@ -160,8 +178,13 @@ def items_from_frame(
     """
     table = columns_of(frame)
     chosen = {"features": features, "one_hot": one_hot, "drop": drop}
-    columns = {"y": y, "qid": qid, "docid": docid, **chosen}
-    return _items(table, _resolve(list(table), "the frame", columns))
+    columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
+    roles = _resolve(list(table), "the frame", columns)
+    meaning = parse_meaning(grades)
+    if meaning is None and roles.y is not None:
+        ordered = ordered_categories(frame, roles.y)
+        meaning = None if ordered is None else {word: k for k, word in enumerate(ordered)}
+    return _items(table, roles, meaning)
 
 
 class Words(NamedTuple):
@@ -177,7 +200,11 @@ class Words(NamedTuple):
 
 
 def find_words(
-    source: str | os.PathLike[str] | Columns, *, separator: str | None = None, **roles: Any
+    source: str | os.PathLike[str] | Columns,
+    *,
+    separator: str | None = None,
+    decimal: str = ".",
+    **roles: Any,
 ) -> list[Words]:
     """The columns of texts among grade and features; ``roles`` as in :func:`read_table`.
 
@@ -199,7 +226,7 @@ def find_words(
         if name not in numeric:
             continue
         known = {cell: n for cell, n in Counter(cells).items() if cell not in MISSING}
-        words = {cell: n for cell, n in known.items() if not is_number(cell)}
+        words = {cell: n for cell, n in known.items() if not is_number(cell.replace(decimal, "."))}
         n_words, n_known = sum(words.values()), sum(known.values())
         if 2 * n_words > n_known:
             row = next(row for row, cell in enumerate(cells) if cell in words)
@@ -219,6 +246,7 @@ class _Roles(NamedTuple):
     y: str | None
     qid: str | None
     docid: str | None
+    weight: str | None
     features: list[str]
     one_hot: list[str]
 
@@ -236,10 +264,10 @@ def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles
             return names[column]
         raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
 
-    given = [columns.get(role) for role in ("y", "qid", "docid")]
-    y, qid, docid = (None if column is None else name_of(column) for column in given)
+    given = [columns.get(role) for role in ("y", "qid", "docid", "weight")]
+    y, qid, docid, weight = (None if column is None else name_of(column) for column in given)
     dropped = [name_of(column) for column in columns.get("drop", ())]
-    features = [name for name in names if name not in (y, qid, docid)]
+    features = [name for name in names if name not in (y, qid, docid, weight)]
     if columns.get("features") is not None:
         features = [name_of(column) for column in columns["features"]]
     features = [name for name in features if name not in dropped]
@@ -247,10 +275,10 @@ def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles
     for name in one_hot:
         if name not in features:
             raise ParameterError(f"one_hot names {name!r}, which is not among the features.")
-    return _Roles(y, qid, docid, features, one_hot)
+    return _Roles(y, qid, docid, weight, features, one_hot)
 
 
-def _items(table: Columns, roles: _Roles) -> Items:
+def _items(table: Columns, roles: _Roles, grades: Mapping[str, float] | None = None) -> Items:
     blocks: list[NDArray[Any]] = []
     names: list[str] = []
     for name in roles.features:
@@ -269,14 +297,73 @@ def _items(table: Columns, roles: _Roles) -> Items:
             blocks.append(as_column(column, name, len(column), finite=False))
             names.append(name)
     n_rows = len(next(iter(table.values()), ()))
-    grade = np.zeros(n_rows) if roles.y is None else as_column(table[roles.y], roles.y, n_rows)
+    y = np.zeros(n_rows) if roles.y is None else _grades(table[roles.y], roles.y, grades)
     return Items(
         np.column_stack(blocks) if blocks else np.zeros((n_rows, 0)),
-        grade,
+        y,
         None if roles.qid is None else table[roles.qid],
         None if roles.docid is None else table[roles.docid],
         tuple(names),
+        weight=None if roles.weight is None else as_weights(table[roles.weight], roles.weight),
     )
+
+
+def _grades(column: Any, name: str, grades: Mapping[str, float] | None) -> NDArray[np.float64]:
+    """A column of grades as numbers; words by their meaning, or refused with all of them."""
+    cells = np.asarray(column).tolist()
+    words = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str)))
+    if grades is None and not all(map(is_number, words)):
+        raise DataError(f"{name} holds words: {grade_advice(words)}.")
+    if grades is not None:
+        number_of = {str(word): float(number) for word, number in grades.items()}
+        unknown = [cell for cell in map(str, cells) if cell not in number_of]
+        if unknown:
+            raise DataError(f"{name} holds {unknown[0]!r}, and grades= has {', '.join(number_of)}.")
+        cells = [number_of[str(cell)] for cell in cells]
+    return as_column(np.array(cells), name, len(cells))
+
+
+GRADE_ADVICE = "say what they mean"
+
+
+def grade_advice(words: Sequence[str]) -> str:
+    """What to do about words in the column of the grades.
+
+    >>> grade_advice(["Exact", "Irrelevant"])
+    "say what they mean, from the worst to the best: grades='Exact=0,Irrelevant=1'"
+    """
+    shown = ",".join(f"{word}={k}" for k, word in enumerate(words[:8]))
+    more = ",..." if len(words) > 8 else ""
+    return f"{GRADE_ADVICE}, from the worst to the best: grades='{shown}{more}'"
+
+
+def parse_meaning(grades: Meaning) -> Mapping[str, float] | None:
+    """The number of each word, also from text.
+
+    >>> parse_meaning("Exact=3, Not at all=0")
+    {'Exact': 3.0, 'Not at all': 0.0}
+    """
+    if not isinstance(grades, str):
+        return grades
+    pairs = [part.rpartition("=") for part in grades.split(",") if part.strip()]
+    try:
+        meaning = {word.strip(): float(number) for word, _, number in pairs}
+    except ValueError:
+        meaning = {}
+    if not meaning or "" in meaning or len(meaning) < len(pairs):
+        raise ParameterError(
+            f"grades={grades!r}: write word=number, each word once, separated by commas, such as "
+            "'Exact=3,Substitute=2'."
+        )
+    return meaning
+
+
+def as_weights(column: Any, name: str) -> NDArray[np.float64]:
+    weights = as_column(column, name, len(column))
+    if weights.min(initial=0.0) < 0:
+        row = int(np.argmin(weights))
+        raise DataError(f"{name} is {weights[row]:g} in row {row}: a weight is >= 0.")
+    return weights
 
 
 def text_rows(
@@ -299,10 +386,16 @@ def text_rows(
     return fields.after_header(), [token.strip() for token in first], True
 
 
-def _parse(fields: Fields, names: list[str], roles: _Roles) -> Columns:
+def _parse(
+    fields: Fields,
+    names: list[str],
+    roles: _Roles,
+    grades: Mapping[str, float] | None = None,
+    decimal: str = ".",
+) -> Columns:
     """The columns with a role; a cell that is not a number is refused with its line."""
     table: Columns = {}
-    for name in (roles.y, roles.qid, roles.docid, *roles.features):
+    for name in (roles.y, roles.qid, roles.docid, roles.weight, *roles.features):
         if name is None:
             continue
         index = names.index(name)
@@ -310,8 +403,28 @@ def _parse(fields: Fields, names: list[str], roles: _Roles) -> Columns:
             number, distinct = fields.encode(index, name)
             table[name] = distinct[number]
         elif name == roles.y:
-            table[name] = fields.numbers(index, name)
+            table[name] = _parse_grades(fields, index, name, grades, decimal)
+        elif name == roles.weight:
+            table[name] = fields.numbers(index, name, decimal=decimal)
         else:
             fix = f"write a plain number, or read the column as categories with one_hot=[{name!r}]"
-            table[name] = fields.numbers(index, name, missing=MISSING, fix=fix)
+            table[name] = fields.numbers(index, name, missing=MISSING, fix=fix, decimal=decimal)
     return table
+
+
+def _parse_grades(
+    fields: Fields, index: int, name: str, grades: Mapping[str, float] | None, decimal: str
+) -> NDArray[Any]:
+    """Grades as numbers, or as the words that ``grades`` explains; refused with their line."""
+    cells = fields.column(index)
+    if grades is None:
+        numeric = (cell for cell in cells if not is_number(cell.replace(decimal, ".")))
+        words = [word for word in dict.fromkeys(numeric) if word.strip()]
+        return fields.numbers(
+            index, name, fix=grade_advice(words) if words else "", decimal=decimal
+        )
+    row = next((row for row, cell in enumerate(cells) if cell.strip() not in grades), None)
+    if row is not None:
+        fix = f"grades= has {', '.join(map(str, grades))}; add it"
+        fields.refuse(row, index, f'{name} "{cells[row]}" is unknown', fix)
+    return np.array([cell.strip() for cell in cells], dtype=object)
