@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 ROWS = 256  # of X that pass through one tree before the next tree: they stay in the cache
+FEW = 32  # thresholds of a feature that are all compared with a value
 LANES = 8  # rows that descend a tree at the same time: the processor overlaps their loads
 
 
@@ -85,17 +86,35 @@ def add_steps(X, steps, scores):
     scores  (n_rows,) float64, changed
     """
     n_rows = X.shape[0]
+    column, below = np.empty(ROWS), np.empty(ROWS, np.int64)
     for begin in range(0, n_rows, ROWS):
-        end = min(begin + ROWS, n_rows)
+        n = min(ROWS, n_rows - begin)
         for i in range(steps.feature.size):
             first, last = steps.ptr[i], steps.ptr[i + 1]
-            for row in range(begin, end):
-                x = X[row, steps.feature[i]]
-                start, stop = first, last
-                while start < stop:  # thresholds below x
-                    middle = (start + stop) >> 1
-                    if steps.threshold[middle] < x:
-                        start = middle + 1
-                    else:
-                        stop = middle
-                scores[row] += steps.missing[i] if x != x else steps.value[start + i]
+            for k in range(n):
+                column[k] = X[begin + k, steps.feature[i]]
+                below[k] = first
+            _add_below(column, steps.threshold, first, last, below, n)
+            for k in range(n):
+                x = column[k]
+                scores[begin + k] += steps.missing[i] if x != x else steps.value[below[k] + i]
+
+
+@njit(cache=True, nogil=True)
+def _add_below(column, threshold, first, last, below, n):
+    """Add the number of thresholds below each value to ``below``; few are compared one by one."""
+    if last - first <= FEW:
+        for at in range(first, last):
+            limit = threshold[at]
+            for k in range(n):  # LLVM compares several values at once
+                below[k] += limit < column[k]
+        return
+    for k in range(n):
+        x, start, stop = column[k], first, last
+        while start < stop:
+            middle = (start + stop) >> 1
+            if threshold[middle] < x:
+                start = middle + 1
+            else:
+                stop = middle
+        below[k] = start

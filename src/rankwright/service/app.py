@@ -210,7 +210,7 @@ def create_app(settings: Settings | None = None) -> Security:
     )
     pages.state.service = service
     return Security(
-        Api(service, OPERATIONS, pages, service.metrics.observe),
+        Api(service, OPERATIONS, pages, service.metrics.requests.observe),
         service=service,
         tokens=settings.tokens,
         sessions=service.sessions,

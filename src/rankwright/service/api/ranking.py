@@ -65,12 +65,13 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
         order = order[: request.n]
     shown, values = order.tolist(), scores[order]
     ids = [found.ids[i] for i in shown]
+    keys = ids if found.keys is found.ids else [found.keys[i] for i in shown]
     event = log_event(
         service,
         query=request.query,
         user=request.user,
         model=served.version,
-        ids=list(map(str, ids)),
+        ids=keys,
         scores=values,
         rows=found.rows[order],
         names=served.logged_names,
@@ -131,7 +132,8 @@ def log_event(
 ) -> str:
     """Append what is shown to the log; its id."""
     event = os.urandom(12).hex()
-    features, form = (b"", "f8") if rows is None else pack_rows(rows, service.reader.kernels)
+    rows = np.empty((0, 0)) if rows is None else rows
+    features, form = pack_rows(rows, service.reader.kernels)
     query = None if query is None else str(query)
     body = encode(Event(query, model, ids, scores.tobytes(), features, form=form, **more))
     service.store.append_event(event, body, None if user is None else str(user))

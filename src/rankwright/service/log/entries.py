@@ -61,9 +61,9 @@ def pack_rows(rows: FloatArray, kernels: Any = None) -> tuple[bytes, Form]:
     ['i4', 'f4', 'f8']
     """
     if kernels is not None:
-        packed = np.empty(rows.size, np.int32)
-        if kernels.pack_millionths(rows.ravel(), packed):
-            return packed.tobytes(), "i4"
+        whole = np.empty(rows.size, np.int32)
+        if kernels.pack_millionths(rows.ravel(), whole):
+            return whole.tobytes(), "i4"
     for form in _SHORT:  # most tables fit or fail by their first row
         if _packed(rows[:1], form) is not None and (packed := _packed(rows, form)) is not None:
             return packed, form

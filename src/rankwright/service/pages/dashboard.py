@@ -87,15 +87,8 @@ class Dashboard:
 
     def _requests(self) -> dict[str, Any]:
         """Requests since the start, and the times within which half and 99 % were answered."""
-        counts = 0.0
-        for metric in self.service.metrics.requests.collect():
-            counts += sum(s.value for s in metric.samples if s.name.endswith("_total"))
-        buckets: dict[float, float] = {}
-        for metric in self.service.metrics.seconds.collect():
-            for sample in metric.samples:
-                if sample.name.endswith("_bucket") and sample.labels["path"] == "/v1/rank":
-                    buckets[float(sample.labels["le"])] = sample.value
-        return {"n": int(counts), "p50": _quantile(buckets, 0.5), "p99": _quantile(buckets, 0.99)}
+        counts, buckets = self.service.metrics.requests.counts("/v1/rank")
+        return {"n": counts, "p50": _quantile(buckets, 0.5), "p99": _quantile(buckets, 0.99)}
 
     def _traffic(self, last: int) -> Any:
         """Lists and feedback a minute, in the last hour."""

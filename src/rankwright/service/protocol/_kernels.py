@@ -165,7 +165,9 @@ def read_number(text, at):
 @njit(cache=True, nogil=True, forceinline=True)
 def _skip(text, at):
     """Where white space ends."""
-    while text[at] == SPACE or LINE_FEED >= text[at] >= TAB or text[at] == RETURN:
+    while text[at] <= SPACE and (
+        text[at] == SPACE or text[at] == LINE_FEED or text[at] == RETURN or text[at] == TAB
+    ):
         at += U1
     return at
 
@@ -215,7 +217,9 @@ def _read_id(text, at, ids, size):
         end = _end_of_string(text, at)
     else:
         end, _ = _read_digits(text, at + (U1 if text[at] == MINUS else U0), U0)
-    return end, (_copy(text, at, end, ids, size) if end > at else size)
+    if end <= at:
+        return U0, size
+    return end, _copy(text, at, end, ids, size)
 
 
 @njit(cache=True, nogil=True)

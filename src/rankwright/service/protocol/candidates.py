@@ -20,7 +20,7 @@ from rankwright.service.protocol.types import Item, RankRequest
 class Candidates(NamedTuple):
     """Ids as they were sent and as text, (n_items, n_features) rows, features that are missing."""
 
-    ids: Sequence[str | int]
+    ids: list[Any]
     keys: list[str]
     rows: FloatArray
     missing: list[str]
@@ -38,7 +38,7 @@ def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: i
     items = request.items
     if items is not None:
         _refuse_two_forms(request)
-        ids: Sequence[str | int] = [item.id for item in items]
+        ids: list[Any] = [item.id for item in items]
         keys = _keys(ids, limit)
         rows, missing = _from_items(items, served, known)
     else:
@@ -75,10 +75,10 @@ def score(candidates: Candidates, served: Any) -> FloatArray:
         ) from error
 
 
-def _keys(ids: Sequence[str | int], limit: int) -> list[str]:
+def _keys(ids: list[Any], limit: int) -> list[str]:
     if len(ids) > limit:
         raise Problem(413, f"There are {len(ids)} items; at most {limit} are ranked at once.")
-    keys = list(map(str, ids))
+    keys = ids if set(map(type, ids)) <= {str} else list(map(str, ids))
     if len(set(keys)) < len(keys):
         twice = next(key for i, key in enumerate(keys) if key in keys[:i])
         raise Problem(422, f"Item {twice[:80]!r} is listed twice. List each item once.")

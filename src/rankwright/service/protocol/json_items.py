@@ -38,15 +38,7 @@ class ItemReader:
         self._n_bytes = 0
 
     def read(self, body: bytes) -> RankRequest | None:
-        """The request with its items as ``ids`` and ``float64`` or ``columns``; None to decode it.
-
-        >>> reader = ItemReader()
-        >>> reader.load()
-        >>> body = b'{"query": "q", "items": [{"id": "a", "features": [1, 2.5]}]}'
-        >>> request = reader.read(body)
-        >>> request.query, request.ids, np.frombuffer(request.float64).tolist()
-        ('q', ['a'], [1.0, 2.5])
-        """
+        """The request with its items as ``ids`` and ``float64`` or ``columns``, or None."""
         if self.kernels is None:
             self._count(len(body))
             return None

@@ -85,7 +85,7 @@ class Security:
         path, unsafe = scope["path"], scope["method"] not in ("GET", "HEAD", "OPTIONS")
         self._check_host(headers)
         api = path.startswith("/v1/")
-        cookie = _cookie(headers)
+        cookie = _cookie(headers) if b"cookie" in headers else ""
         scope["session"] = cookie
         principal = self._identify(headers, cookie, api)
         if self.rate is not None:
