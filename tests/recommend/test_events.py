@@ -11,6 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import rankwright as rw
+from rankwright.data.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend import Filter, Recommendation
 from rankwright.recommend.experts import ItemContent, Popularity
@@ -267,13 +268,45 @@ def test_bad_input_is_refused(make, message) -> None:
         make()
 
 
+def test_users_without_events_get_what_users_like_them_take() -> None:
+    events = make_events(n_items=20)
+    features = rw.Features.from_frame(
+        {"user": [*range(60), 98, 99], "group": [*"ab" * 30, "a", "b"]}
+    )
+    model = rw.Recommender(random_state=0).fit(events, user_features=features)
+    for user, low in ((98, 0), (99, 10)):  # even users take the first half of the items
+        best = [item for item, _ in model.recommend(user, n=5)]
+        assert all(low <= item < low + 10 for item in best)
+    why = model.explain(98, 0)
+    assert set(why.experts) == {"UserContent"}
+    assert why.experts["UserContent"] == pytest.approx(why.score, rel=1e-4)
+    model.partial_fit(rw.Interactions([98, 100], [3, 3], time=[2000, 2000]))
+    assert 3 not in [item for item, _ in model.recommend(98, n=20)]
+
+
+def test_features_bring_items_that_nobody_rated_into_lists(tmp_path) -> None:
+    ratings = make_ratings(40, 20, random_state=0).ratings
+    titles = [f"title {item}" for item in [*ratings.items.tolist(), 99]]
+    rows = np.eye(20)
+    like = int(np.argmax(ratings.item_counts))
+    features = rw.Features([*ratings.items.tolist(), 99], [*rows, rows[like]], titles=titles)
+    model = rw.Recommender(random_state=0).fit(ratings, item_features=features)
+    user = ratings.users[0]
+    assert 99 in dict(model.recommend(user, n=50))
+    scores = model.scores(user, [99, ratings.items[like]])
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+    assert "title 99" in str(model.explain(user, 99))
+    rw.save(model, tmp_path / "model.rw")
+    assert rw.load(tmp_path / "model.rw").recommend(user, n=50) == model.recommend(user, n=50)
+
+
 def test_a_ranker_and_features_are_refused_where_they_are_not_used(events) -> None:
     with pytest.raises(ParameterError, match="learns from ratings"):
         rw.Recommender(ranker=rw.VSIM()).fit(events)
     ratings = rw.Ratings.from_arrays([1, 2], [1, 2], [1, 2])
     features = rw.Features([1], [[1.0]])
-    with pytest.raises(ParameterError, match="item_features"):
-        rw.Recommender().fit(ratings, item_features=features)
+    with pytest.raises(ParameterError, match="user_features"):
+        rw.Recommender().fit(ratings, user_features=features)
     with pytest.raises(DataError, match="fitted on ratings"):
         rw.Recommender(random_state=0).fit(ratings).partial_fit(events)
 

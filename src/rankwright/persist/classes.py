@@ -187,6 +187,7 @@ OTHERS = {
     "EASE": "rankwright.recommend.experts.ease",
     "ImplicitALS": "rankwright.recommend.experts.als",
     "ItemContent": "rankwright.recommend.experts.content",
+    "UserContent": "rankwright.recommend.experts.content",
 }
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.

@@ -72,6 +72,7 @@ class Explanation:
     ratings: tuple[Liked, ...]
     by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
     middle: float | None = None  # with by_agreement: a viewer's rating below does not speak for it
+    titles: Mapping[Any, str] = field(default_factory=dict)  # of the items named here
 
     def __str__(self) -> str:
         first, form = "of what these viewers gave it:", "adds {:+.2g}"
@@ -89,11 +90,15 @@ class Explanation:
             parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
         for title, sign in (("because of what you rated:", 1), ("although you rated:", -1)):
             rated = [r for r in self.ratings if (r.added >= 0) == (sign > 0)]
-            lines = [f"you gave {r.item} {r.rating:g} (adds {r.added:+.2g})" for r in rated]
+            lines = [
+                f"you gave {self.titles.get(r.item, r.item)} {r.rating:g} (adds {r.added:+.2g})"
+                for r in rated
+            ]
             parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
         if not parts:
             parts = ["because of its average rating: none of your ratings says more."]
-        return f"{self.item}: score {self.score:.4g}\n" + "\nand ".join(parts)
+        title = self.titles.get(self.item, self.item)
+        return f"{title}: score {self.score:.4g}\n" + "\nand ".join(parts)
 
 
 @dataclass(frozen=True)

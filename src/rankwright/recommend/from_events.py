@@ -87,11 +87,9 @@ class FromEvents:
 
     def explain(self, history: Rows, number: int, n: int) -> EventExplanation:
         """The part of each expert, and the n items of the history that add most."""
-        taken, weight = history.row(0)
+        taken = history.row(0)[0]
         score = float(self.scores(history, np.array([number]))[0])
-        found = self.model.parts(taken, weight, number)
-        personal = [p for name, p in found.items() if not name.startswith("Popularity")]
-        added = np.sum(personal, axis=0) if personal and len(taken) else np.zeros(len(taken))
+        parts, added = self.model.parts(history, number)
         first = [at for at in np.argsort(-added, kind="stable")[:n] if added[at] > 0]
         ids = self.data.items[taken[first]].tolist() if first else []
         titles = {}
@@ -99,7 +97,6 @@ class FromEvents:
             named = [number, *(int(taken[at]) for at in first)]
             keys = self.data.items[named].tolist()
             titles = dict(zip(keys, self.titles[named].tolist(), strict=True))
-        parts = {name: float(part.sum()) for name, part in found.items()}
         reasons = tuple(map(Taken, ids, added[first].tolist()))
         item = self.data.items[[number]].tolist()[0]
         return EventExplanation(item, score, parts, reasons, titles)

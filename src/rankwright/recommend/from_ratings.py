@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.interactions import Interactions
 from rankwright.data.ratings import Ratings, first_twice
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
+from rankwright.recommend.experts.histories import Histories, extended
 from rankwright.recommend.explanations import (
     Explanation,
     Liked,
@@ -39,12 +42,17 @@ class FromRatings:
     ----------
     data : Ratings
     model : Blend or PerUser
+    content : ItemContent or None
+        Features of items: those with few ratings take part of the scores of items like them.
+    titles : (n_items,) texts or None
     """
 
-    def __init__(self, data: Ratings, model: Any) -> None:
-        self.data, self.model = data, model
+    def __init__(self, data: Ratings, model: Any, content: Any = None, titles: Any = None) -> None:
+        self.data, self.model, self.content, self.titles = data, model, content, titles
         self._by_user = Table.by_user(data)
-        self._rated_items = np.flatnonzero(data.item_counts > 0)
+        self._rated = data.item_counts > 0
+        self._rated_items = np.flatnonzero(self._rated)
+        self._known = self._rated if content is None else self._rated | content.described
         self._low, self._high = data.value.min(), data.value.max()
         # Ties are broken by average rating, then by number of ratings.
         order = np.lexsort((-data.item_counts, -ItemMeans().fit(data).item_bias_))
@@ -77,6 +85,13 @@ class FromRatings:
 
     def scores(self, history: list[Rated], items: IntArray) -> FloatArray:
         """Scores of some items for one user."""
+        if self.content is None:
+            return self._model_scores(history, items)
+        everything = np.zeros((1, self.data.n_items))
+        everything[0, self._rated_items] = self._model_scores(history, self._rated_items)
+        return np.asarray(self.content.lend(everything, average=True)[0, items])
+
+    def _model_scores(self, history: list[Rated], items: IntArray) -> FloatArray:
         rated, value, number = history[0]
         scores: FloatArray = self.model.scores(rated, value, items, number)
         if scores.shape != items.shape:
@@ -99,7 +114,7 @@ class FromRatings:
             return map_blocks(lambda history: self._list(history, n, chosen), histories)
 
     def _list(self, history: Rated, n: int, chosen: Selection) -> list[Recommendation]:
-        items = self._rated_items[chosen.allowed[self._rated_items]]
+        items = np.flatnonzero(self._known & chosen.allowed)
         items = items[~np.isin(items, history.items)] if chosen.exclude_taken else items
         scores = self.scores([history], items)
         order = np.lexsort((self._popularity[items], -scores))
@@ -115,11 +130,13 @@ class FromRatings:
     def explain(self, history: list[Rated], number: int, n: int) -> Explanation:
         """The users and the own ratings that say most about the score."""
         item = self.data.items[[number]].tolist()[0]
-        if self.data.item_counts[number] == 0:
+        if not self._known[number]:
             raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
         rated, value, user = history[0]
         score = float(self.scores(history, np.array([number]))[0])
-        reasons = self.model.explain(rated, value, number, user, n)
+        # An item that nobody rated is explained by the item most like it.
+        source = number if self._rated[number] else self.content.most_like(number)
+        reasons = self.model.explain(rated, value, source, user, n)
         first = np.argsort(-np.abs(reasons.weight), kind="stable")[:n]
         users = self.data.users[reasons.users[first]].tolist()
         own = self.data.items[rated[reasons.rated]].tolist()
@@ -128,7 +145,28 @@ class FromRatings:
         liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
         agreement = self.model.weight_is_agreement
         middle = float(self.data.value.mean()) if agreement else None
-        return Explanation(item, score, viewers, liked, agreement, middle)
+        if source != number:
+            viewers = ()
+        return Explanation(
+            item, score, viewers, liked, agreement, middle, self._titles_of(item, own)
+        )
+
+    def _titles_of(self, item: Any, others: list[Any]) -> dict[Any, str]:
+        if self.titles is None:
+            return {}
+        ids = [item, *others]
+        numbers = self.data.item_vocabulary.numbers(ids)
+        return dict(zip(ids, self.titles[numbers].tolist(), strict=True))
+
+
+def with_items(ratings: Ratings, ids: Any) -> Ratings:
+    """The same ratings over a catalog that has these items too."""
+    return replace(ratings, items=extended(ratings.item_vocabulary, ids)[0])
+
+
+def histories_of(ratings: Ratings) -> Histories:
+    """What each user rated."""
+    return Histories.of(Interactions.from_ratings(ratings))
 
 
 def check_ratings(ratings: Any, owner: str) -> Ratings:

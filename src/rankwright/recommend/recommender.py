@@ -25,13 +25,14 @@ from rankwright.parallel import active_engine, current_engine, map_jobs, single_
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
 from rankwright.recommend.blend import Blend, predict_rows
+from rankwright.recommend.experts.content import ItemContent
 from rankwright.recommend.experts.histories import Histories
 from rankwright.recommend.explanations import Recommendation, as_list
 from rankwright.recommend.from_events import FromEvents
-from rankwright.recommend.from_ratings import FromRatings, check_ratings
+from rankwright.recommend.from_ratings import FromRatings, check_ratings, histories_of, with_items
 from rankwright.recommend.lists import Lists, Selection, with_progress, write_lists
 from rankwright.recommend.per_user import RANKER, PerUser
-from rankwright.recommend.topn import TopN
+from rankwright.recommend.topn import Described, TopN
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
@@ -66,7 +67,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     holdout : "both", "next" or "period", default "both"
         For interactions, what the experts are weighed by: the last item of each user (what comes
         next in a session), all items of the last tenth of the events (what a user takes in the
-        coming time), or both, of which the next item counts a quarter. Without times it is "next".
+        coming time), or both: as good as the best expert in the coming time, then the next item.
+        Without times it is "next".
     random_state : int, RandomState or None
 
     Attributes
@@ -77,6 +79,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         what each user took.
     ``model_`` : Blend, PerUser or TopN
     ``titles_`` : (n_items,) texts or None
+    ``content_`` : ItemContent, with ratings and features of items
 
     Examples
     --------
@@ -117,31 +120,48 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(
-        self, data: Ratings | Interactions, y: Any = None, *, item_features: Features | None = None
+        self,
+        data: Ratings | Interactions,
+        y: Any = None,
+        *,
+        item_features: Features | None = None,
+        user_features: Features | None = None,
     ) -> Self:
         """Learn from ratings (each pair of user and item may occur once) or from interactions.
 
-        ``item_features`` (with interactions) describe the catalog: items like those a user took
-        score higher, and items that nobody took yet can be recommended. Their titles are shown in
-        explanations.
+        Parameters
+        ----------
+        data : Ratings or Interactions
+        item_features : Features or None
+            They describe the catalog. Items that nobody took or rated yet can be recommended: they
+            get the scores of the known items most like them. With interactions, items like those a
+            user took score higher as well. Titles are shown in explanations.
+        user_features : Features or None
+            They describe users (with interactions): what users with the same features take scores
+            higher, and users without events can get lists by their features.
         """
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        for name in ("ratings_", "histories_", "titles_"):
+        for name in ("ratings_", "histories_", "titles_", "content_"):
             if hasattr(self, name):
                 delattr(self, name)
         if isinstance(data, Interactions):
-            return self._fit_events(data, item_features, seed)
-        if item_features is not None:
+            return self._fit_events(data, Described(item_features, user_features), seed)
+        if user_features is not None:
             raise ParameterError(
-                "Recommender.fit(item_features=...): features are used with interactions. Make "
+                "Recommender.fit(user_features=...): they are used with interactions. Make "
                 "them of the ratings: Interactions.from_ratings(ratings)."
             )
-        return self._fit_ratings(data, seed)
+        return self._fit_ratings(data, item_features, seed)
 
-    def _fit_ratings(self, ratings: Ratings, seed: int) -> Self:
-        self.ratings_ = check_ratings(ratings, type(self).__name__)
+    def _fit_ratings(self, ratings: Ratings, features: Features | None, seed: int) -> Self:
+        ratings = check_ratings(ratings, type(self).__name__)
+        if features is not None:
+            ratings = with_items(ratings, features.ids)
+            self.content_ = ItemContent().fit(histories_of(ratings), features)
+            self._set_titles(features, ratings.items)
+        self.ratings_ = ratings
         if np.ptp(ratings.value) == 0:
             warnings.warn(
                 "Recommender: all ratings are equal, so they contain no preferences: every item "
@@ -155,10 +175,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             model = PerUser(self.ranker, self.n_reference, self.reference, seed)
         with active_engine(None):  # models of ratings are small: they are fitted here
             self.model_ = model.fit(ratings)
-        self._side: Any = FromRatings(ratings, self.model_)
+        self._set_side()
         return self
 
-    def _fit_events(self, events: Interactions, features: Features | None, seed: int) -> Self:
+    def _set_titles(self, features: Features, items: Any) -> None:
+        if features.titles is not None:
+            self.titles_ = features.titles_of(items)
+
+    def _fit_events(self, events: Interactions, features: Described, seed: int) -> Self:
         if self.ranker is not None:
             raise ParameterError(
                 "Recommender(ranker=...) learns from ratings. Leave it out for interactions."
@@ -166,17 +190,23 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if len(events) == 0:
             raise DataError("Recommender.fit got no events: there is nothing to learn from.")
         histories = Histories.of(events)
-        if features is not None:
-            histories = histories.with_items(features.ids)
-            if features.titles is not None:
-                self.titles_ = features.titles_of(histories.items)
+        if features.items is not None:
+            histories = histories.with_items(features.items.ids)
+            self._set_titles(features.items, histories.items)
+        if features.users is not None:
+            histories = histories.with_users(features.users.ids)
         self.histories_ = histories
         self.model_ = TopN(self.experts, self.holdout, seed).fit(histories, features)
-        self._set_events()
+        self._set_side()
         return self
 
-    def _set_events(self) -> None:
-        self._side = FromEvents(self.histories_, self.model_, getattr(self, "titles_", None))
+    def _set_side(self) -> None:
+        titles = getattr(self, "titles_", None)
+        self._side: Any = (
+            FromEvents(self.histories_, self.model_, titles)
+            if hasattr(self, "histories_")
+            else FromRatings(self.ratings_, self.model_, getattr(self, "content_", None), titles)
+        )
 
     def partial_fit(self, events: Interactions, y: Any = None) -> Self:
         """Follow new events of known or new users and items; ``recommend`` reflects them at once.
@@ -202,7 +232,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 fresh = self.histories_.items[len(self.titles_) :]
                 texts = np.array([str(item) for item in fresh.tolist()], object)
                 self.titles_ = np.concatenate([self.titles_, texts])
-            self._set_events()
+            self._set_side()
         return self
 
     def refit(self) -> Self:
@@ -219,11 +249,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if (isinstance(self.model_, TopN)) != hasattr(self, "histories_"):
             raise DataError("Recommender.model_ does not fit its data.")
         self.model_.prepare(self._data)
-        if hasattr(self, "histories_"):
-            self._set_events()
-        else:
-            ratings = check_ratings(self.ratings_, type(self).__name__)
-            self._side = FromRatings(ratings, self.model_)
+        if hasattr(self, "ratings_"):
+            check_ratings(self.ratings_, type(self).__name__)
+            if hasattr(self, "content_"):
+                self.content_.prepare(histories_of(self.ratings_))
+        self._set_side()
 
     @classmethod
     def learned(cls) -> dict[str, Any]:
@@ -232,6 +262,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             "histories_": Holds((Histories,), optional=True),
             "model_": Holds((Blend, PerUser, TopN)),
             "titles_": texts("n_items", optional=True),
+            "content_": Holds((ItemContent,), optional=True),
         }
 
     @property

@@ -1,6 +1,7 @@
 from .als import ImplicitALS as ImplicitALS
 from .base import Expert as Expert
 from .content import ItemContent as ItemContent
+from .content import UserContent as UserContent
 from .ease import EASE as EASE
 from .histories import Histories as Histories
 from .neighbors import ItemCosine as ItemCosine

@@ -1,7 +1,8 @@
-"""Items like those of the history, by their features: the only expert that knows new items."""
+"""Features of items and of users: the experts that know new items and new users."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,13 +17,9 @@ N_LIKE = 10  # items whose scores a new item gets
 N_USERS = 5.0  # users of an item who weigh as much as the items like it
 
 
-class ItemContent(Expert):
-    """The average cosine of an item's features with those of the history's items.
-
-    Rare features count more (inverse document frequency), and each item has length 1. An item
-    without features scores 0. Updates do not change features; items that come with new events
-    have none until the next ``fit``.
-    """
+class Content(Expert):
+    """Features of items or users: rare ones count more (inverse document frequency), and the
+    features of each have length 1."""
 
     _learned: ClassVar = {
         "idf_": floats("n_columns"),
@@ -31,10 +28,15 @@ class ItemContent(Expert):
         "value_": floats32("n_stored"),
     }
 
+    @staticmethod
+    @abstractmethod
+    def ids(histories: Histories) -> Any:
+        """The ids that have features: of items or of users."""
+
     def fit(self, histories: Histories, features: Features | None = None) -> Self:
         """Learn the features; without any, those of the last fit are kept."""
         if features is not None:
-            table = features.rows_of(histories.items)
+            table = features.rows_of(self.ids(histories))
             n_with = np.bincount(table.indices, minlength=table.shape[1])
             self.idf_ = np.log1p(table.shape[0] / np.maximum(n_with, 1))
             table = table.multiply(self.idf_[None, :]).tocsr()
@@ -46,21 +48,43 @@ class ItemContent(Expert):
         return self
 
     def update(self, histories: Histories, before: Histories, users: Any) -> None:
-        grown = histories.n_items - (len(self.ptr_) - 1)
+        grown = len(self.ids(histories)) - (len(self.ptr_) - 1)
         self.ptr_ = np.concatenate([self.ptr_, np.full(grown, self.ptr_[-1])])
         self._prepare(histories)
 
     def prepare(self, histories: Histories) -> None:
         super().prepare(histories)
-        if len(self.ptr_) != histories.n_items + 1 or self.ptr_[-1] != len(self.value_):
-            raise DataError("ItemContent.ptr_ does not describe the features of these items.")
+        if len(self.ptr_) != len(self.ids(histories)) + 1 or self.ptr_[-1] != len(self.value_):
+            name = type(self).__name__
+            raise DataError(f"{name}.ptr_ does not describe the features of this data.")
         self._prepare(histories)
 
     def _prepare(self, histories: Histories) -> None:
         from scipy.sparse import csr_array
 
-        shape = (histories.n_items, len(self.idf_))
+        shape = (len(self.ptr_) - 1, len(self.idf_))
         self._table = csr_array((self.value_, self.column_, self.ptr_), shape=shape)
+
+    @property
+    def described(self) -> Any:
+        """Which of the ids have features."""
+        return np.diff(self.ptr_) > 0
+
+
+class ItemContent(Content):
+    """The average cosine of an item's features with those of the history's items.
+
+    Rare features count more (inverse document frequency), and each item has length 1. An item
+    without features scores 0. Updates do not change features; items that come with new events
+    have none until the next ``fit``.
+    """
+
+    @staticmethod
+    def ids(histories: Histories) -> Any:
+        return histories.items
+
+    def _prepare(self, histories: Histories) -> None:
+        super()._prepare(histories)
         self._counts = histories.item_counts
         self._proxies = self._like_new_items()
 
@@ -68,7 +92,7 @@ class ItemContent(Expert):
         """For items with few users, (n_few, n_items): the known items most like them."""
         from scipy.sparse import csr_array
 
-        self._few = np.flatnonzero((self._counts < 4 * N_USERS) & (np.diff(self.ptr_) > 0))
+        self._few = np.flatnonzero((self._counts < 4 * N_USERS) & self.described)
         parts = []
         for start in range(0, len(self._few), 256):
             cosine = (self._table[self._few[start : start + 256]] @ self._table.T).toarray()
@@ -82,15 +106,26 @@ class ItemContent(Expert):
         size = np.maximum(np.asarray((near > 0).sum(axis=1)).ravel(), 1)
         return near.multiply((1.0 / size)[:, None].astype(np.float32)).tocsr()
 
-    def lend(self, scores: Scores) -> Scores:
+    def most_like(self, number: int) -> int:
+        """The known item most like an item with few users; the most taken if there is none."""
+        row = self._proxies[np.flatnonzero(self._few == number)]
+        return int(np.argmax(row.toarray())) if row.nnz else int(np.argmax(self._counts))
+
+    def lend(self, scores: Any, *, average: bool = False) -> Any:
         """Items with few users take part of the scores of the known items most like them.
 
         An item with n users keeps n / (n + 5) of its own score and gets, for the rest, the average
-        score of the ten known items most like it, each times its cosine.
+        score of the ten known items most like it, each times its cosine. With ``average`` the
+        average is weighted by the cosines, for scores whose 0 means nothing; an item like none
+        gets the average of all.
         """
         if len(self._few):
             share = (N_USERS / (N_USERS + self._counts[self._few])).astype(np.float32)
             lent = np.asarray((self._proxies @ scores.T).T)
+            if average:
+                mass = np.asarray(self._proxies.sum(axis=1)).ravel()
+                middle = scores[:, self._counts > 0].mean(axis=1, keepdims=True)
+                lent = np.where(mass > 0, lent / np.maximum(mass, 1e-9), middle)
             scores[:, self._few] = (1.0 - share) * scores[:, self._few] + share * lent
         return scores
 
@@ -98,3 +133,28 @@ class ItemContent(Expert):
         profile = rows.matrix(self._table.shape[0]) @ self._table
         size = np.maximum(np.diff(rows.ptr), 1)[:, None].astype(np.float32)
         return np.asarray((profile @ self._table.T).toarray() / size, np.float32)
+
+
+class UserContent(Content):
+    """What users with the same features take: popularity among users like the user.
+
+    An item's score is the square root of the sum of the cosines of the user's features with those
+    of the users who took it. A user without features scores 0. Updates do not change features;
+    users that come with new events have none until the next ``fit``.
+    """
+
+    personal: ClassVar = False
+
+    @staticmethod
+    def ids(histories: Histories) -> Any:
+        return histories.users
+
+    def _prepare(self, histories: Histories) -> None:
+        super()._prepare(histories)
+        self._taken = (self._table.T @ histories.rows.matrix(histories.n_items)).tocsr()
+
+    def scores(self, rows: Rows) -> Scores:
+        if len(rows.user) == 0:
+            return np.zeros((rows.n_rows, self._taken.shape[1]), np.float32)
+        found = (self._table[rows.user] @ self._taken).toarray()
+        return np.asarray(np.sqrt(np.maximum(found, 0.0)), np.float32)

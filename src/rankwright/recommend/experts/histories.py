@@ -21,6 +21,7 @@ class Rows(NamedTuple):
     ptr: NDArray[np.int64]
     item: NDArray[np.int32]
     weight: NDArray[np.float32]
+    user: NDArray[np.int64] = np.zeros(0, np.int64)  # (n_rows,) numbers; empty for new users
 
     @property
     def n_rows(self) -> int:
@@ -35,7 +36,8 @@ class Rows(NamedTuple):
         counts = self.ptr[numbers + 1] - self.ptr[numbers]
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         entries = np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
-        return Rows(ptr, self.item[entries], self.weight[entries])
+        user = self.user[numbers] if len(self.user) else self.user
+        return Rows(ptr, self.item[entries], self.weight[entries], user)
 
     def matrix(self, n_items: int) -> Any:
         """A SciPy CSR array of ones, rows by items."""
@@ -111,7 +113,7 @@ class Histories(UsersAndItems):
 
     @cached_property
     def rows(self) -> Rows:
-        return Rows(self.ptr, self.item, self.weight)
+        return Rows(self.ptr, self.item, self.weight, np.arange(self.n_users))
 
     @cached_property
     def user(self) -> NDArray[np.int32]:
@@ -142,8 +144,14 @@ class Histories(UsersAndItems):
 
     def with_items(self, ids: NDArray[Any]) -> Histories:
         """The same histories over a catalog that has these items too."""
-        items, _ = _extended(self.item_vocabulary, ids)
+        items, _ = extended(self.item_vocabulary, ids)
         return replace(self, items=items)
+
+    def with_users(self, ids: NDArray[Any]) -> Histories:
+        """The same histories, and empty ones of other users."""
+        users, _ = extended(self.user_vocabulary, ids)
+        grown = np.full(len(users) - self.n_users, len(self))
+        return replace(self, users=users, ptr=np.concatenate([self.ptr, grown]))
 
     def merged(self, events: Interactions) -> tuple[Histories, IntArray]:
         """With new events, of known or new users and items; and the numbers of their users.
@@ -153,8 +161,8 @@ class Histories(UsersAndItems):
         if (self.time is None) != (events.time is None) and len(self):
             has = "have no times, but those of fit have" if self.time is not None else "have times"
             raise DataError(f"the new events {has}: give both with times, or both without.")
-        users, number = _extended(self.user_vocabulary, events.users)
-        items, item = _extended(self.item_vocabulary, events.items)
+        users, number = extended(self.user_vocabulary, events.users)
+        items, item = extended(self.item_vocabulary, events.items)
         user = number[events.user]
         changed = np.unique(user)
         known = changed[changed < self.n_users]
@@ -201,7 +209,7 @@ class Histories(UsersAndItems):
         return Interactions.from_numbers(self.users, self.items, *columns)
 
 
-def _extended(known: Vocabulary, ids: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+def extended(known: Vocabulary, ids: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
     """All ids, new ones last, and the number of each of ``ids``."""
     numbers = known.numbers(ids, unknown=-1)
     fresh = np.flatnonzero(numbers < 0)
