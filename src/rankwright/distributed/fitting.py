@@ -52,7 +52,7 @@ def fit_function(estimator: Any) -> Callable[[Any, Engine, ShardedRows], None]:
     return function
 
 
-def refuse(estimator: Any, **reasons: str) -> None:
+def refuse(estimator: Any, /, **reasons: str) -> None:
     """Refuse each named parameter that is not at its default, with the reason."""
     defaults = type(estimator)().get_params(deep=False)
     for name, reason in reasons.items():

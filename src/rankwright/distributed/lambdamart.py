@@ -18,13 +18,12 @@ from rankwright.distributed import histograms as sums_of
 from rankwright.distributed.engines import Engine, Handles
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
-from rankwright.distributed.shards import Shard, ShardedRows
+from rankwright.distributed.shards import Shard, ShardedRows, join_ids
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.grower import (
     Grower,
-    Leaves,
     Node,
     Split,
     Tree,
@@ -112,7 +111,7 @@ def join_grades(shards: list[Shard]) -> Grades:
     codes = np.concatenate([s.query + n for s, n in zip(shards, first[:-1], strict=True)])
     return Grades(
         np.concatenate([shard.y for shard in shards]),
-        Queries(codes, np.arange(first[-1])),
+        Queries(codes, join_ids([shard.ids for shard in shards])),
         sample_weight=np.concatenate([shard.sample_weight for shard in shards]),
         query_weight=np.concatenate([shard.query_weight for shard in shards]),
     )
@@ -206,7 +205,6 @@ class ShardGrower(Grower):
             sums_of.no_rows(bins, monotone), np.zeros(0, np.int64), bins.name_split, rules, pool
         )
         self._engine, self._workers, self._all = engine, blocks, total
-        self._zeros = np.zeros((4 * len(self.bins.codes), 256, 2), np.int64)
 
     def grow_on(self, gradients: Handles, features: Any) -> Tree:
         """One tree on the gradients that workers hold."""
@@ -221,7 +219,7 @@ class ShardGrower(Grower):
         root.node.cover = self._all.n_rows
         self._set_growth(root.total, *self._units)
         self._open: list[_Leaf] = []
-        self._scan(root)
+        self._find_split(root)
         tree = Tree(1.0, [root.node])
         self._grow_from(tree, root)
         return tree
@@ -273,7 +271,7 @@ class ShardGrower(Grower):
             for child, n_rows in zip(children, size, strict=True):
                 child.node.cover = n_rows
                 child.sums = histogram if child is few else leaf.sums - histogram
-                self._scan(child)
+                self._find_split(child)
 
     def _children(self, leaf: _Leaf, n: int) -> list[_Leaf]:
         """The two sides of a split, with their sums."""
@@ -299,26 +297,15 @@ class ShardGrower(Grower):
         sizes, sums = self._engine.reduce(parts, sums_of.add_histograms)
         return sizes, sums
 
-    def _scan(self, leaf: _Leaf) -> None:
+    def _find_split(self, leaf: _Leaf) -> None:
         """Find the best split of a leaf from its histogram."""
-        from rankwright.rankers.boosting._kernels.tree import scan_leaves
-
         if not self._may_split(leaf):  # type: ignore[arg-type]
             return
-        twice = Leaves(
-            np.array([leaf.total] * 2, np.int64),
-            np.array([leaf.bounds] * 2, np.float64),
-            np.array([self._allowed(leaf)] * 2),  # type: ignore[arg-type]
-            np.array([False, True]),
-        )
-        # The first leaf has no rows: its sums are zero, and subtracted from those of the second.
-        self._pool.map(
-            lambda i: scan_leaves(
-                self.bins, self._rows, self._pairs, (self._zeros, leaf.sums), twice, self._growth,
-                self._blocks[i], self._best[i],
-            ),
-            range(len(self._blocks)),
-        )  # fmt: skip
+        # Two leaves, of which the first has no rows: its sums are zero, and subtracted from those
+        # of the second.
+        self._shared.sums[1] = leaf.sums
+        pair: Any = [leaf, leaf]
+        self._scan(pair, [False, True], (0, 0), (0, 1))
         leaf.split = self._chosen(1)
         if leaf.split is not None:
             self._open.append(leaf)

@@ -153,13 +153,17 @@ class Potentials(NamedTuple):
     mass: FloatArray  # the sum of the two; empty: not computed
 
 
-def read_feedback(feedback: Feedback, n_items: int) -> tuple[IntArray, Levels, PairList]:
+def read_feedback(
+    feedback: Feedback, n_items: int, key: NDArray[Any] | None = None
+) -> tuple[IntArray, Levels, PairList]:
     """The rows that take part in any pair, and the feedback about them.
 
-    Rows are numbered by their position in the first array, those of a level side by side.
+    Rows are numbered by their position in the first array, those of a level side by side, in the
+    order of ``key`` (n_items,) or in that in which they are given.
     """
     terms = list(feedback.terms())
-    levels = _join_levels([term for term in terms if isinstance(term[1], Grades | Bipartite)])
+    graded = [term for term in terms if isinstance(term[1], Grades | Bipartite)]
+    levels = _join_levels(graded, key)
     lists = [(f * t.weight, t.lower, t.upper) for f, t in terms if isinstance(t, Pairs)]
     none = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
     weight, lower, upper = map(np.concatenate, zip(none, *lists, strict=True))
@@ -183,12 +187,31 @@ def count_roles(levels: Levels, pairs: PairList, n_rows: int) -> tuple[int, int]
     return int(lower.sum()), int(upper.sum())
 
 
+def integer_sum(values: FloatArray, bound: float) -> float:
+    """A sum of numbers >= 0 that is the same in any order, if it is at most ``bound``, 2 ** k."""
+    return sum_of_units(unit_sum(values, bound), bound)
+
+
+def unit_sum(values: FloatArray, bound: float) -> int:
+    """The sum in units of ``bound / 2 ** 61``, to which each number is rounded."""
+    return int(np.rint(values * (2.0**61 / bound)).astype(np.int64).sum())
+
+
+def sum_of_units(units: int, bound: float) -> float:
+    return units / (2.0**61 / bound)
+
+
+def power_above(peak: float, n: int) -> float:
+    """A power of two that no sum of ``n`` numbers between 0 and ``peak`` exceeds."""
+    return float(np.ldexp(1.0, int(np.frexp(peak)[1]) + n.bit_length()))
+
+
 def pointers(counts: Any) -> IntArray:
     """Where each of several runs starts, and where the last one ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def _join_levels(terms: list[tuple[float, Any]]) -> Levels:
+def _join_levels(terms: list[tuple[float, Any]], key: NDArray[Any] | None) -> Levels:
     """Several graded feedbacks as one, without documents that are in no pair of positive weight."""
     parts = [_arrays(factor, term) for factor, term in terms] or [_arrays(1.0, Bipartite([], []))]
     n_levels = pointers([len(part[4]) for part in parts])
@@ -203,7 +226,7 @@ def _join_levels(terms: list[tuple[float, Any]]) -> Levels:
     n_filled = np.bincount(query[filled], minlength=len(query_weight))
     keep &= n_filled[query[level]] >= 2
     row, weight, level = row[keep], weight[keep], level[keep]
-    order = np.argsort(level, kind="stable")
+    order = np.argsort(level, kind="stable") if key is None else np.lexsort((key[row], level))
     kept_levels, sizes = np.unique(level, return_counts=True)
     kept_queries, heights = np.unique(query[kept_levels], return_counts=True)
     return Levels(

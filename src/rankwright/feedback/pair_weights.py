@@ -23,6 +23,8 @@ from rankwright.feedback.levels import (
     NdcgGains,
     Potentials,
     count_roles,
+    integer_sum,
+    power_above,
     read_feedback,
 )
 from rankwright.parallel import Team, ranges
@@ -31,6 +33,7 @@ Binary = NDArray[np.uint8]  # values 0 and 1
 Curve = Callable[[float], tuple[float, ...]]  # Z and two derivatives at a weight alpha
 NO_CHANGE: Binary = np.zeros(0, np.uint8)
 
+MAX_BOUNDED = 2.0  # the largest step after which the weight of all pairs is bounded by the step
 MAX_TRAVEL, MAX_MOVES = 64.0, 50  # sum of steps and moves before a refresh from the scores
 
 
@@ -45,6 +48,8 @@ class PairDistribution:
     feedback : Feedback
     n_items : int, the number of rows of X
     pool : Team, optional
+    key : (n_items,) array, optional
+        Rows of a level are in its order, so that sums do not depend on the order of X.
     weighting : None or "ndcg"
         With "ndcg", potentials, masses and total count each pair times what exchanging its rows
         would change NDCG by (for tied rows: on average over their orders).
@@ -63,9 +68,10 @@ class PairDistribution:
     shift : float, ``unit`` plus the logarithm of the total
     log_weight : float, log of the weight of all pairs, at first 0: that of the product of all Z
     whole : float, the sum of all potentials
+    bound : float, a power of two that the total does not exceed, known before it
     """
 
-    whole = 0.0
+    whole, bound = 0.0, 1.0
 
     def __init__(
         self,
@@ -73,12 +79,13 @@ class PairDistribution:
         n_items: int,
         pool: Team | None = None,
         *,
+        key: Any = None,
         weighting: str | None = None,
     ) -> None:
         from rankwright.feedback import _kernels  # loads numba
 
         self._kernels, self._pool = _kernels, pool or Team(1)
-        self.rows, self.levels, self.pairs = read_feedback(feedback, n_items)
+        self.rows, self.levels, self.pairs = read_feedback(feedback, n_items, key)
         self.state = LevelState.empty(self.levels)
         self.weight = self.levels.total_weight + float(self.pairs.weight.sum())
         if not np.isfinite(self.weight):
@@ -183,23 +190,38 @@ class PairDistribution:
             return tuple(sums)
         return tuple(a + b for a, b in zip(sums, kernel(*arguments), strict=True))
 
-    def _update(self, h: Any, step: float, then: Callable[[int], None] | None = None) -> None:
-        """Recompute potentials, masses and the total after scores moved by ``step * h``."""
+    def _next_move(self, h: Any, step: float) -> Move:
+        """How scores move by ``step * h``, and in which unit weights are afterwards."""
         # Multiplying step by step drifts (rounding, range): refresh from the scores in time.
         self._travel += abs(step)
         self._moves += 1
         refresh = self._travel > MAX_TRAVEL or self._moves >= MAX_MOVES
         if refresh:
             self._travel, self._moves, self._refresh_shift = 0.0, 0, self.shift
+        # A pair changes by a factor of exp(step) at most, and all pairs weighed 1. A bound far
+        # above the weight costs bits of sums: after a large step it is taken from the weights.
+        self.bound = 0.0
+        if h.size and abs(step) <= MAX_BOUNDED:
+            self.bound = float(np.exp2(np.ceil(abs(step) / np.log(2.0)) + 1.0))
         ratio = float(np.exp(self._refresh_shift - self.shift))
-        move = Move(h, step, refresh, self.shift, ratio)
+        return Move(h, step, refresh, self.shift, ratio)
+
+    def _arrive(self, total: float) -> None:
+        """Take the weight of all pairs after a move as the new unit."""
+        self.total, self.unit = total, self.shift
+        self.shift += float(np.log(self.total))
+        self.log_weight = self.shift - self._first_shift
+
+    def _update(self, h: Any, step: float, then: Callable[[int], None] | None = None) -> None:
+        """Recompute potentials, masses and the total after scores moved by ``step * h``."""
+        move = self._next_move(h, step)
         kernels, levels, state = self._kernels.levels, self.levels, self.state
         by_row = out = Potentials(self.potential, self.mass)
         if not levels.direct:  # a row is several documents: potentials are summed afterwards
             n = len(levels.row)
             out = Potentials(np.zeros(n), np.zeros(n if self.mass.size else 0))
         has_pairs = len(self.pairs.lower) > 0
-        at_once = self._ndcg is None and levels.direct and not has_pairs
+        at_once = self._ndcg is None and levels.direct and not has_pairs and self.bound > 0
 
         def update_part(part: int) -> None:
             kernels.level_potentials(
@@ -210,18 +232,20 @@ class PairDistribution:
 
         self._pool.map(update_part, range(len(self._query_parts)))
         self._add_up(out)
-        self.total, self.unit = float(state.query_sum.sum()), self.shift
+        more = 0.0
         if has_pairs:
-            self.total += kernels.pair_potentials(self.scores, self.pairs, self.shift, by_row)
-        self.shift += float(np.log(self.total))
-        self.log_weight = self.shift - self._first_shift
+            more = kernels.pair_potentials(self.scores, self.pairs, self.shift, by_row)
+        if not self.bound:
+            peak = max(state.query_sum.max(initial=0.0), self.pairs.share.max(initial=0.0))
+            self.bound = power_above(peak, len(state.query_sum) + len(self.pairs.lower))
+        self._arrive(integer_sum(state.query_sum, self.bound) + more)
         if self._ndcg is not None:
             weigh, inputs = self._kernels.disorder.ndcg_potentials, (levels, state, self._ndcg)
             self._pool.map(
                 lambda part: weigh(self.scores, *inputs, *part, self.unit, out), self._query_parts
             )
             self._add_up(out)
-            self.total = float(state.query_sum.sum())
+            self.total = integer_sum(state.query_sum, self.bound)
         if then is not None and not at_once:
             self._pool.map(then, range(len(self.parts)))
 

@@ -171,7 +171,7 @@ class AdaBoostRanker(Ranker):
 class _RowWeights:
     """The distribution over rows: potential = weight * label, and its sum ``whole``."""
 
-    total = 1.0
+    total = bound = 1.0
 
     def __init__(self, grades: Grades, rel: float | None) -> None:
         weight = grades.row_weight

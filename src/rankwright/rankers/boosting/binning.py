@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.feedback.levels import pointers
+from rankwright.feedback.levels import pointers, power_above
 from rankwright.rankers import schema
 
 MAX_BINS = schema.Constraint(
@@ -89,7 +89,7 @@ class Columns:
     ) -> None:
         self.is_sparse = hasattr(X, "tocsc")
         self.n_rows, self.n_features, self.max_bins = len(rows), int(X.shape[1]), max_bins
-        self._X, self._rows, self._mass = X, rows, mass
+        self._X, self._rows, self._mass = X, rows, integer_mass(mass)
         self._absent_abstains = absent_abstains
         if self.is_sparse:
             self._sparse = X[rows].tocsc()
@@ -167,15 +167,25 @@ class Columns:
         group = int(np.searchsorted(firsts, implied)) if implied >= 0 else -1
         if group >= 0:
             left = self._mass.sum() - mass.sum() - self._mass[absent].sum()
-            mass = np.insert(mass, group, max(left, 0.0))
+            mass = np.insert(mass, group, max(left, 0))
         begins = np.zeros(len(mass), bool)
-        find_bins(mass[::-1].copy(), self.max_bins, begins)
+        find_bins(mass[::-1].astype(np.float64), self.max_bins, begins)
         # find_bins goes up and marks the first value of each bin; here bins go down.
         downward = np.concatenate([[False], begins[1:][::-1]])
         implied_starts = group >= 0 and bool(downward[group])
         starts[:] = False
         starts[firsts] = downward if group < 0 else np.delete(downward, group)
         return starts, implied_starts
+
+
+def integer_mass(mass: FloatArray, peak: float | None = None, n: int | None = None) -> IntArray:
+    """Masses rounded to integers, whose sums are the same in any order.
+
+    ``peak`` and ``n`` are the largest and the number of all masses, if these are some of them.
+    """
+    peak = float(mass.max(initial=0.0)) if peak is None else peak
+    scale = 2.0**61 / power_above(peak, len(mass) if n is None else n)
+    return np.rint(mass * scale).astype(np.int64)
 
 
 class SparseBins(NamedTuple):

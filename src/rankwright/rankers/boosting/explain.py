@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.data.hashing import Hashes, hash_rows
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation
@@ -242,5 +243,11 @@ def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
     """The mean of :func:`feature_parts` over (some) training rows; None for other scorers."""
     if not isinstance(scorer, Additive | Slopes):
         return None
-    step = max(1, -(-X.shape[0] // BASELINE_ROWS))
-    return np.asarray(feature_parts(scorer, X[::step]).mean(axis=0))
+    return np.asarray(feature_parts(scorer, typical_rows(X)[0]).mean(axis=0))
+
+
+def typical_rows(X: Any) -> tuple[Any, Hashes]:
+    """At most ``BASELINE_ROWS`` rows and their hashes, whatever the order of X."""
+    hashes = hash_rows(X)
+    order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
+    return X[order], hashes[order]

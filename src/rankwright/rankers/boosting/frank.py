@@ -11,6 +11,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.levels import power_above
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
@@ -251,6 +252,7 @@ class FidelityLoss:
         self.value = value * scale
         self.potential: FloatArray = -slope
         self.total = float(np.abs(slope).sum()) / 2 or 1.0
+        self.bound = power_above(self.total, 1)
 
 
 def _row_mass(feedback: Feedback, rows: Any) -> FloatArray:

@@ -27,11 +27,16 @@ from rankwright.rankers.boosting.ensemble import (
 )
 from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
 from rankwright.rankers.boosting.grower import TreeRanking
-from rankwright.rankers.boosting.training import CALLBACKS, boost
+from rankwright.rankers.boosting.training import CALLBACKS, Trained, boost
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.trees import Additive
+
+NO_EDGE = (
+    "RankBoost: no weak ranking orders the training pairs better than chance (are all features "
+    "constant inside the queries?): every score is 0."
+)
 
 
 class RankBoost(Explained, BoostedRanker):
@@ -212,12 +217,11 @@ class RankBoost(Explained, BoostedRanker):
         self._check_together()
         trained = boost(self, X, feedback, validation, self._start(X.shape[0], validation))
         if len(trained.z) == 0 and feedback.total_weight > 0:
-            warnings.warn(
-                "RankBoost: no weak ranking orders the training pairs better than chance (are all "
-                "features constant inside the queries?): every score is 0.",
-                DegenerateDataWarning,
-                stacklevel=4,
-            )
+            warnings.warn(NO_EDGE, DegenerateDataWarning, stacklevel=4)
+        self._keep(trained)
+        self.baseline_ = baseline(self._scorer(), X) if self.estimators_ is None else None
+
+    def _keep(self, trained: Trained) -> None:
         rounds = trained.ensemble
         self.alpha_, self.z_ = rounds.alpha, np.array(trained.z)
         self.feature_, self.threshold_ = rounds.feature, rounds.threshold
@@ -234,10 +238,9 @@ class RankBoost(Explained, BoostedRanker):
         self.train_rloss_ = min(trained.wrong + trained.tied / 2, 1.0)
         self.train_ties_ = trained.tied
         self.n_lower_, self.n_upper_ = trained.n_lower, trained.n_upper
-        self.feature_importances_ = rounds.importances(self.z_, X.shape[1])
+        self.feature_importances_ = rounds.importances(self.z_, self.n_features_in_)
         self.validation_ = trained.validation
         self.best_iteration_ = len(trained.z)
-        self.baseline_ = baseline(self._scorer(), X) if self.estimators_ is None else None
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
         return (Grades,) if self.weighting else super()._kinds()  # NDCG is defined on grades

@@ -16,6 +16,7 @@ from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import Columns
 from rankwright.rankers.boosting.quantile_bins import BinnedRows
 
+UNIT = 2.0**60  # potentials are rounded to integers times the bound of their sum over this
 SMALL = 200_000  # cells of X below which threads cost more than they save
 Parts = list[tuple[int, int]]  # ranges of rows
 Int32Array = NDArray[np.int32]
@@ -27,11 +28,15 @@ def pool_for(X: Any) -> Team:
 
 
 class Weighted(Protocol):
-    """What a scan reads: potentials, their sum ``whole``, and the weight ``total`` of all pairs."""
+    """What a scan reads: potentials, their sum ``whole``, and the weight ``total`` of all pairs.
+
+    ``bound`` is a power of two, at least half the sum of all |potentials|, known before them.
+    """
 
     potential: FloatArray
     total: float
     whole: float
+    bound: float
 
 
 class Cuts(NamedTuple):
@@ -144,7 +149,8 @@ class BinnedScan(Scan):
         self.bins = Bins(codes, np.zeros(self.n_features, np.int64), self.abstains)
         self._edges: list[FloatArray] = [np.zeros(0)] * self.n_features
         self._parts = parts or [(0, self.n_rows)]
-        self._part_sums = np.zeros((len(self._parts), self.n_features, 256))
+        self._part_sums = np.zeros((len(self._parts), self.n_features, 256), np.int64)
+        self._units = np.zeros(self.n_rows, np.int64)
         self._sums = np.zeros((self.n_features, 256))
         self._summed = False
         self._each_feature(self._read)
@@ -179,28 +185,40 @@ class BinnedScan(Scan):
         if len(self._parts) < 2 * self._pool.threads:
             return None  # there is more to share among threads by features
         self._summed = True
-        return lambda part: self._sum(pairs, part, (0, self.n_features))
 
-    def _sum(self, pairs: Weighted, part: int, features: tuple[int, int]) -> None:
+        def sum_part(part: int) -> None:
+            self._round(pairs, part)
+            self._sum(part, (0, self.n_features))
+
+        return sum_part
+
+    def _round(self, pairs: Weighted, part: int) -> None:
+        """Potentials as integers: their sums are the same in any order."""
+        from rankwright.rankers.boosting._kernels.histogram import round_rows
+
+        round_rows(pairs.potential, UNIT / pairs.bound, *self._parts[part], self._units)
+
+    def _sum(self, part: int, features: tuple[int, int]) -> None:
         from rankwright.rankers.boosting._kernels.histogram import sum_bins
 
         rows = self._parts[part]
-        sum_bins(self.bins.codes, pairs.potential, *rows, *features, self._part_sums[part])
+        sum_bins(self.bins.codes, self._units, *rows, *features, self._part_sums[part])
 
     def scan(self, pairs: Weighted, earlier: Cuts) -> FloatArray:
         from rankwright.rankers.boosting._kernels.histogram import scan_bins
 
         summed, self._summed = self._summed, False
+        if not summed:
+            self._pool.map(lambda part: self._round(pairs, part), range(len(self._parts)))
 
         def block(features: tuple[int, int]) -> None:
             if not summed:
                 for part in range(len(self._parts)):
-                    self._sum(pairs, part, features)
-            tolerance = 0.1 * self.margin * pairs.total
+                    self._sum(part, features)
+            limits = 0.1 * self.margin * pairs.total, pairs.bound / UNIT
             scan_bins(
-                self._part_sums, self.bins, pairs.whole, *features, tolerance, self._sums,
-                self.gains,
-            )  # fmt: skip
+                self._part_sums, self.bins, pairs.whole, *features, limits, self._sums, self.gains
+            )
 
         alone = summed and self.n_features < 512  # done before another thread has woken up
         self._pool.map(block, [(0, self.n_features)] if alone else self.blocks)

@@ -13,7 +13,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.hashing import Hashes, hash_ids, hash_rows
+from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback
+from rankwright.feedback.grades import Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
@@ -167,7 +170,8 @@ def boost(
     """Train with the parameters of a RankBoost, from the scores ``start`` on."""
     with pool_for(X) as pool:
         grows = isinstance(model.estimator, TreeRanking)
-        pairs = PairDistribution(feedback, X.shape[0], pool, weighting=model.weighting)
+        feedback, key = in_order(feedback, X)
+        pairs = PairDistribution(feedback, X.shape[0], pool, key=key, weighting=model.weighting)
         if start.any() and len(pairs.rows):
             pairs.move_to(start[pairs.rows])
         rounds: list[Any] = []
@@ -194,6 +198,23 @@ def boost(
     curve = np.array(validation.curve) if validation else None
     bound = first * float(np.exp(np.log(z[:kept]).sum()))
     return Trained(ensemble, z[:kept], bound, wrong, tied, pairs.n_lower, pairs.n_upper, curve)
+
+
+def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
+    """Grades with queries in the order of their hashes, and a key of the order of rows.
+
+    So sums do not depend on the order in which rows and queries are given.
+    """
+    if not isinstance(feedback, Grades):
+        return feedback, None
+    queries = feedback.queries
+    order = np.argsort(hash_ids(queries.ids), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    weights: Any = {"sample_weight": feedback.sample_weight, "magnitude": feedback.magnitude}
+    ordered = Queries(place[queries.codes], queries.ids[order])
+    grades = Grades(feedback.y, ordered, query_weight=feedback.query_weight[order], **weights)
+    return grades, hash_rows(X, feedback.y, feedback.sample_weight)
 
 
 def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:

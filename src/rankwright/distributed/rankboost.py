@@ -1,0 +1,399 @@
+"""RankBoost over shards: the weak rankings of a local fit, from sums of integers.
+
+Workers hold codes of bins and the levels of their queries. A round sends the chosen cut; workers
+move their scores by it, and send back the histogram of potentials and the weight of their pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.data.hashing import hash_rows
+from rankwright.distributed import lambdamart
+from rankwright.distributed.engines import Engine, Handles
+from rankwright.distributed.fitting import refuse
+from rankwright.distributed.histograms import VALUES, Counts, merge_counts
+from rankwright.distributed.shards import Shard, ShardedRows, join_matrices
+from rankwright.exceptions import DegenerateDataWarning, ParameterError
+from rankwright.feedback.levels import (
+    Levels,
+    LevelState,
+    Move,
+    Potentials,
+    count_roles,
+    power_above,
+    read_feedback,
+    sum_of_units,
+    unit_sum,
+)
+from rankwright.feedback.pair_weights import NO_CHANGE, PairDistribution
+from rankwright.parallel import Team
+from rankwright.rankers.boosting import training
+from rankwright.rankers.boosting.binning import integer_mass
+from rankwright.rankers.boosting.ensemble import Ensemble
+from rankwright.rankers.boosting.explain import BASELINE_ROWS, feature_parts, typical_rows
+from rankwright.rankers.boosting.rankboost import NO_EDGE
+from rankwright.rankers.boosting.splitting import UNIT, BinnedScan, Bins, Cuts, Gains, Weighted
+from rankwright.rankers.boosting.training import Trained, _draws, _loop, _smoothing
+from rankwright.rankers.boosting.weak_learners import Directions, FeatureLearner
+from rankwright.rankers.early_stopping import EarlyStopping, Validation
+from rankwright.scoring.trees import Additive
+
+
+class Cut(NamedTuple):
+    """A weak ranking of workers: rows with a code above the cut, or the default."""
+
+    feature: int
+    cut: int
+    default: int
+
+    @property
+    def dtype(self) -> Any:
+        """Its values are 0 and 1, as ``PairDistribution.move`` asks."""
+        return np.dtype(np.uint8)
+
+    @property
+    def size(self) -> int:
+        return 1
+
+
+class Rows(NamedTuple):
+    """The rows of a block that are in some pair, level by level."""
+
+    shard: Any  # the place of each row: its shard in the block, and its number there
+    row: IntArray
+    levels: Levels
+    scale: float  # the logarithm of the weight of all pairs
+
+
+class State(NamedTuple):
+    """What a round makes of the last one; it is not changed."""
+
+    scores: FloatArray
+    levels: LevelState
+    potential: FloatArray
+    mass: FloatArray
+
+
+class Facts(NamedTuple):
+    """What is known of the pairs of some rows; whole numbers, so they add up in any order."""
+
+    weight: float
+    n_pairs: int
+    n_rows: int
+    n_queries: int
+    n_lower: int
+    n_upper: int
+    n_known: int  # values that are not missing
+    odd: bool  # whether a weight is not a whole number, or rows are sparse
+
+
+def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
+    """Set what ``RankBoost.fit`` sets."""
+    estimator._check_together()
+    stopping = EarlyStopping.from_parameter(estimator.early_stopping)
+    if rows.eval_set is None and stopping is not None:
+        raise ParameterError(
+            f"RankBoost(early_stopping={estimator.early_stopping!r}) on an engine holds out no "
+            "queries: pass eval_set=(X, y) and eval_qid to fit."
+        )
+    validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
+    facts = engine.reduce(engine.map(find_facts, rows.shards), add_facts)
+    if facts.n_known <= training.SMALL:
+        _fit_here(estimator, engine, rows, validation)
+        return
+    _check(estimator, facts)
+    _boost(estimator, engine, rows, validation, facts)
+
+
+def _check(estimator: Any, facts: Facts) -> None:
+    refuse(
+        estimator,
+        criterion="workers sum potentials, which is the criterion 'r'",
+        estimator="workers have thresholds on bins as weak rankings",
+        weighting="workers weigh every pair the same",
+        absent="rows are dense",
+    )
+    if estimator.max_bins is None:
+        raise ParameterError("RankBoost(max_bins=None) on an engine: give 2 to 255 bins.")
+    if facts.odd:
+        raise ParameterError(
+            "RankBoost on an engine takes dense rows and whole-number weights, whose sums do not "
+            "depend on their order. Use LambdaMART, or one machine."
+        )
+
+
+def _fit_here(estimator: Any, engine: Engine, rows: ShardedRows, validation: Any) -> None:
+    """So few values are faster in one place."""
+    shards: list[Shard] = engine.gather(rows.shards)
+    X = join_matrices([shard.X for shard in shards])
+    estimator._fit(X, lambdamart.join_grades(shards), validation)
+
+
+def find_facts(shard: Shard) -> Facts:
+    grades = shard.feedback
+    used, levels, pairs = read_feedback(grades, len(shard.y))
+    weights = np.concatenate([shard.sample_weight, shard.query_weight])
+    sparse = hasattr(shard.X, "tocsr")
+    n_known = shard.X.nnz if sparse else shard.X.size - np.count_nonzero(np.isnan(shard.X))
+    return Facts(
+        grades.total_weight, grades.n_pairs, len(used), len(levels.query_weight),
+        *count_roles(levels, pairs, len(used)), int(n_known),
+        sparse or bool((weights != np.rint(weights)).any()),
+    )  # fmt: skip
+
+
+def add_facts(one: Facts, other: Facts) -> Facts:
+    return Facts._make(a + b for a, b in zip(one, other, strict=True))
+
+
+def find_rows(shards: list[Shard], scale: float) -> Rows:
+    """The rows in use and their levels, in the order of a local fit."""
+    key = np.concatenate([hash_rows(s.X, s.y, s.sample_weight) for s in shards])
+    used, levels, _ = read_feedback(lambdamart.join_grades(shards), len(key), key)
+    first = np.cumsum([0, *(len(shard.y) for shard in shards)])
+    shard = np.searchsorted(first, used, side="right") - 1
+    return Rows(shard, used - first[shard], levels, scale)
+
+
+def column(shards: list[Shard], rows: Rows, feature: int) -> FloatArray:
+    """A feature of the rows in use."""
+    values = np.empty(len(rows.row))
+    for number, shard in enumerate(shards):
+        own = rows.shard == number
+        values[own] = shard.X[rows.row[own], feature]
+    return values
+
+
+def first_state(rows: Rows) -> State:
+    n = len(rows.row)
+    state = State(np.zeros(n), LevelState.empty(rows.levels), np.zeros(n), np.zeros(n))
+    return _moved(rows, state, Move(NO_CHANGE, 0.0, True, rows.scale, 1.0))
+
+
+def _moved(rows: Rows, state: State, move: Move) -> State:
+    from rankwright.feedback._kernels.levels import level_potentials
+
+    levels = LevelState(*(array.copy() for array in state.levels))
+    new = State(state.scores.copy(), levels, np.zeros_like(state.potential), state.mass)
+    out, n_queries = Potentials(new.potential, new.mass), len(rows.levels.query_weight)
+    level_potentials(new.scores, move, rows.levels, new.levels, 0, n_queries, out)
+    return new
+
+
+def peaks(state: State) -> FloatArray:
+    """The largest weight of a query and the largest mass of a row."""
+    return np.array([state.levels.query_sum.max(initial=0.0), state.mass.max(initial=0.0)])
+
+
+def count_mass(
+    shards: list[Shard], rows: Rows, state: State, total: tuple[float, int], first: int, last: int
+) -> Counts:
+    """The mass of each value of features first .. last - 1, as whole numbers."""
+    mass, counts = integer_mass(state.mass, *total), list[Any]()
+    for feature in range(first, last):
+        values = column(shards, rows, feature)
+        known = ~np.isnan(values)
+        distinct, place = np.unique(values[known], return_inverse=True)
+        sums = np.zeros(len(distinct), np.int64)
+        np.add.at(sums, place, mass[known])
+        counts.append((distinct, sums))
+    return counts
+
+
+def find_cuts(values: FloatArray, mass: IntArray, max_bins: int) -> FloatArray:
+    """The highest values of bins, as ``Columns`` cuts them: at most ``max_bins`` of equal mass."""
+    from rankwright.rankers.boosting._kernels.cuts import find_bins
+
+    if len(values) + 1 <= max_bins:
+        return values[:-1]
+    begins = np.zeros(len(values), bool)
+    find_bins(mass.astype(np.float64), max_bins, begins)
+    return values[np.flatnonzero(begins) - 1]
+
+
+def learn_edges(engine: Engine, held: tuple[Handles, ...], total: Any, model: Any) -> list[Any]:
+    """Per feature the highest value of each bin."""
+    edges: list[Any] = []
+    step = max(1, VALUES // max(total[1], 1))
+    for first in range(0, model.n_features_in_, step):
+        last = min(first + step, model.n_features_in_)
+        counted = engine.map_blocks(_count_block, held, total, first, last)
+        for values, mass in engine.reduce(counted, merge_counts):
+            edges.append(np.append(find_cuts(values, mass, model.max_bins), values[-1:]))
+    return edges
+
+
+def _count_block(
+    shards: list[Shard], rows: list[Rows], state: list[State], *arguments: Any
+) -> Counts:
+    return count_mass(shards, rows[0], state[0], *arguments)
+
+
+def encode(shards: list[Shard], rows: list[Rows], edges: list[FloatArray]) -> Any:
+    """(n_features, n_rows) codes: how many edges are below each value; 255 where it is missing."""
+    codes = np.full((len(edges), len(rows[0].row)), 255, np.uint8)
+    for feature, own in enumerate(edges):
+        values = column(shards, rows[0], feature)
+        known = ~np.isnan(values)
+        codes[feature, known] = np.searchsorted(own[:-1], values[known])
+    return codes
+
+
+def lacks(codes: NDArray[np.uint8]) -> BoolArray:
+    return np.asarray((codes == 255).any(axis=1))
+
+
+def without_mass(state: State) -> State:
+    return state._replace(mass=np.zeros(0))
+
+
+def advance(codes: Any, rows: Rows, state: State, move: Move, abstains: bool) -> State:
+    """Move the scores by a cut."""
+    feature, cut, default = move.h
+    own = codes[feature]
+    h = (own > cut).view(np.uint8)
+    if abstains and default == 0:
+        h = h & (own != 255).view(np.uint8)
+    return _moved(rows, state, move._replace(h=h))
+
+
+def summarize(codes: Any, state: State, bound: float) -> tuple[int, IntArray]:
+    """The weight of all pairs and the histogram of potentials, as whole numbers."""
+    from rankwright.rankers.boosting._kernels.histogram import round_rows, sum_bins
+
+    n_features, n = codes.shape
+    units, sums = np.zeros(n, np.int64), np.zeros((n_features, 256), np.int64)
+    round_rows(state.potential, UNIT / bound, 0, n, units)
+    sum_bins(codes, units, 0, n, 0, n_features, sums)
+    return unit_sum(state.levels.query_sum, bound), sums
+
+
+def add_summaries(one: Any, other: Any) -> Any:
+    return one[0] + other[0], one[1] + other[1]
+
+
+class ShardPairs(PairDistribution):
+    """The distribution over pairs that workers hold; ``sums`` is the histogram of potentials."""
+
+    def __init__(self, engine: Engine, rows: Handles, state: Handles, facts: Facts) -> None:
+        self._engine, self._rows, self.state = engine, rows, state  # type: ignore[assignment]
+        self.weight, self.n_pairs, self._n_queries = facts.weight, facts.n_pairs, facts.n_queries
+        self.log_weight, self.total, self.unit = 0.0, 1.0, 0.0
+        self.shift = self._first_shift = self._refresh_shift = float(np.log(self.weight))
+        self._travel, self._moves = 0.0, 0
+
+    def start(self, codes: Handles, abstains: BoolArray, bound: float) -> None:
+        """Take the first weights of all pairs as the unit."""
+        self._codes, self._abstains, self.bound = codes, abstains, bound
+        self._arrive(self._summed())
+        self._first_shift, self.log_weight = self.shift, 0.0
+
+    def move(self, h: Any, step: float, then: Any = None) -> None:
+        move, lacking = self._next_move(h, step), bool(self._abstains[h.feature])
+        held = self._codes, self._rows, self.state
+        self.state = self._engine.map(advance, held, move, lacking)  # type: ignore
+        self._arrive(self._summed())
+
+    def _summed(self) -> float:
+        held: Any = self._codes, self.state
+        if not self.bound:  # after a large step: one more round
+            peak = self._engine.reduce(self._engine.map(peaks, held[1]), np.maximum)[0]
+            self.bound = power_above(float(peak), self._n_queries)
+        parts = self._engine.map(summarize, held, self.bound)
+        units, self.sums = self._engine.reduce(parts, add_summaries)
+        return sum_of_units(units, self.bound)
+
+
+class ShardScan(BinnedScan):
+    """The best cuts of features whose histograms workers make."""
+
+    def __init__(self, edges: list[Any], abstains: BoolArray, pool: Team) -> None:
+        n = self.n_features = len(edges)
+        self._edges, self.abstains, self._pool, self.n_rows = edges, abstains, pool, 0
+        n_cuts = np.array([max(len(own) - 1, 0) for own in edges], np.int64)
+        self.bins = Bins(np.zeros((n, 0), np.uint8), n_cuts, abstains)
+        self.gains, self._sums = Gains.empty(n), np.zeros((n, 256))
+        self.blocks = [(0, n)]
+
+    def scan(self, pairs: Any, earlier: Cuts) -> FloatArray:
+        self._part_sums, self._summed = pairs.sums[None], True
+        return super().scan(pairs, earlier)
+
+    def part_callback(self, pairs: Weighted) -> None:
+        return None
+
+    def h(self, feature: int, cut: int, default: int) -> Any:
+        return Cut(feature, cut, default)
+
+
+class ShardLearner(FeatureLearner):
+    """The weak rankings of a ``FeatureLearner`` by such a scan."""
+
+    def __init__(self, model: Any, scan: ShardScan, smoothing: float) -> None:
+        self._rate, self._draw = model.learning_rate, _draws(model, scan.n_features)
+        self._scan, self._smoothing = scan, smoothing
+        self._directions = Directions(model.cumulative, model.default, scan.n_features)
+
+
+def _boost(model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts) -> None:
+    rounds: list[Any] = []
+    z: list[float] = []
+    if facts.n_rows:
+        rounds, z = _rounds(model, engine, rows, validation, facts)
+    kept = validation.n_kept(len(rounds)) if validation else len(rounds)
+    ensemble = Ensemble.from_rounds(rows.n_features, False, rounds[:kept], False, False)
+    scorer = ensemble.scorer(kept)
+    measured = engine.reduce(engine.map(disorder, rows.shards, scorer), np.add)
+    wrong, tied = (measured / facts.weight).tolist() if facts.weight else (0.0, 0.0)
+    bound = float(np.exp(np.log(z[:kept]).sum()))
+    curve = np.array(validation.curve) if validation else None
+    if not z[:kept] and facts.weight > 0:
+        warnings.warn(NO_EDGE, DegenerateDataWarning, stacklevel=7)
+    roles = facts.n_lower, facts.n_upper
+    model._keep(Trained(ensemble, z[:kept], bound, wrong, tied, *roles, curve))
+    model.baseline_ = None
+    if isinstance(scorer, Additive):
+        typical, _ = engine.reduce(engine.map(typical_of, rows.shards), most_typical)
+        model.baseline_ = np.asarray(feature_parts(scorer, typical).mean(axis=0))
+
+
+def _rounds(
+    model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts
+) -> tuple[list[Any], list[float]]:
+    own = engine.map_blocks(find_rows, rows.shards, float(np.log(facts.weight)))
+    state = engine.map(first_state, own)
+    peak, heaviest = engine.reduce(engine.map(peaks, state), np.maximum).tolist()
+    edges = learn_edges(engine, (rows.shards, own, state), (heaviest, facts.n_rows), model)
+    codes = engine.map_blocks(encode, (rows.shards, own), engine.broadcast(edges))
+    abstains = engine.reduce(engine.map(lacks, codes), np.logical_or)
+    pairs = ShardPairs(engine, own, engine.map(without_mass, state), facts)
+    pairs.start(codes, abstains, power_above(peak, facts.n_queries))
+    with Team(1) as pool:
+        scan = ShardScan(edges, abstains, pool)
+        return _loop(model, pairs, ShardLearner(model, scan, _smoothing(model, pairs)), validation)
+
+
+def disorder(shard: Shard, scorer: Any) -> FloatArray:
+    """The weights of the pairs in wrong order and of tied ones; sums of whole numbers."""
+    from rankwright.feedback._kernels.disorder import level_disorder
+
+    used, levels, _ = read_feedback(shard.feedback, len(shard.y))
+    scores = scorer.decision_function(shard.X) if len(shard.y) else np.zeros(0)
+    return np.array(level_disorder(scores[used], levels), np.float64)
+
+
+def typical_of(shard: Shard) -> tuple[Any, Any]:
+    return typical_rows(shard.X)
+
+
+def most_typical(one: Any, other: Any) -> Any:
+    """Of the rows of two shards those with the smallest hashes."""
+    hashes = np.concatenate([one[1], other[1]])
+    order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
+    return join_matrices([one[0], other[0]])[order], hashes[order]
