@@ -283,7 +283,7 @@ class ShardPairs(PairDistribution):
 
     def __init__(self, engine: Engine, rows: Handles, state: Handles, facts: Facts) -> None:
         self._engine, self._rows, self.state = engine, rows, state  # type: ignore[assignment]
-        self.weight, self.n_pairs = facts.weight, facts.n_pairs
+        self.weight, self.n_pairs, self._n_queries = facts.weight, facts.n_pairs, facts.n_queries
         self.log_weight, self.total, self.unit = 0.0, 1.0, 0.0
         self.shift = self._first_shift = self._refresh_shift = float(np.log(self.weight))
         self._travel, self._moves = 0.0, 0
@@ -302,6 +302,9 @@ class ShardPairs(PairDistribution):
 
     def _summed(self) -> float:
         held: Any = self._codes, self.state
+        if not self.bound:  # after a large step: one more round
+            peak = self._engine.reduce(self._engine.map(peaks, held[1]), np.maximum)[0]
+            self.bound = power_above(float(peak), self._n_queries)
         parts = self._engine.map(summarize, held, self.bound)
         units, self.sums = self._engine.reduce(parts, add_summaries)
         return sum_of_units(units, self.bound)

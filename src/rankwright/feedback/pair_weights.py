@@ -33,6 +33,7 @@ Binary = NDArray[np.uint8]  # values 0 and 1
 Curve = Callable[[float], tuple[float, ...]]  # Z and two derivatives at a weight alpha
 NO_CHANGE: Binary = np.zeros(0, np.uint8)
 
+MAX_BOUNDED = 2.0  # the largest step after which the weight of all pairs is bounded by the step
 MAX_TRAVEL, MAX_MOVES = 64.0, 50  # sum of steps and moves before a refresh from the scores
 
 
@@ -197,8 +198,11 @@ class PairDistribution:
         refresh = self._travel > MAX_TRAVEL or self._moves >= MAX_MOVES
         if refresh:
             self._travel, self._moves, self._refresh_shift = 0.0, 0, self.shift
-        # A pair changes by a factor of exp(step) at most, and all pairs weighed 1.
-        self.bound = float(np.exp2(np.ceil(abs(step) / np.log(2.0)) + 1.0))
+        # A pair changes by a factor of exp(step) at most, and all pairs weighed 1. A bound far
+        # above the weight costs bits of sums: after a large step it is taken from the weights.
+        self.bound = 0.0
+        if h.size and abs(step) <= MAX_BOUNDED:
+            self.bound = float(np.exp2(np.ceil(abs(step) / np.log(2.0)) + 1.0))
         ratio = float(np.exp(self._refresh_shift - self.shift))
         return Move(h, step, refresh, self.shift, ratio)
 
@@ -217,7 +221,7 @@ class PairDistribution:
             n = len(levels.row)
             out = Potentials(np.zeros(n), np.zeros(n if self.mass.size else 0))
         has_pairs = len(self.pairs.lower) > 0
-        at_once = self._ndcg is None and levels.direct and not has_pairs
+        at_once = self._ndcg is None and levels.direct and not has_pairs and self.bound > 0
 
         def update_part(part: int) -> None:
             kernels.level_potentials(
@@ -231,7 +235,7 @@ class PairDistribution:
         more = 0.0
         if has_pairs:
             more = kernels.pair_potentials(self.scores, self.pairs, self.shift, by_row)
-        if not h.size:  # any scores: nothing is known of the weights before
+        if not self.bound:
             peak = max(state.query_sum.max(initial=0.0), self.pairs.share.max(initial=0.0))
             self.bound = power_above(peak, len(state.query_sum) + len(self.pairs.lower))
         self._arrive(integer_sum(state.query_sum, self.bound) + more)
