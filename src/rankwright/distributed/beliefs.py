@@ -35,7 +35,8 @@ class Belief(NamedTuple):
     n_seen: int
 
     def times(self, other: Belief) -> Belief:
-        return Belief(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        fields: Any = zip(self, other, strict=True)
+        return Belief(*(mine + theirs for mine, theirs in fields))
 
 
 def fit(model: Any, engine: Engine, rows: ShardedRows) -> None:

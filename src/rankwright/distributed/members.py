@@ -97,8 +97,8 @@ def _learn(team: Team, model: Any, chunks: list[Chunk]) -> Team:
         moves, wrong = members.learn(examples, draws, voting=False, span=team.span)
         mistakes += wrong
         moved.append(moves.weights)
-    moves = np.concatenate([np.zeros(0, np.int64), *moved])
-    return replace(team, learned=learned, mistakes=mistakes, moves=moves)
+    every = np.concatenate([np.zeros(0, np.int64), *moved])
+    return replace(team, learned=learned, mistakes=mistakes, moves=every)
 
 
 def _moves(team: Team) -> IntArray:

@@ -102,11 +102,10 @@ class Regression(Ranker):
             self._solve(self._system(X, feedback))
             return
         # A column without values has the coefficient 0: leave it out.
-        n_features, used = X.shape[1], np.unique(X.indices)
+        used = np.unique(X.indices)
         self._solve(self._system(X[:, used], feedback))
-        coef = np.zeros(n_features)
-        coef[used] = self.coef_
-        self.coef_ = coef
+        coef, self.coef_ = self.coef_, np.zeros(X.shape[1])
+        self.coef_[used] = coef
 
     def _system(self, X: Any, feedback: Feedback) -> LeastSquares:
         system = LeastSquares(X.shape[1])
