@@ -22,6 +22,7 @@ from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.kernel_cache import announce_compilation
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
@@ -308,10 +309,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The kinds of feedback it learns from with its parameters (``Mixture``: sums as well)."""
         return (*self._takes, Mixture) if self._sums else self._takes
 
+    @classmethod
+    def _family(cls) -> str:
+        """The folder of the ranker that this one is, or was derived from; "" if none."""
+        modules = (base.__module__.split(".") for base in cls.__mro__)
+        families = [m[2] for m in modules if m[:2] == ["rankwright", "rankers"] and len(m) > 3]
+        return families[0] if families else ""
+
     def _check_parameters(self) -> None:
         check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        announce_compilation(self._family())
         X, y = self._validated(X, y)
         return X, as_grades(y, "y")
 

@@ -22,6 +22,7 @@ from rankwright.exceptions import (
     ParameterError,
     RankwrightWarning,
 )
+from rankwright.kernel_cache import announce_compilation
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
@@ -136,6 +137,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
+        announce_compilation("recommend")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         for name in ("ratings_", "histories_", "titles_"):
             if hasattr(self, name):

@@ -37,6 +37,10 @@ class Rows(NamedTuple):
         entries = np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
         return Rows(ptr, self.item[entries], self.weight[entries])
 
+    def frozen(self) -> Rows:
+        """The same as read-only views: kernels are compiled once, not for each mix of arrays."""
+        return Rows(read_only(self.ptr), read_only(self.item), read_only(self.weight))
+
     def matrix(self, n_items: int) -> Any:
         """A SciPy CSR array of ones, rows by items."""
         from scipy.sparse import csr_array
