@@ -4,14 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: help demo test test-nojit test-oldest coverage check bench experiments docs constraints clean
+.PHONY: help demo test test-nojit test-small test-oldest coverage check bench fuzz experiments docs constraints clean
 help:
 	@echo "make demo         train on generated data, print comparison tables, write a report page"
 	@echo "make test         the whole test suite"
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make test-nojit   small cases with numba's JIT switched off"
+	@echo "make test-small   serve every kind of model with a plain pip install"
 	@echo "make test-oldest  the test suite with the oldest supported dependencies"
 	@echo "make coverage     branch coverage of the test suite"
+	@echo "make fuzz         damaged model files, every reader, uploads, failing disks: five minutes"
 	@echo "make bench        speed next to peers, as ratios within one run"
 	@echo "make experiments  the papers' tables and figures"
 	@echo "make docs         the documentation site, warnings are errors"
@@ -32,6 +34,11 @@ test: $(VENV)/.made-test
 test-nojit: $(VENV)/.made-test
 	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/contract/test_reference_scores.py
 
+test-small:
+	@test -x .venv-small/bin/python || $(PYTHON) -m venv .venv-small
+	.venv-small/bin/python -m pip install --quiet .
+	.venv-small/bin/python tests/persist/small_install.py
+
 test-oldest:
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --editable ".[test]"
@@ -45,6 +52,9 @@ check: $(VENV)/.made-test $(VENV)/.made-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: $(VENV)/.made-test
+	$(BIN)/python -m tests.fuzz --minutes 5
 
 bench: $(VENV)/.made-bench
 	$(BIN)/python -m benchmarks $(NAMES)
@@ -60,4 +70,4 @@ constraints: $(VENV)/.made-test $(VENV)/.made-check $(VENV)/.made-docs
 	$(BIN)/python -m pip freeze --exclude-editable > .ci/constraints.txt
 
 clean:
-	rm -rf $(VENV) .venv-oldest docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-small .venv-oldest docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

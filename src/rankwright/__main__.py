@@ -1,4 +1,4 @@
-"""``python -m rankwright``: the command line."""
+"""``python -m rankwright`` and the command ``rankwright``."""
 
 from __future__ import annotations
 

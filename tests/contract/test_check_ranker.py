@@ -6,10 +6,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from rankwright import Bipartite, MPRank, OnlineKeepRank, Pairs, PRank, Ranker, RankSVM, Regression
-from rankwright.exceptions import DataError, FeedbackError
+from rankwright import (
+    Bipartite,
+    MPRank,
+    OnlineKeepRank,
+    Pairs,
+    PRank,
+    Ranker,
+    RankSVM,
+    Regression,
+    load,
+    load_scorer,
+    save,
+)
+from rankwright.exceptions import DataError, FeedbackError, ParameterError
 from rankwright.rankers.schema import floats
 from rankwright.scoring.linear import Linear
 from rankwright.testing.inputs import make_problem
@@ -33,6 +48,56 @@ def test_the_check_that_failed_is_named() -> None:
         check_ranker(FirstRow())
     (note,) = caught.value.__notes__
     assert note.startswith("FirstRow does not pass check_")
+    assert str(caught.value).startswith(note.rstrip("."))
+    assert len(str(caught.value).split("\n")[1]) > 10  # and says why
+
+
+class Broken(Regression):
+    def _fit(self, X: Any, feedback: Any) -> None:
+        raise ZeroDivisionError("division by zero")
+
+
+def test_an_error_of_the_ranker_names_the_check_too() -> None:
+    with pytest.raises(AssertionError, match=r"Broken does not pass check_\w+: .*\nZeroDivision"):
+        check_ranker(Broken())
+
+
+class Mean(Ranker):
+    """Orders by the sum of the features that go up with the grade."""
+
+    _learned: ClassVar = {"coef_": floats("n_features")}
+
+    def _fit(self, X: Any, feedback: Any) -> None:
+        self.coef_ = np.asarray(X.T @ (feedback.y - feedback.y.mean())).ravel()
+
+    def _scorer(self) -> Any:
+        return Linear(self.coef_, 0.0)
+
+
+class Unknown(Linear):
+    """A scorer whose class no model file knows."""
+
+
+class Stranger(Mean):
+    def _scorer(self) -> Any:
+        return Unknown(self.coef_, 0.0)
+
+
+def test_a_ranker_of_the_users_is_saved_as_its_scorer(tmp_path: Any) -> None:
+    problem, path = make_problem(), tmp_path / "own.rw"
+    for model in (Mean(), make_pipeline(StandardScaler(), Mean())):
+        model.fit(problem.X, problem.y)
+        save(model, path)
+        for loaded in (load(path), load_scorer(path)):
+            assert repr(loaded) == "SavedScorer('Mean', n_features=4)"
+            found = loaded.decision_function(problem.X)
+            assert found.tolist() == model.decision_function(problem.X).tolist()
+    with pytest.raises(ParameterError, match="Mean is not fitted"):
+        save(Mean(), path)
+    with pytest.raises(ParameterError, match=r"its scorer \(Unknown\) is not one of"):
+        save(Stranger().fit(problem.X, problem.y), path)
+    with pytest.raises(ParameterError, match="the step PCA is not one that files know"):
+        save(make_pipeline(PCA(2), Mean()).fit(problem.X, problem.y), path)
 
 
 @pytest.mark.parametrize(

@@ -160,13 +160,8 @@ def test_the_umask_decides_who_may_read_a_new_file(regression: Any, tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "new.rw").stat().st_mode) == 0o640
 
 
-class OwnRanker(rw.Regression):
-    """Not in the registry: its code would not be there when the file is loaded."""
-
-
 REFUSED: list[tuple[str, Callable[[Any, Any], Any], str]] = [
     ("not fitted", lambda X, y: rw.Regression(), "not fitted"),
-    ("own class", lambda X, y: OwnRanker().fit(X, y), "OwnRanker is not a class"),
     ("other package", lambda X, y: RandomForestRegressor(2).fit(X, y), "not a class"),
     ("not a model", lambda X, y: {"coef": 1.0}, "dict is not a class"),
     (

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import rankwright as rw
+from persist import small_install
 
 HEAVY = ("sklearn", "numba", "scipy", "safetensors", "pandas", "narwhals")
 
@@ -47,41 +48,27 @@ def test_scoring_imports_no_training_library(saved: Path) -> None:
     assert found == "[]"
 
 
-# Everything that a base install does not have: load_scorer needs NumPy, msgspec and lazy_loader.
-BLOCKED = ("cyclopts", "joblib", "narwhals", "numba", "pooch", "rich", "safetensors", "scipy",
-           "sklearn", "threadpoolctl")  # fmt: skip
-
-
-def test_a_light_install_scores_dense_rows(tmp_path: Path, rows: Any, grades: Any) -> None:
-    models = [
-        rw.PRank().fit(rows, grades),
-        rw.KernelPRank(kernel="rbf").fit(rows, grades),
-        rw.RankBoost(n_estimators=5).fit(rows, grades),
-        make_pipeline(StandardScaler(), rw.QueryNormalizer(), rw.Regression()).fit(rows, grades),
-    ]
-    paths = [tmp_path / f"{k}.rw" for k in range(len(models))]
-    for model, path in zip(models, paths, strict=True):
-        rw.save(model, path)
-    code = (
-        f"import sys; sys.modules.update(dict.fromkeys({BLOCKED}))\n"
-        "import numpy as np\n"
-        "from rankwright import load_scorer\n"
-        "X = np.array(eval(sys.argv[1]))\n"
-        "for path in sys.argv[2:]:\n"
-        "    scorer = load_scorer(path)\n"
-        "    scorer.predict(X), scorer.predict_expected(X), scorer.rank(X, np.zeros(len(X)))\n"
-        "    print(*scorer.decision_function(X).tolist())\n"
+def test_a_small_install_serves_every_kind_of_model() -> None:
+    done = subprocess.run(
+        [sys.executable, small_install.__file__, "--blocked"], capture_output=True, text=True
     )
-    lines = run(code, str(rows[:5].tolist()), *map(str, paths)).splitlines()
-    for model, line in zip(models, lines, strict=True):
-        assert [float(score) for score in line.split()] == model.decision_function(
-            rows[:5]
-        ).tolist()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 failed" in done.stdout
+
+
+def test_the_command_line_of_a_small_install_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['cyclopts'] = None\nfrom rankwright.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 5
+    assert "pip install 'rankwright[train]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_light_install_names_what_a_data_frame_needs(saved: Path) -> None:
     code = (
-        f"import sys; sys.modules.update(dict.fromkeys({BLOCKED}))\n"
+        f"import sys; sys.modules.update(dict.fromkeys({small_install.OTHERS}))\n"
         "import rankwright as rw\n"
         "class Frame:\n"
         "    columns = ['a']\n"

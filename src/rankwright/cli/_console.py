@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from rankwright.data.io.files import naming, refuse_overwriting, write_lines
@@ -102,13 +101,6 @@ def working(what: str) -> Iterator[None]:
     else:
         yield
     note(f"{what}: {time.perf_counter() - start:.1f} s")
-
-
-def note_compilation() -> None:
-    """Say why the first training takes long; later ones find the compiled code on the disk."""
-    package = Path(__file__).parents[1]
-    if "NUMBA_CACHE_DIR" not in os.environ and next(package.rglob("*.nbi"), None) is None:
-        note("the first training compiles its loops, which takes up to a minute; only this once")
 
 
 def check_targets(*inputs: str | None, **outputs: str | None) -> None:

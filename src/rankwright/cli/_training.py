@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import rankwright as rw
-from rankwright.cli._console import note_compilation, working
+from rankwright.cli._console import working
 from rankwright.cli._options import TableOptions, note_items
 from rankwright.exceptions import DataError, ParameterError
 
@@ -147,7 +147,6 @@ def read_training_data(
                     f"{path}: {type(ranker).__name__} needs every value, and {missing}. Fill them, "
                     "or use a ranker that learns from missing values, such as RankBoost."
                 )
-    note_compilation()
     return items, other
 
 

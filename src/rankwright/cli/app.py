@@ -66,6 +66,7 @@ VERBS = {
     "data": ("data:app", "Known public data sets."),
     "info": ("data:info", "What is in a model or data file."),
     "convert": ("data:convert", "Write data in another format."),
+    "compile": ("compile:compile", "Compile the loops of the rankers ahead of their first use."),
 }
 
 # The first line of help where cyclopts would say ARGS...

@@ -131,7 +131,7 @@ def _kind(job: Job) -> str | None:
     """What the data are, where no option says it."""
     from rankwright.data.validation.findings import detect_kind
 
-    if job.data in ("-", console.STDIN) or job.table != opt.TableOptions():
+    if job.data in ("-", console.STDIN) or job.table != type(job.table)():
         return "pairs" if job.options.features is not None else None
     return detect_kind(job.data)
 
@@ -159,7 +159,6 @@ def _train_from_log(job: Job) -> None:
         judgments = None if options.judgments is None else rw.read_qrels(options.judgments)
     console.note(f"{job.data}: {str(log).removeprefix('ImpressionLog(').removesuffix(')')}")
     chosen = None if job.ranker == "auto" else make_ranker(job.ranker, job.settings)
-    console.note_compilation()
     found = learn_from_log(
         log,
         items,
@@ -209,7 +208,6 @@ def _train_from_pairs(job: Job) -> None:
     console.note(f"{job.data}: {feedback.n_pairs:,} pairs")
     name = "RankSVM" if job.ranker == "auto" else job.ranker
     model = make_ranker(name, job.settings)
-    console.note_compilation()
     model.fit_feedback(items.X, feedback, qid=items.qid)
     scores = model.decision_function(items.X, items.qid)
     right = scores[feedback.upper] > scores[feedback.lower]

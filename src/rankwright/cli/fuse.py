@@ -76,7 +76,6 @@ def fuse(
             raise DataError(f"{model} holds a {type(fusion).__name__}, not a learned fusion.")
         fused = fusion.fuse(lists, name=name)
     elif qrels is not None:
-        console.note_compilation()
         fusion = _make_fusion(ranker, set).fit(lists, rw.read_qrels(qrels))
         fused = fusion.fuse(lists, name=name)
         if save is not None:

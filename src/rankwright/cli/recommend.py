@@ -82,7 +82,6 @@ def recommend(
     given = _parse_ratings(new, data)
     users = [_parse_id(word, data.users, "user") for word in user]
     if model is None:
-        console.note_compilation()
         with console.working("learning"):
             model = rw.Recommender(ranker=learner, random_state=random_state).fit(data)
     if save is not None:
@@ -105,7 +104,6 @@ def recommend(
 
 
 def _evaluate(model: Any, data: Any, split: str, n: int, json: bool) -> None:
-    console.note_compilation()
     with console.working("evaluating"):
         report = rw.recommend.evaluate_top_n(model, data, split, n)
     if json:

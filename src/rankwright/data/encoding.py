@@ -76,7 +76,9 @@ def _numbers(column: Any, name: str) -> FloatArray:
     values = np.asarray(column)
     if values.dtype.kind in "fiub":
         return values.astype(np.float64)
-    cells = [None if isinstance(c, str) and c.strip() in MISSING else c for c in values.tolist()]
+    cells: list[Any] = [
+        None if isinstance(c, str) and c.strip() in MISSING else c for c in values.tolist()
+    ]
     numbers = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
         try:

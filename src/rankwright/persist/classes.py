@@ -21,7 +21,7 @@ from rankwright.metrics.measure import Measure
 from rankwright.persist.codec import KINDS, Packer, Unpacker, fits, pack_state, type_hints
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
-from rankwright.rankers.base import find_ranker, rankers
+from rankwright.rankers.base import Ranker, find_ranker, rankers
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
 from rankwright.scoring.transforms import Affine
@@ -286,6 +286,30 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
     for name in sorted(known & set(constraints)):
         constraints[name].check(kind, name, getattr(made, name))
     return made
+
+
+def own_ranker(model: Any) -> str | None:
+    """The name of the user's ranker at the end of a model; None if the class is ours."""
+    ranker = _steps(model)[-1]
+    return (
+        type(ranker).__name__ if isinstance(ranker, Ranker) and not _is_estimator(ranker) else None
+    )
+
+
+def check_served(model: Any) -> None:
+    """Refuse a model with a ranker of the user's that a file cannot hold, as a scorer or at all."""
+    *steps, ranker = _steps(model)
+    kind = type(ranker).__name__
+    foreign = [step for step in steps if step not in _IDLE and not _is_estimator(step)]
+    for step in foreign:
+        raise ParameterError(f"save: the step {type(step).__name__} is not one that files know.")
+    scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
+    if type(scorer) not in KINDS.values():
+        raise ParameterError(
+            f"save: {kind} is not a class that model files know, and its scorer "
+            f"({type(scorer).__name__}) is not one of rankwright.scoring: "
+            f"{', '.join(sorted(KINDS))}."
+        )
 
 
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:

@@ -73,6 +73,10 @@ class ModelNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     learned: dict[str, Any]
 
 
+# The kind of a model whose class is not ours: a scorer only, with the name as a parameter.
+SCORER = "Scorer"
+
+
 class StateNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scorer or transform of ``rankwright.scoring``: its kind and its fields."""
 

@@ -27,7 +27,9 @@ def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
     ----------
     model : a fitted ranker of rankwright, a ``Recommender``, a ``LearnedFusion``, a
         ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of rankers with ``StandardScaler``,
-        ``MinMaxScaler`` or ``MaxAbsScaler``
+        ``MinMaxScaler`` or ``MaxAbsScaler``. A ranker of your own whose scorer is one of
+        ``rankwright.scoring`` is saved as that scorer: the file holds what orders rows, and not
+        your class
     path : where to write, usually with the extension ``.rw``
     key : sign the file with this secret: it then loads only with the same ``key``. A file whose
         signature is right was written by a holder of the key and not changed since. It is not
@@ -36,7 +38,7 @@ def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
     Raises
     ------
     ParameterError
-        The model is not fitted, or it holds a function or a class of your own.
+        The model is not fitted, it holds a function, or a class of your own without such a scorer.
 
     Examples
     --------
@@ -88,7 +90,8 @@ def load(
     Returns
     -------
     model : the estimator, with equal parameters, learned attributes and scores; for a model of
-        another library an object with ``decision_function``, ``predict`` and ``rank``
+        another library, or a ranker of your own class, an object with ``decision_function``,
+        ``predict`` and ``rank``
 
     Raises
     ------
@@ -117,10 +120,14 @@ def load(
 
 def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
     packer = Packer(classes.pack_node)
-    node = classes.pack_model(packer, model, "model")
+    name = classes.own_ranker(model)
+    node = None if name else classes.pack_model(packer, model, "model")
     first = classes.first_estimator(model)
     if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
+    if node is None:
+        classes.check_served(model)
+        node = fmt.ModelNode(fmt.SCORER, {"name": name}, {})
     packer.start_section()
     served = None
     if scoring := classes.serve(model):
@@ -133,6 +140,8 @@ def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
 
 
 def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = True) -> Any:
+    if manifest.model.kind == fmt.SCORER:
+        return scorer_of(manifest, arrays)
     nodes = {"model": classes.build_model, "part": classes.build_part, "state": build_state}
     model = classes.build_model(Unpacker(arrays, nodes, own=own), manifest.model)
     first = classes.first_estimator(model)

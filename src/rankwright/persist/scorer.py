@@ -16,7 +16,16 @@ from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import Unpacker, build_served, build_state
-from rankwright.persist.format import MAX_BYTES, Manifest, Refused, brief, read_file, refusing
+from rankwright.persist.format import (
+    MAX_BYTES,
+    SCORER,
+    Manifest,
+    ModelNode,
+    Refused,
+    brief,
+    read_file,
+    refusing,
+)
 from rankwright.persist.signature import as_key
 from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
@@ -89,13 +98,26 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     unpacker = Unpacker(arrays, {"state": build_state}, own=False)
     transforms, scorer = build_served(unpacker, manifest.served)
     names = None if manifest.feature_names is None else tuple(manifest.feature_names)
-    saved = SavedScorer(manifest.model.kind, scorer, transforms, names, manifest.served.allow_nan)
+    kind = _kind(manifest.model)
+    saved = SavedScorer(kind, scorer, transforms, names, manifest.served.allow_nan)
     if names is not None and len(names) != saved.n_features:
         raise Refused(f"it names {len(names)} features for {saved.n_features} columns")
     learned = manifest.model.learned.get("n_features_in_", saved.n_features)
     if learned != saved.n_features:
         raise Refused("its model and its scorer disagree on the number of features")
     return saved
+
+
+def _kind(model: ModelNode) -> str:
+    """The class that was saved; of a scorer only, the name of the user's class."""
+    if model.kind != SCORER:
+        return model.kind
+    name = model.params.get("name")
+    if not isinstance(name, str) or not name.isidentifier() or model.params.keys() != {"name"}:
+        raise Refused("its scorer has no name of a class")
+    if model.learned:
+        raise Refused("it holds learned values beside its scorer")
+    return name
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rankwright import exceptions
+from rankwright._first_use import announce_compilation
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
@@ -333,12 +334,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The kinds of feedback it learns from with its parameters (``Mixture``: sums as well)."""
         return (*self._takes, Mixture) if self._sums else self._takes
 
+    @classmethod
+    def _family(cls) -> str:
+        """The folder of the ranker that this one is, or was derived from; "" if none."""
+        modules = (base.__module__.split(".") for base in cls.__mro__)
+        families = [m[2] for m in modules if m[:2] == ["rankwright", "rankers"] and len(m) > 3]
+        return families[0] if families else ""
+
     def _check_parameters(self) -> None:
         if (engine := current_engine()) is not None:
             engine.refuse(self)
         check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        announce_compilation(self._family())
         X, y = self._validated(X, y)
         return X, as_grades(y, "y")
 

@@ -52,8 +52,8 @@ class Rows(NamedTuple):
     weight: Any = None
 
     def take(self, index: IntArray) -> Rows:
-        some = [None if column is None else column[index] for column in self[1:]]
-        return Rows(_safe_indexing(self.X, index), *some)
+        qid, weight = (None if c is None else c[index] for c in (self.qid, self.weight))
+        return Rows(_safe_indexing(self.X, index), self.y[index], qid, weight)
 
 
 class _Trial(NamedTuple):

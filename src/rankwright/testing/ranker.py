@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ def ranker_checks() -> list[Callable[[Any], None]]:
 
 
 def check_ranker(ranker: Any) -> None:
-    """Run every check on this ranker; the first failure is raised with a note that names the check.
+    """Run every check on this ranker; an AssertionError names the first check that fails.
 
     Run scikit-learn's ``sklearn.utils.estimator_checks.check_estimator`` as well.
     """
@@ -35,5 +36,17 @@ def check_ranker(ranker: Any) -> None:
         try:
             check(ranker)
         except Exception as error:
-            error.add_note(f"{type(ranker).__name__} does not pass {check.__name__}.")
-            raise
+            failed = f"{type(ranker).__name__} does not pass {check.__name__}"
+            promise = (check.__doc__ or "").strip().split("\n")[0]
+            failure = AssertionError(f"{failed}: {promise}\n{_reason(error)}")
+            failure.add_note(f"{failed}.")
+            raise failure from error
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong; of an assertion without a message, the line that failed."""
+    if isinstance(error, AssertionError) and not str(error):
+        *_, frame = traceback.extract_tb(error.__traceback__)
+        return f"{frame.line} (line {frame.lineno} of {frame.filename})"
+    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+    return f"{kind}{str(error).strip()}"

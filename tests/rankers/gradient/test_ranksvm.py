@@ -70,7 +70,7 @@ def ndcg_pairs(feedback: Grades) -> Pairs:
     return Pairs(pairs.lower, pairs.upper, weights)
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("C", [0.1, 30.0])
 def test_the_hinge_optimum_is_that_of_the_dual(C: float) -> None:
     feedback = Grades(PROBLEM.y, PROBLEM.qid)
     model = RankSVM(C=C, loss="hinge", tol=1e-7).fit_feedback(PROBLEM.X, feedback)

@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._first_use import announce_compilation
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.vocabulary import read_only
 from rankwright.exceptions import (
     ConvergenceWarning,
     DataError,
@@ -88,12 +90,14 @@ class Examples(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, grade: IntArray, order: IntArray) -> Examples:
+        # Read-only views, whatever the arrays are: kernels are compiled for one kind.
         if isinstance(X, np.ndarray):
-            return cls(X, None, None, None, grade, order)
+            return cls(read_only(X), None, None, None, grade, order)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        return cls(None, X.data, X.indices, X.indptr, grade, order)
+        data, indices, indptr = map(read_only, (X.data, X.indices, X.indptr))
+        return cls(None, data, indices, indptr, grade, order)
 
     def blocks(self, size: int) -> Iterator[tuple[int, Examples]]:
         """Blocks of at most ``size`` examples, each with the index of its first."""
@@ -234,6 +238,7 @@ class OnlineRanker(Ranker):
             first call. A later grade that was not declared is an error.
         qid : accepted for uniformity; it plays no part
         """
+        announce_compilation(self._family())
         self._learn_stream(X, y, classes, predict=False)
         return self
 
@@ -272,6 +277,7 @@ class OnlineRanker(Ranker):
     @streams.exclusive
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
+        announce_compilation(self._family())
         self.n_queries_in_ = feedback.queries.n_queries
         streams.warn_of_sorted_grades(self, feedback.y)
         self._warn_of_scales(X)

@@ -96,7 +96,7 @@ class ImplicitALS(Expert):
         gram = factors.T @ factors + np.float32(self.l2_regularization) * np.eye(
             factors.shape[1], dtype=np.float32
         )
-        table = (rows, factors, gram, self.alpha, max_iter)
+        table = (rows.frozen(), factors, gram, self.alpha, max_iter)
         map_blocks(lambda block: solve_rows(*table, *block, solution), row_ranges(rows.n_rows))
 
     def users(self, rows: Rows) -> Scores:

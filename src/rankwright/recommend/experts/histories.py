@@ -39,6 +39,10 @@ class Rows(NamedTuple):
         user = self.user[numbers] if len(self.user) else self.user
         return Rows(ptr, self.item[entries], self.weight[entries], user)
 
+    def frozen(self) -> Rows:
+        """The same as read-only views: kernels are compiled once, not for each mix of arrays."""
+        return Rows(read_only(self.ptr), read_only(self.item), read_only(self.weight))
+
     def matrix(self, n_items: int) -> Any:
         """A SciPy CSR array of ones, rows by items."""
         from scipy.sparse import csr_array

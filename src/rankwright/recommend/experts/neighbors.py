@@ -112,7 +112,7 @@ class ItemCosine(Expert):
             needed = np.unique(rows.item)
             self._refresh(needed[self._stale[needed]].astype(np.int64))
         scores = np.zeros((rows.n_rows, len(self.neighbor_)), np.float32)
-        table = (rows, self.decay, self.neighbor_, self.similarity_)
+        table = (rows.frozen(), self.decay, self.neighbor_, self.similarity_)
         map_blocks(lambda block: add_neighbors(*table, *block, scores), row_ranges(rows.n_rows))
         return scores
 
