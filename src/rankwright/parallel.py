@@ -18,6 +18,7 @@ Block = TypeVar("Block")
 Result = TypeVar("Result")
 
 _ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
+_ALONE: ContextVar[bool] = ContextVar("rankwright_alone", default=False)
 
 
 def current_engine() -> Any:
@@ -35,8 +36,21 @@ def active_engine(engine: Any) -> Iterator[None]:
         _ENGINE.reset(token)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread, of BLAS too, inside a ``with`` block: other blocks keep the other CPUs busy."""
+    token = _ALONE.set(True)
+    try:
+        with single_threaded_blas():
+            yield
+    finally:
+        _ALONE.reset(token)
+
+
 def n_threads() -> int:
     """The number of threads to use: ``RANKWRIGHT_THREADS``, or all CPUs of this process."""
+    if _ALONE.get():
+        return 1
     setting = os.environ.get("RANKWRIGHT_THREADS", "")
     if setting:
         if not setting.isdigit() or int(setting) < 1:

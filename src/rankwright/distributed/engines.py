@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 from uuid import uuid4
@@ -23,7 +24,13 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from rankwright.exceptions import ClusterError, ParameterError
-from rankwright.parallel import Team, active_engine, n_threads, single_threaded_blas
+from rankwright.parallel import (
+    Team,
+    active_engine,
+    n_threads,
+    one_thread,
+    single_threaded_blas,
+)
 
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
 POLL = 2.0  # seconds between looks at the connection
@@ -63,12 +70,40 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
 
 def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
     """Of the values of the first ``n`` arguments, which are blocks, side by side."""
-    with single_threaded_blas():  # the order of its additions must not depend on the threads
-        return [function(*values, *arguments[n:]) for values in zip(*arguments[:n], strict=True)]
+    # BLAS adds in another order with other threads, or if an array came in a message and does not
+    # start where a number may.
+    given = aligned(arguments)
+    with one_thread():
+        return [function(*values, *given[n:]) for values in zip(*given[:n], strict=True)]
+
+
+def aligned(value: Any, *, writable: bool = False) -> Any:
+    """The same with arrays that are aligned in memory, in lists, tuples, dicts and matrices.
+
+    With ``writable`` they can be written to as well: kernels are compiled again for those that
+    cannot, as arrays of a message are.
+
+    >>> odd = np.frombuffer(bytes(17), np.float64, 2, offset=1)
+    >>> odd.flags.aligned, aligned([odd])[0].flags.aligned
+    (False, True)
+    """
+    again = partial(aligned, writable=writable)
+    if isinstance(value, np.ndarray):
+        sound = value.flags.aligned and (value.flags.writeable or not writable)
+        return value if sound else value.copy(order="K")
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(again, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(again, value))
+    if isinstance(value, dict):
+        return {key: again(part) for key, part in value.items()}
+    if hasattr(type(value), "tocsr") and again(value.data) is not value.data:
+        return value.copy()
+    return value
 
 
 def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
-    with single_threaded_blas():
+    with one_thread():
         return [function(*arguments)]
 
 
@@ -82,7 +117,7 @@ def _merged(merge: Any, number: int, n_blocks: int, *parts: list[Any]) -> list[A
 
 
 def _reduced(values: list[Any], combine: Any) -> Any:
-    with single_threaded_blas():
+    with one_thread():
         return tree_reduce(values, combine)
 
 
@@ -373,7 +408,9 @@ class DaskEngine(Engine):
         lost: float | None = None
         while True:
             try:
-                wait(list(blocks), timeout=POLL)
+                self._check()
+                with self.client.as_current():
+                    wait(list(blocks), timeout=POLL)
                 return list(self.client.gather(list(blocks)))
             except TimeoutError:
                 lost = None if self.client.status == "running" else lost or time.monotonic()
@@ -387,6 +424,9 @@ class DaskEngine(Engine):
                 ) from error
             except FutureCancelledError as error:
                 raise self._gone(f" ({error.reason})") from error
+            except (OSError, RuntimeError, ValueError):
+                self._check()  # else it is the error of a task
+                raise
 
     def _check(self) -> None:
         if self.client.status in ("closed", "closing"):
@@ -422,7 +462,7 @@ class _Boxed:
 
 
 def _identity(box: _Boxed) -> Any:
-    return box.value
+    return aligned(box.value, writable=True)
 
 
 def _listed(value: Any) -> list[Any]:

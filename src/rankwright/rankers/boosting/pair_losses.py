@@ -88,12 +88,18 @@ class PairGradients:
         return twin
 
     def at(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        from rankwright.rankers.boosting._kernels.pair_gradients import ranked_gradients
+        from rankwright.rankers.boosting._kernels import pair_gradients as _kernels
+
+        loss, weights = self._codes
+        queries, order, out = self._queries, self._order, self._out
 
         def block(bounds: tuple[int, int]) -> None:
-            ranked_gradients(
-                scores, self._queries, self._ranked, self._order, self._codes, *bounds, self._out
+            _kernels.ranked_gradients(
+                scores, queries, self._ranked, order, self._codes, *bounds, out
             )
+            if weights <= _kernels.GRADE_DIFFERENCE:
+                gaps = weights == _kernels.GRADE_DIFFERENCE or self._ranked.magnitude
+                _kernels.summed_gradients(scores, queries, order, loss, gaps, *bounds, out)
 
         self._pool.map(block, self._blocks)
         return self._out[0], self._out[1]

@@ -59,7 +59,7 @@ def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int)
         elif width is not None and now.slack <= 0.1 * (now.gap - now.slack):
             # Smoothing is what keeps us away, not the solver: sharpen.
             width *= SHRINK
-            now = problem.at(now.coef, now.scores, width)
+            now, stalled = problem.at(now.coef, now.scores, width), 0
         after = problem.newton_step(now, width)
         stalled = 0 if after.smooth < now.smooth or now.gap <= tol * now.objective else stalled + 1
         now = after

@@ -201,18 +201,15 @@ class _Graded(PairSums):
             _kernels.sort_queries(queries, *block)
             return _kernels.squared_hinge_sums(queries, *block, margin, slope, curvature)
 
-        def product(vector: FloatArray) -> FloatArray:
-            values, result = vector[p.rows], np.empty(n)
-
-            def multiply(block: tuple[int, int]) -> None:
-                _kernels.squared_hinge_product(queries, *block, margin, curvature, values, result)
-
-            map_blocks(multiply, self._blocks)
-            return self._to_rows(result)
-
         sums = map_blocks(add_up, self._blocks)
         hinge, squared = sum(first for first, _ in sums), sum(second for _, second in sums)
-        return Point(hinge, squared, self._to_rows(slope), self._to_rows(curvature), product)
+        return Point(
+            hinge,
+            squared,
+            self._to_rows(slope),
+            self._to_rows(curvature),
+            _GradedProduct(self, queries, margin, curvature),
+        )
 
     def _to_rows(self, values: FloatArray) -> FloatArray:
         """Values per entry added up per row of X."""
@@ -221,6 +218,30 @@ class _Graded(PairSums):
         rows = np.zeros(self._n_items)
         rows[self._pairs.rows] = values
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _GradedProduct:
+    """Half the Hessian of graded pairs at given scores; it can be sent to another process."""
+
+    pairs: _Graded
+    queries: Any
+    margin: float
+    curvature: FloatArray
+
+    def __call__(self, vector: FloatArray) -> FloatArray:
+        from rankwright.rankers.gradient import _kernels
+
+        rows = self.pairs._pairs.rows
+        values, result = vector[rows], np.empty(len(rows))
+
+        def multiply(block: tuple[int, int]) -> None:
+            _kernels.squared_hinge_product(
+                self.queries, *block, self.margin, self.curvature, values, result
+            )
+
+        map_blocks(multiply, self.pairs._blocks)
+        return self.pairs._to_rows(result)
 
 
 class _Listed(PairSums):

@@ -303,7 +303,7 @@ class OnlineRanker(Ranker):
             )
         for name in self._learned:  # other settings may have left other attributes
             self.__dict__.pop(name, None)
-        self.classes_ = classes
+        self.classes_ = classes + 0.0  # there is one zero, whichever row comes first
         self.n_mistakes_ = self.n_seen_ = 0
         self._begin(self.n_features_in_)
 

@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     level: Any
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def level_gradients(rows, loss, gaps, out):
     """Write the gradients and Hessians of one query."""
     if loss == SQUARED:
@@ -47,7 +47,7 @@ def level_gradients(rows, loss, gaps, out):
         _by_nodes(rows, loss, gaps, out)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def is_worth_it(m, spread, loss):
     """Whether sums over grades are faster than pairs for m rows whose scores spread so far."""
     if loss in (SQUARED, EXPONENTIAL):
@@ -57,7 +57,7 @@ def is_worth_it(m, spread, loss):
     return m > 3 * NODES * (int(spread) + 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gap_sums(values, rows, gaps, lower, total):
     """Per row the sum of ``values`` times the gap over all rows of lower (or higher) grades."""
     m = len(values)
@@ -76,37 +76,43 @@ def _gap_sums(values, rows, gaps, lower, total):
         k = end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _squared(rows, gaps, out):
     m = len(rows.score)
-    error = rows.score - rows.grade
-    error -= error.mean()
-    mass, sums = np.zeros(m), np.zeros(m)
+    middle = 0.0  # any value is right; the mean keeps sums small
+    for i in range(m):
+        middle += (rows.score[i] - rows.grade[i]) / m
+    error, pull, mass, sums = np.empty(m), np.empty(m), np.zeros(m), np.zeros(m)
+    for i in range(m):
+        error[i] = rows.score[i] - rows.grade[i] - middle
+        pull[i] = rows.weight[i] * error[i]
     out[:] = 0.0
     for lower in (True, False):
         _gap_sums(rows.weight, rows, gaps, lower, mass)
-        _gap_sums(rows.weight * error, rows, gaps, lower, sums)
+        _gap_sums(pull, rows, gaps, lower, sums)
         for i in range(m):
             out[0, i] += 2.0 * rows.weight[i] * (sums[i] - error[i] * mass[i])
             out[1, i] += 2.0 * rows.weight[i] * mass[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _exponential(rows, gaps, out):
     m = len(rows.score)
     middle = 0.5 * (rows.score.min() + rows.score.max())
-    rising, sums = np.exp(rows.score - middle), np.zeros(m)
-    out[:] = 0.0
-    _gap_sums(rows.weight * rising, rows, gaps, True, sums)
+    rising, up, down, sums = np.empty(m), np.empty(m), np.empty(m), np.zeros(m)
+    for i in range(m):
+        rising[i] = math.exp(rows.score[i] - middle)
+        up[i], down[i] = rows.weight[i] * rising[i], rows.weight[i] / rising[i]
+    _gap_sums(up, rows, gaps, True, sums)
     for i in range(m):
         out[0, i] = out[1, i] = rows.weight[i] * sums[i] / rising[i]
-    _gap_sums(rows.weight / rising, rows, gaps, False, sums)
+    _gap_sums(down, rows, gaps, False, sums)
     for i in range(m):
         out[0, i] -= rows.weight[i] * sums[i] * rising[i]
         out[1, i] += rows.weight[i] * sums[i] * rising[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add(tree, level, amounts):
     level += 1
     while level < len(tree):
@@ -114,7 +120,7 @@ def _add(tree, level, amounts):
         level += level & -level
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sum_below(tree, level, sums):
     sums[:] = 0.0
     while level > 0:
@@ -122,7 +128,7 @@ def _sum_below(tree, level, sums):
         level -= level & -level
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _squared_hinge(rows, gaps, out):
     """Pairs closer than 1: once for each row as the upper one, once as the lower one."""
     m, n_levels = len(rows.score), rows.level[-1] + 1
@@ -154,7 +160,7 @@ def _squared_hinge(rows, gaps, out):
             out[1, i] += w * mass
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def smooth_terms(difference, loss):
     """The slope and the curvature of the logistic or the fidelity loss of a pair."""
     small = math.exp(-abs(difference))
@@ -166,7 +172,7 @@ def smooth_terms(difference, loss):
     return slope, slope * (0.25 + 0.75 * right * right)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _node_weights(rows, low, cell, weight):
     """Of each row its cell and the values of the Lagrange polynomials of the cell's nodes."""
     node, scale = np.empty(NODES), np.empty(NODES)
@@ -189,7 +195,7 @@ def _node_weights(rows, low, cell, weight):
     return node
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _apply(matrix, vector, plain, out):
     """The product of a matrix, or of its transpose, and a vector."""
     out[:] = 0.0
@@ -201,7 +207,7 @@ def _apply(matrix, vector, plain, out):
                 out[b] += matrix[a, b] * vector[a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _by_nodes(rows, loss, gaps, out):
     """Rows are replaced by weights on the nodes of their cells, and read off from these."""
     m, low = len(rows.score), rows.score.min()

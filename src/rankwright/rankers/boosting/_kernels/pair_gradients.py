@@ -55,27 +55,30 @@ def _before(a, b, scores, queries):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_query(scores, queries, start, stop, order):
-    """Put the rows of a query in order, starting from the order of the last round."""
+def insert_rows(scores, queries, start, stop, gap, limit, order):
+    """Sort rows that are ``gap`` places apart by insertion; False if that took too many moves."""
     moves = 0
-    for k in range(start + 1, stop):
+    for k in range(start + gap, stop):
         row, at = order[k], k
-        while at > start and _before(row, order[at - 1], scores, queries):
-            order[at] = order[at - 1]
-            at -= 1
+        while at >= start + gap and _before(row, order[at - gap], scores, queries):
+            order[at] = order[at - gap]
+            at -= gap
         order[at] = row
         moves += k - at
-        if moves > SHUFFLED * (stop - start):
-            own = -scores[start:stop]
-            order[start:stop] = start + np.argsort(own, kind="mergesort")
-            moves = -(1 << 40)
-            for j in range(start + 1, stop):  # only equal scores are left to put in order
-                row, at = order[j], j
-                while at > start and _before(row, order[at - 1], scores, queries):
-                    order[at] = order[at - 1]
-                    at -= 1
-                order[at] = row
-            return
+        if moves > limit:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort_query(scores, queries, start, stop, order):
+    """Put the rows of a query in order, starting from the order of the last round."""
+    if insert_rows(scores, queries, start, stop, np.int64(1), SHUFFLED * (stop - start), order):
+        return
+    gap = stop - start
+    while gap > 1:  # Shell's sort
+        gap = max(1, gap * 4 // 9)
+        insert_rows(scores, queries, start, stop, gap, np.int64(1 << 60), order)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -223,11 +226,16 @@ def write_rows(scores, queries, order, query, slope, curve, factor, out):
 def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
     """Write the sums of a query by place, computed from sums over its grades."""
     m = len(ordered)
-    by_grade = np.argsort(queries.grade[ordered], kind="mergesort")
-    own = ordered[by_grade]
-    rows = Rows(scores[own], queries.grade[own], queries.weight[own], np.zeros(m, np.int64))
-    for k in range(1, m):
-        rows.level[k] = rows.level[k - 1] + (rows.grade[k] > rows.grade[k - 1])
+    rows = Rows(np.empty(m), np.empty(m), np.empty(m), np.zeros(m, np.int64))
+    for k in range(m):
+        rows.grade[k] = queries.grade[ordered[k]]
+    by_grade = np.argsort(rows.grade, kind="mergesort")
+    for k in range(m):
+        row = ordered[by_grade[k]]
+        rows.score[k], rows.grade[k] = scores[row], queries.grade[row]
+        rows.weight[k] = queries.weight[row]
+        if k > 0:
+            rows.level[k] = rows.level[k - 1] + (rows.grade[k] > rows.grade[k - 1])
     out = np.empty((2, m))
     level_gradients(rows, loss, gaps, out)
     for k in range(m):
@@ -236,7 +244,9 @@ def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
-    """Gradients and Hessians of queries first .. last - 1, pair by pair or by sums over grades.
+    """Gradients and Hessians of queries first .. last - 1, pair by pair.
+
+    Queries that are left to ``summed_gradients`` are put in order only.
 
     ranked  Ranked, of pair_weights: gains of rows, discounts of places, the cutoff, and whether a
             pair is also weighted by its difference of grades
@@ -258,8 +268,6 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         gain = places[1, :m]
         gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
         if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
-            sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
-            write_rows(scores, queries, order, q, slope, curve, 1.0, out)
             continue
         fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
         if not fast:
@@ -296,3 +304,15 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         # A query with many pairs counts more than one with few, but not in proportion.
         factor = math.log2(1.0 + 2.0 * total) / (2.0 * total) if total > 0 else 1.0
         write_rows(scores, queries, order, q, slope, curve, factor, out)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def summed_gradients(scores, queries, order, loss, gaps, first, last, out):
+    """As ``ranked_gradients``, after it, of the queries for which sums over grades are faster."""
+    for q in range(first, last):
+        start, stop = queries.ptr[q], queries.ptr[q + 1]
+        m, spread = stop - start, scores[order[start]] - scores[order[stop - 1]]
+        if is_worth_it(m, spread, loss):
+            slope, curve = np.empty(m), np.empty(m)
+            sum_levels(scores, queries, order[start:stop], loss, gaps, slope, curve)
+            write_rows(scores, queries, order, q, slope, curve, 1.0, out)

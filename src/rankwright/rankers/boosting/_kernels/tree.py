@@ -148,9 +148,12 @@ def scan_block(bins, shared, growth, block, scratch):
     job, leaves, best = shared.job, shared.leaves, shared.best
     start, stop, n_leaves = job[START], job[STOP], job[N_LEAVES]
     features = slice(4 * block, 4 * block + 4)
+    used = False
     for leaf in range(n_leaves):
         best.gain[block, leaf], best.feature[block, leaf] = 0.0, -1
-    if not np.any(leaves.allowed[:n_leaves, features]):
+        for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
+            used |= leaves.allowed[leaf, feature]
+    if not used:
         return
     pairs = shared.pairs if stop - start == len(shared.rows) else shared.gathered
     first, second = shared.sums[job[FIRST]], shared.sums[job[SECOND]]
@@ -346,8 +349,9 @@ def walk_tree(codes, nodes, rate, first, last, out):
 @njit(cache=True, nogil=True, error_model="numpy")
 def write_codes(values, edges, shift, words):
     """Write the code of each value, the number of edges below it, into a byte of the words."""
-    padded = np.full(256, np.inf)
-    padded[: len(edges)] = edges
+    padded = np.empty(256)
+    for k in range(256):
+        padded[k] = edges[k] if k < len(edges) else np.inf
     for i in range(len(values)):
         x = values[i]
         # Binary search in eight steps without a branch, which could not be predicted.

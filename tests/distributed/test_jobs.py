@@ -1,0 +1,96 @@
+"""Independent jobs on an engine: results with the bits of one machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.data.synthetic import make_ratings
+from rankwright.exceptions import DataError, ParameterError
+from rankwright.persist import Checkpoint
+from rankwright.recommend.experts import ImplicitALS
+
+
+@pytest.fixture(scope="module")
+def items(judged):
+    return rw.Items(np.nan_to_num(judged.X), judged.y, judged.qid)
+
+
+def test_evaluate_and_compare(items, client):
+    measures = ["NDCG@10", "AP", "RR"]
+
+    def both():
+        scores = [items.X[:, i].round(1) for i in (0, 4)]
+        systems = {
+            str(i): rw.evaluate(one, items.y, items.qid, measures) for i, one in enumerate(scores)
+        }
+        return systems, rw.compare(systems, n_resamples=200)
+
+    here, table = both()
+    with rw.engine(client):
+        there, other = both()
+    for name, scores in here.items():
+        assert np.array_equal(scores.matrix, there[name].matrix, equal_nan=True)
+        assert scores.query_ids.tolist() == there[name].query_ids.tolist()
+    assert np.array_equal(table.p_values, other.p_values)
+    assert np.array_equal(table.intervals, other.intervals)
+
+
+def test_trials(items, client, model_bytes):
+    def search():
+        found = rw.RankSearchCV(rw.Regression(), {"alpha": [0.0, 9.0]}, cv=2, random_state=0)
+        found.fit(items.X, items.y, qid=items.qid)
+        tuned = rw.tune(rw.MPRank(), {"C": [0.1, 1.0]}, items, items, "AP")
+        auto = rw.AutoRanker([("a", rw.Regression()), ("b", rw.MPRank())], random_state=0)
+        return found, tuned, auto.fit(items.X, items.y, qid=items.qid)
+
+    here = search()
+    for where in ("local:2", client):
+        with rw.engine(where):
+            there = search()
+        for one, other in zip(here, there, strict=True):
+            assert model_bytes(one.best_estimator_) == model_bytes(other.best_estimator_)
+        assert here[0].best_score_ == there[0].best_score_
+
+
+def test_a_checkpoint_is_refused_on_an_engine(items, tmp_path):
+    auto = rw.AutoRanker([("a", rw.Regression())], checkpoint=Checkpoint(tmp_path / "auto.rw"))
+    with rw.engine("local"), pytest.raises(ParameterError, match="checkpoint"):
+        auto.fit(items.X, items.y, qid=items.qid)
+
+
+def test_recommendations(model_bytes, client):
+    ratings = make_ratings(40, 30, random_state=0).ratings
+    events = rw.Interactions.from_ratings(ratings, at_least=3)
+    experts = [ImplicitALS(n_factors=4, max_iter=1)]
+
+    def train():
+        model = rw.Recommender(experts=experts, random_state=0).fit(events)
+        return model_bytes(model), model.recommend_all(n=3)
+
+    here = train()
+    with rw.engine(client):
+        assert train() == here
+
+
+def test_many_files(items, tmp_path, client):
+    model = rw.Regression().fit(items.X, items.y, qid=items.qid)
+    for name, rows in (("a", items.qid < 20), ("b", items.qid >= 20)):
+        part = rw.Items(items.X[rows], items.y[rows], items.qid[rows])
+        rw.write_letor(part, tmp_path / f"{name}.txt")
+    whole = rw.evaluate(model.decision_function(items.X), items.y, items.qid, "NDCG@5")
+    for where in ("local:2", client):
+        with rw.engine(where):
+            scores = rw.evaluate_files(model, tmp_path / "[ab].txt", "NDCG@5")
+            counts = rw.score_files(model, str(tmp_path / "*.txt"), tmp_path / "out", cutoff=2)
+        assert scores["NDCG@5"] == pytest.approx(whole["NDCG@5"], abs=1e-9)
+        assert sum(counts.values()) == 2 * scores.n_queries
+    lines = (tmp_path / "out" / "a.txt.tsv").read_text().splitlines()
+    assert lines[0].split() == ["qid", "rank", "docid", "score"]
+    assert [line.split()[1] for line in lines[1:5]] == ["1", "2", "1", "2"]
+    rw.write_letor(items, tmp_path / "c.txt")
+    with pytest.raises(DataError, match=r"\.txt and in .*c\.txt"):
+        rw.evaluate_files(model, tmp_path / "*.txt")
+    with pytest.raises(DataError, match="no file matches"):
+        rw.evaluate_files(model, tmp_path / "*.csv")

@@ -1,0 +1,103 @@
+"""Linear models from shards: equal bytes on every engine, and the local model up to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+import rankwright as rw
+from rankwright.exceptions import ParameterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
+
+BOUND = 1e-9  # of the largest weight: how far a model may be from that of a local fit
+MODELS = {
+    "least squares": rw.Regression(),
+    "one intercept": rw.Regression(center=False, alpha=0.5),
+    "no intercept": rw.Regression(fit_intercept=False, solution="basic"),
+    "magnitudes": rw.MPRank(C=10.0),
+    "squared hinge": rw.RankSVM(),
+    "hinge, ndcg": rw.RankSVM(loss="hinge", weighting="ndcg", tol=1e-2),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(judged):
+    return np.nan_to_num(judged.X) * [1, 10, 1, 0.1, 1], judged.y, judged.qid
+
+
+def fresh(name):
+    return MODELS[name].__class__(**MODELS[name].get_params())
+
+
+def assert_near(model, local):
+    scale = np.abs(local.coef_).max()
+    assert np.abs(model.coef_ - local.coef_).max() <= BOUND * scale
+    assert abs(getattr(model, "intercept_", 0.0) - getattr(local, "intercept_", 0.0)) <= BOUND
+    for name in ("cost_", "mass_", "kappa_", "objective_"):
+        expected = getattr(local, name, None)
+        assert expected is None or getattr(model, name) == pytest.approx(expected, rel=BOUND)
+    assert model.n_queries_in_ == local.n_queries_in_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_bytes_for_threads_and_shuffled_rows(name, rows, model_bytes):
+    X, y, qid = rows
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    local, files = fresh(name).fit(X, y, qid=qid, sample_weight=weight), set()
+    for threads in (1, 2, 5):
+        order = np.random.default_rng(threads).permutation(len(y))
+        with rw.engine(f"local:{threads}"):
+            model = fresh(name).fit(X[order], y[order], qid=qid[order], sample_weight=weight[order])
+        files.add(model_bytes(model))
+        assert_near(model, local)
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize("n_workers, n_partitions", [(1, 64), (2, 7), (3, 1), (3, 2)])
+def test_equal_bytes_for_workers_and_partitions(n_workers, n_partitions, rows, model_bytes):
+    """Data frames in partitions that tear queries, on clusters of one to three workers."""
+    distributed = pytest.importorskip("distributed")
+    from_pandas = pytest.importorskip("dask.dataframe").from_pandas
+    X, y, qid = rows
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(label=y, query=qid)
+    names = ["least squares", "magnitudes", "squared hinge"]
+    with rw.engine("local:2"):
+        expected = [
+            model_bytes(fresh(name).fit(frame[list("abcde")], y, qid=qid)) for name in names
+        ]
+    shuffled = from_pandas(frame.sample(frac=1.0, random_state=n_partitions), n_partitions)
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": False}
+    with (
+        distributed.LocalCluster(**options, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as client,
+        rw.engine(client),
+    ):
+        for name, one in zip(names, expected, strict=True):
+            assert model_bytes(fresh(name).fit(shuffled, y="label", qid="query")) == one
+
+
+@pytest.mark.parametrize("name", ["least squares", "magnitudes", "squared hinge"])
+def test_sparse_rows_one_list_and_no_preference(name, rows):
+    X, y, _ = rows
+    with rw.engine("local:3"):
+        assert_near(fresh(name).fit(csr_array(X), y), fresh(name).fit(X, y))
+        with pytest.warns(rw.exceptions.DegenerateDataWarning):
+            model = fresh(name).fit(X, np.ones(len(y)), qid=np.arange(len(y)) % 7)
+    assert np.abs(model.coef_).max() < 1e-12
+
+
+def test_what_is_no_sum_over_shards_is_refused(rows):
+    X, y, qid = rows
+    refused = {
+        "kernel": [rw.RankSVM(kernel="rbf"), rw.MPRank(kernel="rbf")],
+        "loss": [rw.MPRank(loss="absolute")],
+        "solver": [rw.MPRank(solver="online")],
+        "RankSVM, Regression": [rw.LargeMarginOrdinal(), rw.RankNet(), rw.SVRank()],
+    }
+    for text, models in refused.items():
+        for model in models:
+            with rw.engine("local"), pytest.raises(ParameterError, match=text):
+                model.fit(X, y, qid=qid)

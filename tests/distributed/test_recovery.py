@@ -1,0 +1,85 @@
+"""Workers that die, fits that are cancelled, schedulers that are gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.distributed import engines
+from rankwright.exceptions import ClusterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
+
+QUIET = {"dashboard_address": None, "silence_logs": 50, "threads_per_worker": 1}
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Call a function when a fit collects results for the n-th time."""
+
+    def at(number, function):
+        collect, left = engines.DaskEngine._collect, [number]
+
+        def collect_or_else(self, blocks):
+            left[0] -= 1
+            if left[0] == 0:
+                function()
+            return collect(self, blocks)
+
+        monkeypatch.setattr(engines.DaskEngine, "_collect", collect_or_else)
+
+    return at
+
+
+def fit(judged):
+    return rw.Regression().fit(np.nan_to_num(judged.X), judged.y, qid=judged.qid)
+
+
+def test_a_killed_worker_costs_time_only(judged, model_bytes, interrupt):
+    distributed = pytest.importorskip("distributed")
+    with rw.engine("local:2"):
+        expected = model_bytes(fit(judged))
+    with (
+        distributed.LocalCluster(n_workers=2, processes=True, **QUIET) as cluster,
+        distributed.Client(cluster) as client,
+        rw.engine(client),
+    ):
+        for number in (1, 3):
+            victim = list(client.run(os.getpid).values())[number % 2]
+            interrupt(number, lambda pid=victim: os.kill(pid, signal.SIGKILL))
+            assert model_bytes(fit(judged)) == expected
+            client.wait_for_workers(2)
+
+
+def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
+    def stop():
+        raise KeyboardInterrupt
+
+    interrupt(3, stop)
+    with rw.engine(client), pytest.raises(KeyboardInterrupt):
+        fit(judged)
+    deadline = time.monotonic() + 10
+    while any(client.processing().values()) or client.futures:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert client.submit(abs, -1).result() == 1
+
+
+@pytest.mark.parametrize("who", ["client", "scheduler"])
+def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(engines, "PATIENCE", 1.0)
+    monkeypatch.setattr(engines, "POLL", 0.2)
+    with distributed.LocalCluster(n_workers=1, processes=False, **QUIET) as cluster:
+        client = distributed.Client(cluster)
+        interrupt(2, client.close if who == "client" else cluster.close)
+        start = time.monotonic()
+        with rw.engine(client), pytest.raises(ClusterError, match="scheduler is gone"):
+            fit(judged)
+        assert time.monotonic() - start < 30
+        client.close()
