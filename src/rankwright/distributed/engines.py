@@ -97,7 +97,7 @@ def aligned(value: Any, *, writable: bool = False) -> Any:
         return type(value)(map(again, value))
     if isinstance(value, dict):
         return {key: again(part) for key, part in value.items()}
-    if hasattr(value, "tocsr") and again(value.data) is not value.data:
+    if hasattr(type(value), "tocsr") and again(value.data) is not value.data:
         return value.copy()
     return value
 
