@@ -76,6 +76,8 @@ class Regression(Ranker):
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
 
+    coef_: FloatArray
+
     def __init__(
         self,
         *,
@@ -104,7 +106,7 @@ class Regression(Ranker):
         # A column without values has the coefficient 0: leave it out.
         n_features, used = X.shape[1], np.unique(X.indices)
         self._solve(X[:, used], feedback)
-        coef = np.zeros(n_features)
+        coef: FloatArray = np.zeros(n_features)
         coef[used] = self.coef_
         self.coef_ = coef
 
