@@ -74,7 +74,7 @@ def _prepare(dispatcher: Any) -> None:
 def _kernel_cache(caching: Any) -> Any:
     """A function that makes the cache of a kernel from numba's classes."""
 
-    class Files(caching.IndexDataCacheFile):  # type: ignore[misc,name-defined]
+    class Files(caching.IndexDataCacheFile):  # type: ignore[misc]
         @contextmanager
         def _open_for_write(self, filepath: str) -> Iterator[BytesIO]:
             # Loading stops at the end of the pickle, so numba can read these files as well.
@@ -101,12 +101,11 @@ def _kernel_cache(caching: Any) -> Any:
                 path.unlink(missing_ok=True)
                 return missing
 
-    class KernelCache(caching.FunctionCache):  # type: ignore[misc,name-defined]
+    class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         def __init__(self, function: Any) -> None:
             super().__init__(function)
-            plain = self._cache_file
-            self._cache_file = Files.__new__(Files)
-            vars(self._cache_file).update(vars(plain))
+            stamp = self._impl.locator.get_source_stamp()
+            self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             try:

@@ -86,10 +86,10 @@ def available_memory() -> float:
     with suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit != resource.RLIM_INFINITY:
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY:
             pages = int(Path("/proc/self/statm").read_text().split()[0])
-            amounts.append(max(limit - float(pages * resource.getpagesize()), 0.0))
+            amounts.append(max(most - float(pages * resource.getpagesize()), 0.0))
     return min(amounts)
 
 

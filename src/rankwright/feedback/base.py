@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from rankwright.feedback.pairs import Pairs
 
 
-SMALLEST, LARGEST = 1e-50, 1e50  # of a positive weight: products of a few stay in range
-
-
 class Feedback(ABC):
     """Which rows belong above which others, with weights.
 
@@ -145,12 +142,5 @@ def frozen_weights(weights: Any, n: int, name: str) -> FloatArray:
         raise FeedbackError(f"{name} has shape {array.shape}; its shape must be ({n},).")
     if len(bad := np.flatnonzero(~(np.isfinite(array) & (array >= 0)))):
         raise FeedbackError(f"{name}[{bad[0]}] is {array[bad[0]]}: it must be finite and >= 0.")
-    extreme = np.flatnonzero((array > 0) & ((array < SMALLEST) | (array > LARGEST)))
-    if len(extreme):
-        raise FeedbackError(
-            f"{name}[{extreme[0]}] is {array[extreme[0]]:g}: weights are multiplied, so they must "
-            f"be 0 or from {SMALLEST:g} to {LARGEST:g}. Divide all of them by their largest value, "
-            "and set those that are then too small to count to 0."
-        )
     array.setflags(write=False)
     return array

@@ -246,6 +246,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
+        limits.check_weights(feedback)
         with limits.learning(self, X):
             if self._iterative:
                 self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import DataError, DegenerateDataWarning, RankwrightError
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    FeedbackError,
+    RankwrightError,
+)
+from rankwright.feedback.base import Feedback
 from rankwright.parallel import require_memory
 
 LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares stay finite
@@ -22,6 +28,22 @@ _SCALE = (
     "Scale the columns first, for example with sklearn.preprocessing.StandardScaler (or with "
     "OnlineScaler on a stream)."
 )
+
+
+def check_weights(feedback: Feedback) -> None:
+    """Raise a FeedbackError for a positive weight whose products would leave the range."""
+    for _, term in feedback.terms():
+        for name in ("sample_weight", "query_weight", "weight", "lower_weight", "upper_weight"):
+            weight = getattr(term, name, None)
+            if weight is None:
+                continue
+            extreme = np.flatnonzero((weight > 0) & ((weight < 1e-50) | (weight > 1e50)))
+            if len(extreme):
+                raise FeedbackError(
+                    f"{name}[{extreme[0]}] is {weight[extreme[0]]:g}: weights are multiplied, so "
+                    "they must be 0 or from 1e-50 to 1e50. Divide all of them by their largest "
+                    "value, and set those that are then too small to count to 0."
+                )
 
 
 def check_sizes(ranker: Any, X: Any) -> float:

@@ -160,7 +160,7 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
         if first:
             self.mean_, self.var_ = rows[0].copy(), np.zeros(rows.shape[1])
             self.n_samples_seen_ = 0
-        scaled = np.empty_like(rows)
+        scaled: FloatArray = np.empty_like(rows)
         for block in row_blocks(len(rows), rows.shape[1]):
             scaled[block] = self._update_block(rows[block])
         return scaled
@@ -176,7 +176,8 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
         means = self.mean_ + drift
         self.n_samples_seen_ += len(rows)
         self.mean_, self.var_ = means[-1], variance[-1]
-        return (rows - means if self.with_mean else rows) / self._deviation(variance)
+        moved = rows - means if self.with_mean else rows
+        return np.asarray(moved / self._deviation(variance))
 
     def _deviation(self, variance: FloatArray) -> FloatArray:
         deviation = np.sqrt(variance) if self.with_std else np.ones_like(variance)

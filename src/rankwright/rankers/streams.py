@@ -65,7 +65,7 @@ def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
     if ranker.shuffle or len(y) < FEW_ROWS:
         return
     n_grades, n_blocks = len(np.unique(y)), 1 + int(np.count_nonzero(np.diff(y)))
-    if 1 < n_grades == n_blocks:
+    if 1 < n_grades == n_blocks <= len(y) // 2:
         warnings.warn(
             f"{type(ranker).__name__} learns from rows in the order given, and these are sorted by "
             f"grade ({len(y)} rows in {n_blocks} blocks of equal grades). Set shuffle=True, or "

@@ -42,6 +42,22 @@ class Ordinal(Scorer):
         return np.asarray(self.classes[number], dtype=np.float64)
 
 
+def normal_cdf(values: FloatArray) -> FloatArray:
+    """The standard normal distribution function."""
+    twice = np.frompyfunc(math.erfc, 1, 1)(-math.sqrt(0.5) * values)
+    return np.asarray(twice, dtype=np.float64) / 2
+
+
+def grade_probabilities(above: FloatArray) -> FloatArray:
+    """Probabilities of grades from those of lying above each threshold, which must descend.
+
+    >>> grade_probabilities(np.array([[0.75, 0.25]]))
+    array([[0.25, 0.5 , 0.25]])
+    """
+    edges = np.column_stack([np.ones(len(above)), above, np.zeros(len(above))])
+    return np.asarray(-np.diff(edges, axis=1))
+
+
 @dataclass(frozen=True, eq=False)
 class OrdinalProbit(Ordinal):
     """An ordinal scorer with standard normal noise added to the score.
@@ -55,9 +71,7 @@ class OrdinalProbit(Ordinal):
     kind: ClassVar[str] = "ordinal_probit"
 
     def expected(self, X: Matrix) -> FloatArray:
-        distance = self.decision_function(X)[:, None] - self.thresholds
-        twice = np.frompyfunc(math.erfc, 1, 1)(-math.sqrt(0.5) * distance)
-        above = np.asarray(twice, dtype=np.float64) / 2
+        above = normal_cdf(self.decision_function(X)[:, None] - self.thresholds)
         return np.asarray(self.classes[0] + above @ np.diff(self.classes), dtype=np.float64)
 
 
@@ -101,6 +115,15 @@ class Votes(Scorer):
 
     def predict(self, X: Matrix) -> FloatArray:
         return nearest(self.classes, self.expected(X))
+
+    def probabilities(self, X: Matrix) -> FloatArray:
+        """The share of the votes for each grade: (n_rows, n_classes)."""
+        above = np.empty((X.shape[0], self.thresholds.shape[1]))
+        for rows in row_blocks(X.shape[0], len(self.coef)):
+            scores = np.asarray(X[rows] @ self.coef.T)
+            for r, threshold in enumerate(self.thresholds.T):
+                above[rows, r] = (scores >= threshold) @ self.votes / self.votes.sum()
+        return grade_probabilities(above)
 
     def _mean_and_score(self, X: Matrix) -> tuple[FloatArray, FloatArray]:
         mean, score = np.empty(X.shape[0]), np.empty(X.shape[0])

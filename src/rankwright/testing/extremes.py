@@ -24,7 +24,7 @@ def damaged_matrices(X: Any) -> Iterator[tuple[str, Any]]:
     def cut(array: str) -> Callable[[Any], None]:
         return lambda matrix: setattr(matrix, array, getattr(matrix, array)[:-2])
 
-    faults = {
+    faults: dict[str, Callable[[Any], None]] = {
         "column too large": set_value("indices", 5, 10**6),
         "column negative": set_value("indices", 5, -(2**31)),
         "row starts after its end": set_value("indptr", 2, 10**6),
@@ -51,14 +51,14 @@ def check_damaged_sparse_matrices_are_refused(ranker: Any) -> None:
     problem = make_problem()
     model = fitted(ranker, problem)
     for name, X in damaged_matrices(problem.X):
-        calls = [lambda X=X: clone(ranker).fit(X, problem.y, qid=problem.qid)]
-        calls += [lambda X=X: model.decision_function(X), lambda X=X: model.predict(X)]
+        calls: list[tuple[Any, ...]] = [(clone(ranker).fit, X, problem.y)]
+        calls += [(model.decision_function, X), (model.predict, X)]
         if hasattr(ranker, "partial_fit"):
-            calls.append(lambda X=X: model.partial_fit(X, problem.y))
-        for call in calls:
+            calls.append((model.partial_fit, X, problem.y))
+        for method, *arguments in calls:
             try:
                 with refused(DataError, "X"):
-                    call()
+                    method(*arguments)
             except AssertionError as error:
                 error.add_note(name)
                 raise

@@ -267,6 +267,7 @@ def test_ndcg_weights_need_grades() -> None:
         RankBoost(weighting="ndcg").fit_feedback(np.eye(2), Pairs([0], [1]))
 
 
+@pytest.mark.filterwarnings("ignore:RankBoost gives every training row the same score")
 def test_features_that_say_nothing_are_reported_and_score_zero() -> None:
     X = np.ones((6, 2))
     with pytest.warns(DegenerateDataWarning, match="no weak ranking"):

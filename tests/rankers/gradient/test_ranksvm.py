@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from rankwright import RankSVM
-from rankwright.exceptions import ConvergenceWarning
+from rankwright.exceptions import ConvergenceWarning, DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
@@ -100,7 +100,8 @@ def test_grades_as_written_out_pairs_give_the_same_model() -> None:
 
 
 def test_contradictory_pairs_of_equal_weight_cancel() -> None:
-    model = RankSVM().fit_feedback([[0.0], [1.0]], Pairs([0, 1], [1, 0]))
+    with pytest.warns(DegenerateDataWarning, match="same score"):
+        model = RankSVM().fit_feedback([[0.0], [1.0]], Pairs([0, 1], [1, 0]))
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-12)
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, sparse
 
 import rankwright as rw
-from rankwright.exceptions import ConvergenceWarning
+from rankwright.exceptions import ConvergenceWarning, DegenerateDataWarning
 
 
 def objective(rows: Any, h: np.ndarray, norm: float, C: float, epsilon: float, power: int) -> float:
@@ -129,7 +129,8 @@ def test_mprank_with_the_absolute_loss_is_svrank_without_tolerance(rows: Any) ->
 
 def test_a_tolerance_wider_than_all_differences_leaves_nothing_to_fit(twin: Any) -> None:
     rows = twin.rows("one list")
-    model = rw.SVRank(epsilon=1e3).fit(rows.X, rows.y)
+    with pytest.warns(DegenerateDataWarning, match="same score"):
+        model = rw.SVRank(epsilon=1e3).fit(rows.X, rows.y)
     np.testing.assert_array_equal(model.coef_, 0.0)
     assert model.intercept_ == pytest.approx(rows.y.mean())
 

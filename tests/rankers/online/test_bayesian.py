@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, sparse, stats
 
+import rankwright as rw
 from rankwright import BayesianPRank, PRank
 from rankwright.data.synthetic import make_ordinal
 from rankwright.rankers.online._kernels import bayesian as _kernels
@@ -178,3 +179,46 @@ def test_the_expected_grade_is_the_mean_under_the_noise() -> None:
     noise = np.random.default_rng(0).normal(size=4000)
     drawn = (scores[:, None, None] + noise[None, :, None] >= model.thresholds_).sum(axis=2) + 1
     np.testing.assert_allclose(model.predict_expected(X), drawn.mean(axis=1), atol=0.05)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "low_rank"])
+def test_probabilities_of_grades_are_those_of_models_drawn_from_the_posterior(
+    covariance: str,
+) -> None:
+    sample = make_ordinal(60, random_state=0)
+    model = rw.BayesianPRank(covariance=covariance, n_directions=2).fit(sample.X, sample.y)
+    probabilities = model.predict_proba(sample.X)
+    assert probabilities.shape == (60, len(model.classes_))
+    assert (probabilities >= 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
+    if covariance == "full":
+        S = model.covariance_
+    else:
+        root = np.sqrt(model.variance_)
+        S = np.diag(model.variance_)
+        if covariance == "low_rank":
+            F = model.factors_[: model.n_factors_]
+            S = root[:, None] * (np.eye(len(root)) - F.T @ F) * root
+    rng = np.random.default_rng(1)
+    drawn = rng.multivariate_normal(model.mean_, S, size=40_000)
+    weights, thresholds = drawn[:, :2], drawn[:, 2:]
+    score = sample.X[:12] @ weights.T + rng.normal(size=len(drawn))
+    above = -np.sort(-(score[:, :, None] > thresholds).mean(axis=1), axis=1)
+    found = 1.0 - np.cumsum(probabilities[:12], axis=1)[:, :-1]
+    np.testing.assert_allclose(found, above, atol=0.01)
+
+
+def test_vote_shares_have_the_expected_grade_as_their_mean() -> None:
+    sample = make_ordinal(100, random_state=2)
+    for ranker in (
+        rw.VotedPRank(),
+        rw.VotedPRank(kernel="rbf", gamma=0.5),
+        rw.OAPVoting(n_estimators=10, random_state=0),
+        rw.OAPBagging(n_estimators=10, random_state=0),
+    ):
+        model = ranker.fit(sample.X, sample.y)
+        shares = model.predict_proba(sample.X)
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(
+            shares @ model.classes_, model.predict_expected(sample.X), rtol=1e-9
+        )

@@ -76,6 +76,8 @@ class Regression(Ranker):
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
 
+    coef_: FloatArray
+
     def __init__(
         self,
         *,
@@ -102,10 +104,11 @@ class Regression(Ranker):
             self._solve(self._system(X, feedback))
             return
         # A column without values has the coefficient 0: leave it out.
-        used = np.unique(X.indices)
+        n_features, used = X.shape[1], np.unique(X.indices)
         self._solve(self._system(X[:, used], feedback))
-        coef, self.coef_ = self.coef_, np.zeros(X.shape[1])
-        self.coef_[used] = coef
+        coef: FloatArray = np.zeros(n_features)
+        coef[used] = self.coef_
+        self.coef_ = coef
 
     def _system(self, X: Any, feedback: Feedback) -> LeastSquares:
         system = LeastSquares(X.shape[1])

@@ -14,7 +14,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram
-from rankwright.rankers.online.base import STREAM, Examples, ThresholdRanker, kernels
+from rankwright.rankers.online.base import STREAM, Examples, ThresholdRanker, VotingRanker, kernels
 from rankwright.rankers.online.kernel_prank import KernelPRank
 from rankwright.rankers.online.members import Clones, Draws, Members, cutoffs
 from rankwright.rankers.online.support_vectors import SupportBlock, SupportRanker
@@ -363,7 +363,7 @@ class OAPBPM(Ensemble):
         return np.searchsorted(self.classes_, scorer.predict(row))
 
 
-class _VotingEnsemble(Ensemble):
+class _VotingEnsemble(Ensemble, VotingRanker):
     _voting: ClassVar = True
 
     @abstractmethod

@@ -12,6 +12,7 @@ from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
     Examples,
+    VotingRanker,
     kernels,
     with_room,
 )
@@ -29,7 +30,7 @@ from rankwright.scoring.transforms import Mapped
 BLOCK = 1024  # examples between two enlargements of the tables
 
 
-class VotedPRank(KernelStream):
+class VotedPRank(KernelStream, VotingRanker):
     """PRank whose successive models vote, each with the number of rows that it survived.
 
     Steadier than the last model, at the price of keeping them all: prediction costs one product per
