@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright import kernel_cache
+from rankwright import _first_use
 from rankwright.compilation import FAMILIES
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.base import rankers
@@ -18,9 +18,9 @@ from rankwright.rankers.base import rankers
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    kernel_cache.announce_compilation.cache_clear()
+    _first_use.announce_compilation.cache_clear()
     yield tmp_path
-    kernel_cache.announce_compilation.cache_clear()
+    _first_use.announce_compilation.cache_clear()
 
 
 def test_a_first_training_says_once_that_it_compiles(empty_cache: Path, caplog: Any) -> None:
@@ -34,12 +34,12 @@ def test_a_first_training_says_once_that_it_compiles(empty_cache: Path, caplog: 
 
 
 def test_nothing_is_said_when_the_code_is_on_the_disk(empty_cache: Path, caplog: Any) -> None:
-    assert not kernel_cache.is_compiled("online")
-    places = list(kernel_cache._caches(Path(kernel_cache.__file__).parent / "rankers" / "online"))
+    assert not _first_use.is_compiled("online")
+    places = list(_first_use._caches(Path(_first_use.__file__).parent / "rankers" / "online"))
     places[0].mkdir()
     (places[0] / "prank.prank_pass-98.py311.nbi").touch()
-    assert kernel_cache.is_compiled("online")
-    kernel_cache.announce_compilation("online")
+    assert _first_use.is_compiled("online")
+    _first_use.announce_compilation("online")
     assert not caplog.records
 
 
@@ -49,13 +49,13 @@ def test_the_cache_is_looked_for_where_numba_keeps_it(tmp_path: Path, monkeypatc
     source = tmp_path / "_kernels" / "prank.py"
     expected = _CacheLocator.get_suitable_cache_subpath(str(source))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert tmp_path / expected in list(kernel_cache._caches(tmp_path))
+    assert tmp_path / expected in list(_first_use._caches(tmp_path))
 
 
 def test_every_family_of_rankers_can_be_compiled() -> None:
     families = {cls._family() for cls in rankers().values()}
     assert families <= FAMILIES.keys()
-    assert families | {"recommend"} == kernel_cache.SECONDS.keys()
+    assert families | {"recommend"} == _first_use.SECONDS.keys()
     with pytest.raises(ParameterError, match="family 'trees' is unknown: there are boosting"):
         rw.compile_kernels(["trees"])
 
@@ -66,4 +66,4 @@ def test_compiling_writes_the_code_to_the_cache(tmp_path: Path, monkeypatch: Any
     seconds = rw.compile_kernels(["magnitude"], n_processes=1, note=said.append)
     assert seconds.keys() == {"magnitude"}
     assert said[0].startswith("[1 of 1] magnitude: ")
-    assert kernel_cache.is_compiled("magnitude")
+    assert _first_use.is_compiled("magnitude")

@@ -54,7 +54,7 @@ def test_beliefs_of_shards_multiply(covariance, ordinal, model_bytes, client):
     stream = rw.BayesianPRank(degree=2, covariance=covariance).fit(train.X, train.y)
     losses = [np.abs(one.predict(test.X) - test.y).mean() for one in (model, stream)]
     # 62 rows a shard: the worst case. What is lost shrinks as shards grow.
-    assert losses[0] < {"full": 1.1, "diagonal": 1.5}[covariance] * losses[1]
+    assert losses[0] < {"full": 1.25, "diagonal": 1.5}[covariance] * losses[1]
 
 
 def test_one_shard_is_the_stream_in_the_order_of_hashes(ordinal):
@@ -78,4 +78,4 @@ def test_beliefs_that_do_not_multiply_are_refused(ordinal):
         with rw.engine("local"), pytest.raises(ParameterError, match=text):
             rw.BayesianPRank(**parameters).fit(train.X, train.y, qid=qid)
     with rw.engine("local"), pytest.raises(ParameterError, match="eval_set"):
-        rw.BayesianPRank().fit(train.X, train.y, qid=qid, eval_set=(test.X, test.y))
+        rw.BayesianPRank().fit(train.X, train.y, qid=qid, eval_set=(test.X, test.y), eval_qid=np.zeros(len(test.y)))
