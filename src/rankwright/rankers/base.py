@@ -238,6 +238,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
 
     def _learn(self, X: Any, feedback: Feedback, eval_set: EvalSet | None = None) -> Self:
+        limits.check_weights(feedback)
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
         if feedback.total_weight == 0:
             warnings.warn(
@@ -246,7 +247,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
-        limits.check_weights(feedback)
         with limits.learning(self, X):
             if self._iterative:
                 self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import ClassifierTags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._first_use import announce_compilation
@@ -415,6 +415,12 @@ class OnlineRanker(Ranker):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self, "predict_proba"):  # of several classes, as scikit-learn expects then
+            tags.classifier_tags = ClassifierTags()
+        return tags
 
 
 class VotingRanker(OnlineRanker):
