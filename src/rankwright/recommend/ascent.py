@@ -64,7 +64,10 @@ def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Questi
     if holdout != "next" and histories.time is not None and len(histories):
         late = histories.time > np.quantile(histories.time, 1.0 - PERIOD, method="lower")
     early = np.bincount(histories.user[~late], minlength=histories.n_users)
-    last = (place == early[histories.user] - 1) & ~late & (early[histories.user] > MIN_HISTORY)
+    chosen = early - 1
+    if histories.time is None:  # rows may be in any order, such as that of the items
+        chosen = np.random.default_rng(0).integers(np.maximum(early, 1))
+    last = (place == chosen[histories.user]) & ~late & (early[histories.user] > MIN_HISTORY)
     if holdout == "period":
         last[:] = False
     questions = []
