@@ -13,7 +13,7 @@ from rankwright.data.io.files import Text, read_text
 from rankwright.data.runs import Judgments
 from rankwright.data.vocabulary import encode
 
-_PAIR = re.compile(r"(\d+) +([0-2]+)(?![^ ])", re.ASCII)
+_PAIR = re.compile(r"(\d{1,18}) +([0-2]+)(?![^ ])", re.ASCII)
 _FIX = "restore the line from the original file"
 
 
@@ -104,8 +104,8 @@ class _Reader:
             self.text.refuse(number, 1, "text after the number of the query", _FIX)
 
     def _whole_number(self, number: int, rest: str) -> int:
-        if not re.fullmatch(r" *\d+ *", rest, re.ASCII):
-            self.text.refuse(number, 4, f'"{rest.strip()}" is not a whole number', _FIX)
+        if not re.fullmatch(r" *\d{1,18} *", rest, re.ASCII):
+            self.text.refuse(number, 4, f'"{rest.strip()[:40]}" is not a whole number of at most 18 digits', _FIX)
         return int(rest)
 
     def _pairs(self, number: int, line: str, start: int) -> list[_Pair]:
