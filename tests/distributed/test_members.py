@@ -78,4 +78,6 @@ def test_beliefs_that_do_not_multiply_are_refused(ordinal):
         with rw.engine("local"), pytest.raises(ParameterError, match=text):
             rw.BayesianPRank(**parameters).fit(train.X, train.y, qid=qid)
     with rw.engine("local"), pytest.raises(ParameterError, match="eval_set"):
-        rw.BayesianPRank().fit(train.X, train.y, qid=qid, eval_set=(test.X, test.y), eval_qid=np.zeros(len(test.y)))
+        rw.BayesianPRank().fit(
+            train.X, train.y, qid=qid, eval_set=(test.X, test.y), eval_qid=np.zeros(len(test.y))
+        )

@@ -73,7 +73,7 @@ def train_on_engine(job: Job, engine: Engine, **others: Any) -> None:
 
 def _refuse(engine: Engine, table: TableOptions, others: dict[str, Any]) -> None:
     """Refuse the options that files on an engine do not have."""
-    defaults, given = TableOptions(), dataclasses.asdict(table)
+    defaults, given = type(table)(), dataclasses.asdict(table)
     unread = {n: v for n, v in given.items() if n not in ("y", "qid") and v != getattr(defaults, n)}
     for name, value in (unread | others).items():
         if value:

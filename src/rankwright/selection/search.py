@@ -186,9 +186,7 @@ class RankSearchCV(BestRanker):
         y = as_grades(y, "y")
         by_name = isinstance(self.scoring, str | Measure)
         scorer = Measure.parse(self.scoring).scorer() if by_name else self.scoring
-        engine = current_engine()
-        with active_engine(None):
-            space = self._space()
+        engine, space = current_engine(), self._space()
         folds = self._folds(qid, len(y)) if isinstance(self.cv, int) else list(self.cv)
         estimator, metadata = self.estimator, {"qid": None if qid is None else np.asarray(qid)}
         if sample_weight is not None:
@@ -263,7 +261,8 @@ class RankSearchCV(BestRanker):
             model = clone(self.estimator).set_params(**params)
             ranker = model[-1] if hasattr(model, "steps") else model
             if hasattr(ranker, "_check_parameters"):
-                ranker._check_parameters()
+                with active_engine(None):
+                    ranker._check_parameters()
         return candidates
 
     def _folds(self, qid: Any, n_items: int) -> list[tuple[IntArray, IntArray]]:

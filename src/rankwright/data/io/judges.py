@@ -105,7 +105,9 @@ class _Reader:
 
     def _whole_number(self, number: int, rest: str) -> int:
         if not re.fullmatch(r" *\d{1,18} *", rest, re.ASCII):
-            self.text.refuse(number, 4, f'"{rest.strip()[:40]}" is not a whole number of at most 18 digits', _FIX)
+            self.text.refuse(
+                number, 4, f'"{rest.strip()[:40]}" is not a whole number of at most 18 digits', _FIX
+            )
         return int(rest)
 
     def _pairs(self, number: int, line: str, start: int) -> list[_Pair]:

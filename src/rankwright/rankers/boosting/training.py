@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.hashing import Hashes, hash_ids, hash_rows
+from rankwright.data.hashing import Hashes, hash_rows
 from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
@@ -201,20 +201,23 @@ def boost(
 
 
 def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
-    """Grades with queries in the order of their hashes, and a key of the order of rows.
+    """Grades with queries in the order of their content, and a key of the order of rows.
 
-    So sums do not depend on the order in which rows and queries are given.
+    So sums do not depend on the order in which rows and queries are given, nor on the ids.
     """
     if not isinstance(feedback, Grades):
         return feedback, None
     queries = feedback.queries
-    order = np.argsort(hash_ids(queries.ids), kind="stable")
+    key = hash_rows(X, feedback.y, feedback.sample_weight)
+    content = hash_rows(feedback.query_weight[:, None])
+    np.add.at(content, queries.codes, key)  # modulo 2**64, so in any order
+    order = np.argsort(content, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     weights: Any = {"sample_weight": feedback.sample_weight, "magnitude": feedback.magnitude}
     ordered = Queries(place[queries.codes], queries.ids[order])
     grades = Grades(feedback.y, ordered, query_weight=feedback.query_weight[order], **weights)
-    return grades, hash_rows(X, feedback.y, feedback.sample_weight)
+    return grades, key
 
 
 def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:
