@@ -63,8 +63,8 @@ experiments: $(VENV)/.made-test
 	$(BIN)/python -m experiments $(NAMES)
 
 docs: $(VENV)/.made-docs
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build docs/gallery/html
-	@echo "docs/_build docs/gallery/html/index.html"
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 constraints: $(VENV)/.made-test $(VENV)/.made-check $(VENV)/.made-docs
 	$(BIN)/python -m pip freeze --exclude-editable > .ci/constraints.txt
