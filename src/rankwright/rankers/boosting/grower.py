@@ -20,7 +20,9 @@ from rankwright.rankers.boosting.quantile_bins import BinnedRows
 from rankwright.rankers.boosting.splitting import BinnedScan
 from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakLearner, newton_alpha
 
-SERIAL = 50_000  # codes up to which one thread grows a tree as fast as many
+# Codes up to which one thread grows a tree. Sharing a tree among threads pays from 50,000 on and is
+# off: in `python -m benchmarks trees` one of several fits on two threads spun without end.
+SERIAL = 2**62
 
 
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
