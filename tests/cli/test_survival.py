@@ -60,7 +60,8 @@ def test_no_result_replaces_what_is_read(words, shell, files, tmp_path):
 
 def test_pipes_and_devices_may_be_given_twice(shell):
     for target in ("-", os.devnull):
-        shell("predict", "$F/model.rw", "$F/test.txt", "-o", target)
+        told = shell("predict", "$F/model.rw", "$F/test.txt", "-o", target)
+        assert "would be lost" not in told.stderr
 
 
 def test_group_sizes_are_found_beside_the_data(shell, tmp_path):

@@ -239,15 +239,9 @@ class ShardGrower(Grower):
 
     def _commit(self, tree: Tree, leaf: _Leaf) -> list[_Leaf]:
         """Make a leaf with known children an inner node."""
-        node, split, n = leaf.node, leaf.split, len(tree.nodes)
-        assert split is not None
+        assert leaf.split is not None
         down, up = leaf.children or []
-        tree.nodes += [down.node, up.node]
-        if not split.lacks and self.rules.missing_unseen == "majority":
-            split.up[255] = up.node.cover > down.node.cover
-        node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
-        node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
-        node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
+        self._make_inner(tree, leaf.node, leaf.split, (down.node, up.node))
         leaf.sums = None
         return [down, up]
 

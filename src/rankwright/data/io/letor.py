@@ -154,8 +154,7 @@ def _parse_blocks(
         limit = _LARGE if "rankwright.data.io._kernels" in sys.modules else _LARGE_COLD
         if not tried and max(n_read, file.size or 0) >= limit:
             tried = True
-            # numba raises RuntimeError if it finds no folder for its cache: read on without it.
-            with suppress(ImportError, RuntimeError):
+            with suppress(ImportError):
                 parser = CompiledBlocks(lines, bad, comments)
         if data:
             yield parser.parse(data, file.line + 1 + n_skipped)

@@ -364,10 +364,20 @@ class Grower:
         mass = total[1] >> self._growth.bits
         return min(max(total[0] / (mass + self._growth.ridge), bounds[0]), bounds[1])
 
+    def _make_inner(self, tree: Tree, node: Node, split: Any, children: tuple[Node, Node]) -> None:
+        """Make a leaf an inner node, with its children at the end of the tree."""
+        (down, up), n = children, len(tree.nodes)
+        tree.nodes += children
+        if not split.lacks and self.rules.missing_unseen == "majority":
+            split.up[255] = up.cover > down.cover
+        node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
+        node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
+        node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
+
     def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
         from rankwright.rankers.boosting._kernels.tree import partition_rows
 
-        split, node, n = leaf.split, leaf.node, len(tree.nodes)
+        split = leaf.split
         assert split is not None
         rows = self._rows[leaf.start : leaf.stop]
         words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
@@ -381,12 +391,7 @@ class Grower:
         up = _Leaf(Node(), middle, leaf.stop, (first, second), up_bounds, path)
         for child in (down, up):
             child.node.cover = child.stop - child.start
-        tree.nodes += [down.node, up.node]
-        if not split.lacks and self.rules.missing_unseen == "majority":
-            split.up[255] = up.node.cover > down.node.cover
-        node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
-        node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
-        node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
+        self._make_inner(tree, leaf.node, split, (down.node, up.node))
         few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
         many.sums = leaf.sums
         self._find(few, many, n_leaves)
