@@ -69,9 +69,9 @@ from .persist.scorer import load_scorer as load_scorer
 from .rankers.base import Ranker as Ranker
 from .rankers.boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .rankers.boosting.frank import FRank as FRank
-from .rankers.boosting.grower import TreeRanking as TreeRanking
 from .rankers.boosting.lambdamart import LambdaMART as LambdaMART
 from .rankers.boosting.rankboost import RankBoost as RankBoost
+from .rankers.boosting.weak_learners.grower import TreeRanking as TreeRanking
 from .rankers.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal

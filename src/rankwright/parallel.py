@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from rankwright.exceptions import MemoryLimitError, ParameterError
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 ALWAYS = 2**26  # bytes that are taken without asking
 CGROUP_FILES = (  # limit and usage, of version 2 and version 1
@@ -27,6 +29,8 @@ CGROUP_FILES = (  # limit and usage, of version 2 and version 1
 
 _ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
 _ALONE: ContextVar[bool] = ContextVar("rankwright_alone", default=False)
+_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()
+_MAKING = RLock()
 
 
 def current_engine() -> Any:
@@ -244,3 +248,37 @@ def _blas() -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
+
+
+def state_lock(ranker: Any) -> RLock:
+    """The lock of a ranker that changes in place: whoever learns or scores holds it.
+
+    Locks are kept apart from the objects, which are copied and pickled.
+    """
+    lock = _LOCKS.get(ranker)
+    if lock is None:
+        with _MAKING:
+            lock = _LOCKS.setdefault(ranker, RLock())
+    return lock
+
+
+def exclusive(method: Method) -> Method:
+    """A method that runs while no other thread learns from or scores with the same object."""
+
+    @wraps(method)
+    def locked(self: Any, *args: Any, **options: Any) -> Any:
+        with state_lock(self):
+            return method(self, *args, **options)
+
+    return locked  # type: ignore[return-value]
+
+
+def _forget_locks() -> None:
+    """After a fork: a thread of the parent, which the child does not have, may hold a lock."""
+    global _MAKING
+    _MAKING = RLock()
+    _LOCKS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)

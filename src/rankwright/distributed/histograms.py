@@ -16,7 +16,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.distributed.engines import Engine, Handles
 from rankwright.distributed.shards import Shard
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.quantile_bins import (
+from rankwright.rankers.boosting.weak_learners.quantile_bins import (
     BinnedRows,
     QuantileBins,
     column,

@@ -21,8 +21,11 @@ from rankwright.distributed.histograms import Block, Gradients, Request, Totals,
 from rankwright.distributed.shards import Shard, ShardedRows, join_ids
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.grower import (
+from rankwright.rankers.boosting.pair_losses import PairGradients
+from rankwright.rankers.boosting.pair_weights import PairWeights
+from rankwright.rankers.boosting.weak_learners.grower import (
     Grower,
     Node,
     Split,
@@ -31,11 +34,8 @@ from rankwright.rankers.boosting.grower import (
     _first_best,
     integer_units,
 )
-from rankwright.rankers.boosting.pair_losses import PairGradients
-from rankwright.rankers.boosting.pair_weights import PairWeights
-from rankwright.rankers.boosting.quantile_bins import QuantileBins
+from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
-from rankwright.rankers.losses import QueryPairs
 
 
 class Plan(NamedTuple):

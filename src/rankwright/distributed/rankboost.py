@@ -34,13 +34,20 @@ from rankwright.feedback.levels import (
 from rankwright.feedback.pair_weights import NO_CHANGE, PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import training
-from rankwright.rankers.boosting.binning import integer_mass
 from rankwright.rankers.boosting.ensemble import Ensemble
 from rankwright.rankers.boosting.explain import BASELINE_ROWS, feature_parts, typical_rows
 from rankwright.rankers.boosting.rankboost import NO_EDGE
-from rankwright.rankers.boosting.splitting import UNIT, BinnedScan, Bins, Cuts, Gains, Weighted
 from rankwright.rankers.boosting.training import Trained, _draws, _loop, _smoothing
-from rankwright.rankers.boosting.weak_learners import Directions, FeatureLearner
+from rankwright.rankers.boosting.weak_learners.binning import integer_mass
+from rankwright.rankers.boosting.weak_learners.features import Directions, FeatureLearner
+from rankwright.rankers.boosting.weak_learners.splitting import (
+    UNIT,
+    BinnedScan,
+    Bins,
+    Cuts,
+    Gains,
+    Weighted,
+)
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.scoring.trees import Additive
 

@@ -193,7 +193,7 @@ OTHERS = {
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
-    "TreeRanking": "rankwright.rankers.boosting.grower",
+    "TreeRanking": "rankwright.rankers.boosting.weak_learners.grower",
     "Ratings": "rankwright.data.ratings",
     "Histories": "rankwright.recommend.experts.histories",
     "ImplicitFeatures": "rankwright.recommend.models.factors",

@@ -1,9 +1,9 @@
 from .base import Ranker as Ranker
 from .boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .boosting.frank import FRank as FRank
-from .boosting.grower import TreeRanking as TreeRanking
 from .boosting.lambdamart import LambdaMART as LambdaMART
 from .boosting.rankboost import RankBoost as RankBoost
+from .boosting.weak_learners.grower import TreeRanking as TreeRanking
 from .early_stopping import EarlyStopping as EarlyStopping
 from .gradient.ranknet import RankNet as RankNet
 from .gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal

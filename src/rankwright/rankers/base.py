@@ -27,8 +27,8 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.parallel import current_engine
-from rankwright.rankers import limits, streams
+from rankwright.parallel import current_engine, state_lock
+from rankwright.rankers import checks
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
@@ -168,14 +168,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self._rows(X, qid)
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):  # raised below
-            return limits.check_scores(self, rows, self._scorer().decision_function(rows))
+            return checks.check_scores(self, rows, self._scorer().decision_function(rows))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """Predictions in the terms of ``y``: the grade for ordinal rankers, else the score."""
         check_is_fitted(self)
         rows = self._rows(X, qid)
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):
-            return limits.check_scores(self, rows, self._scorer().predict(rows))
+            return checks.check_scores(self, rows, self._scorer().predict(rows))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """The rank of each row in its query, 1 for the first; equal scores keep their order."""
@@ -212,7 +212,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _unchanged(self) -> AbstractContextManager[Any]:
         """A block in which no other thread changes this object by ``partial_fit``."""
-        return streams.state_lock(self) if hasattr(self, "partial_fit") else nullcontext()
+        return state_lock(self) if hasattr(self, "partial_fit") else nullcontext()
 
     def _transforms(self) -> tuple[Transform, ...]:
         """What is applied to rows before the scorer, in the model file as well."""
@@ -238,7 +238,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
 
     def _learn(self, X: Any, feedback: Feedback, eval_set: EvalSet | None = None) -> Self:
-        limits.check_weights(feedback)
+        checks.check_weights(feedback)
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
         if feedback.total_weight == 0:
             warnings.warn(
@@ -247,12 +247,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
-        with limits.learning(self, X):
+        with checks.learning(self, X):
             if self._iterative:
                 self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]
             else:
                 self._fit(X, feedback)
-        limits.check_training_scores(self, X, has_order=feedback.total_weight > 0)
+        checks.check_training_scores(self, X, has_order=feedback.total_weight > 0)
         return self
 
     def _checked_eval_set(self, eval_set: Any, eval_qid: Any, n_queries: int) -> EvalSet | None:

@@ -1,6 +1,6 @@
-from .attempts import Attempt as Attempt
-from .attempts import Attempts as Attempts
 from .auto import AutoRanker as AutoRanker
+from .candidates import Attempt as Attempt
+from .candidates import Attempts as Attempts
 from .importance import Dependence as Dependence
 from .importance import Importances as Importances
 from .importance import partial_dependence as partial_dependence

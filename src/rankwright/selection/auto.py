@@ -32,9 +32,16 @@ from rankwright.parallel import active_engine, current_engine, map_blocks, map_j
 from rankwright.rankers import schema
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
-from rankwright.selection.attempts import Attempt, Attempts, best_round, goodness, running_mean
 from rankwright.selection.base import BestRanker, request_weights
-from rankwright.selection.candidates import Budget, Candidates
+from rankwright.selection.candidates import (
+    Attempt,
+    Attempts,
+    Budget,
+    Candidates,
+    best_round,
+    goodness,
+    running_mean,
+)
 from rankwright.selection.progress import Progress
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best

@@ -1,15 +1,20 @@
-"""The default candidates of AutoRanker: from simple to complex, as many as the data can pay for."""
+"""What AutoRanker tries: default candidates by the size of the data, and how well each did."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone
 
+from rankwright._typing import FloatArray
+from rankwright.metrics.comparison import Comparison, compare
+from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
-from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.lambdamart import LambdaMART
 from rankwright.rankers.boosting.rankboost import RankBoost
+from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.gradient.ranksvm import RankSVM
 
@@ -105,3 +110,127 @@ def simplicity(name: str, model: Any) -> float:
     kind = next(place for start, place in SIMPLICITY.items() if name.startswith(start))
     last = model[-1] if hasattr(model, "steps") else model
     return kind + getattr(last, "max_leaf_nodes", getattr(last, "C", 0.0)) / 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One candidate and how well it ranks rows that it has not seen.
+
+    Attributes
+    ----------
+    name : str
+    model : the candidate, fitted on the training rows of the first fold
+    scores : Scores of the held-out rows; None if nothing was held out
+    held_out : (n_held_out,) the score of each held-out row; None likewise
+    n_iterations : the number of rounds to train, from the mean curve; None without early stopping
+    curve : (n_rounds,) the mean of the measure over the folds after each round; None likewise
+    n_folds : int, over how many folds
+    seconds : float, for training and evaluation on all folds
+    simplicity : float, lower for simpler default candidates; None for those of the caller
+    """
+
+    name: str
+    model: Any
+    scores: Scores | None = None
+    held_out: FloatArray | None = None
+    n_iterations: int | None = None
+    curve: FloatArray | None = None
+    n_folds: int = 0
+    seconds: float = 0.0
+    simplicity: float | None = None
+
+    def __str__(self) -> str:
+        means = {} if self.scores is None else self.scores.to_dict()
+        parts = [f"{name} {mean:.4f}" for name, mean in means.items() if mean is not None]
+        if self.n_iterations is not None:
+            parts.append(f"early stopping keeps {self.n_iterations} rounds")
+        return ", ".join([*parts, f"{self.seconds:.1f} s"])
+
+
+class Attempts(tuple[Attempt, ...]):
+    """The candidates that were tried, in order. Prints as the table of :func:`compare`."""
+
+    __slots__ = ()
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The candidates side by side; None if nothing was held out."""
+        scores = {attempt.name: attempt.scores for attempt in self if attempt.scores is not None}
+        return compare(scores) if scores else None
+
+    @property
+    def best(self) -> Attempt:
+        """The candidate to keep.
+
+        The best mean of the first measure. Of the default candidates within one standard error
+        of it (of the difference, paired by query) the simplest. The first candidate if nothing was
+        held out.
+        """
+        top = max(self, key=goodness)
+        near = [
+            attempt for attempt in self if attempt.simplicity is not None and _is_near(attempt, top)
+        ]
+        return min(near, key=lambda attempt: attempt.simplicity or 0.0, default=top)
+
+    def __repr__(self) -> str:
+        comparison = self.comparison
+        return "no query was held out" if comparison is None else repr(comparison)
+
+    def _repr_html_(self) -> str:
+        comparison = self.comparison
+        return repr(self) if comparison is None else comparison.to_html()
+
+
+def goodness(attempt: Attempt) -> float:
+    if attempt.scores is None:
+        return -np.inf
+    measure = attempt.scores.measures[0]
+    mean = attempt.scores.to_dict()[str(measure)]
+    return -np.inf if mean is None else measure.sign * mean
+
+
+def _is_near(attempt: Attempt, top: Attempt) -> bool:
+    """Whether the mean is at most one standard error of the paired difference below the top."""
+    if attempt.scores is None or top.scores is None or top.simplicity is None:
+        return attempt is top
+    measure = top.scores.measures[0]
+    lead = measure.sign * (top.scores.per_query(measure) - attempt.scores.per_query(measure))
+    lead = lead[np.isfinite(lead)]
+    if len(lead) < 2:
+        return attempt is top
+    return bool(lead.mean() <= lead.std(ddof=1) / np.sqrt(len(lead)))
+
+
+def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:
+    """How many rounds to train, and the mean of the curves of the folds.
+
+    The best round of the mean curve is a lucky one where the curve is flat and noisy. So the
+    number is the median of all rounds whose mean is within one standard error of the best (of the
+    difference, paired by fold), after a running mean over a tenth of the rounds. With one fold it
+    is the best round of that running mean.
+
+    >>> best_round([np.array([0.1, 0.5, 0.3]), np.array([0.1, 0.3, 0.5, 0.9])], 1.0)
+    (2, array([0.1, 0.4, 0.4]))
+    """
+    n_rounds = min(len(curve) for curve in curves)  # that all folds have made
+    if n_rounds == 0:  # some fold had nothing to learn
+        return 1, np.zeros(0)
+    cut = np.array([curve[:n_rounds] for curve in curves])
+    smooth = np.array([running_mean(sign * curve, n_rounds // 20) for curve in cut])
+    best = int(np.argmax(smooth.mean(axis=0)))
+    if len(curves) > 1:
+        behind = smooth[:, [best]] - smooth
+        error = behind.std(axis=0, ddof=1) / np.sqrt(len(curves))
+        best = int(np.median(np.flatnonzero(behind.mean(axis=0) <= error)))
+    return best + 1, cut.mean(axis=0)
+
+
+def running_mean(curve: FloatArray, half: int) -> FloatArray:
+    """The mean over ``half`` values on either side, fewer at the ends.
+
+    >>> running_mean(np.array([1.0, 2.0, 6.0]), 1)
+    array([1.5, 3. , 4. ])
+    """
+    window, n = np.ones(2 * half + 1), len(curve)
+    counts = np.convolve(np.ones(n), window)[half : half + n]
+    return np.asarray(np.convolve(curve, window)[half : half + n] / counts)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.rankers.boosting.weak_learners import edge_alpha, newton_alpha, split_alpha
+from rankwright.rankers.boosting.weak_learners.features import edge_alpha, newton_alpha, split_alpha
 
 shares = st.floats(0.0, 1.0)
 

@@ -9,9 +9,9 @@ import pytest
 
 from rankwright import FRank
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_losses import all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.boosting.frank import FidelityLoss
-from rankwright.rankers.losses import all_batches
 from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=4, n_items=8, n_features=3)

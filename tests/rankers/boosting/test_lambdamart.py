@@ -16,8 +16,8 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.grower import Grower, TreeRules
-from rankwright.rankers.boosting.quantile_bins import QuantileBins
+from rankwright.rankers.boosting.weak_learners.grower import Grower, TreeRules
+from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
 

@@ -10,10 +10,10 @@ import pytest
 from rankwright import RankNet
 from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_losses import LOSSES, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
 from rankwright.rankers.gradient.ranknet import Trainee
-from rankwright.rankers.losses import LOSSES, QueryPairs, all_batches
 from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=3, n_items=7, n_features=3)

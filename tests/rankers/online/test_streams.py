@@ -21,7 +21,7 @@ import rankwright as rw
 from contract.instances import INSTANCES
 from rankwright.data.synthetic import make_ordinal
 from rankwright.exceptions import DataError, ParameterError, StreamWarning
-from rankwright.rankers.streams import _forget_locks, state_lock
+from rankwright.parallel import _forget_locks, state_lock
 from rankwright.selection import progressive
 
 ONLINE = {type(r): r for r in INSTANCES if r._order_matters and hasattr(r, "partial_fit")}

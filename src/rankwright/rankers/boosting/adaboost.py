@@ -11,15 +11,21 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import (
     THRESHOLDS,
     Ensemble,
     keep_thresholds,
     round_scores,
 )
-from rankwright.rankers.boosting.splitting import BinnedScan, Cuts, Scan, SortedScan, pool_for
-from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakRanking, edge_alpha
+from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS, Columns
+from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakRanking, edge_alpha
+from rankwright.rankers.boosting.weak_learners.splitting import (
+    BinnedScan,
+    Cuts,
+    Scan,
+    SortedScan,
+    pool_for,
+)
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer

@@ -12,20 +12,25 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.levels import power_above
+from rankwright.feedback.pair_losses import Batch, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import (
     THRESHOLDS,
     Ensemble,
     keep_thresholds,
     round_scores,
 )
-from rankwright.rankers.boosting.splitting import BinnedScan, Scan, SortedScan, pool_for
-from rankwright.rankers.boosting.weak_learners import Directions, WeakRanking, split_alpha
+from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS, Columns
+from rankwright.rankers.boosting.weak_learners.features import Directions, WeakRanking, split_alpha
+from rankwright.rankers.boosting.weak_learners.splitting import (
+    BinnedScan,
+    Scan,
+    SortedScan,
+    pool_for,
+)
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
-from rankwright.rankers.losses import Batch, all_batches
 from rankwright.rankers.schema import floats, integer
 from rankwright.scoring.base import Scorer
 

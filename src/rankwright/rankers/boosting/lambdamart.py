@@ -18,7 +18,6 @@ from rankwright.rankers import schema
 from rankwright.rankers.boosting.base import BoostedRanker
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
 from rankwright.rankers.boosting.explain import Explained
-from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
     ExponentialGradients,
@@ -26,8 +25,9 @@ from rankwright.rankers.boosting.pair_losses import (
     gradients_of,
 )
 from rankwright.rankers.boosting.pair_weights import WEIGHTING, PairWeights
-from rankwright.rankers.boosting.quantile_bins import QuantileBins
 from rankwright.rankers.boosting.training import CALLBACKS, Round, progress_bar
+from rankwright.rankers.boosting.weak_learners.grower import Grower, Tree, TreeRules
+from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer

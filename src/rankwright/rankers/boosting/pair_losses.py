@@ -24,10 +24,10 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.pair_weights import PairWeights
-from rankwright.rankers.losses import QueryPairs
 
 LOSSES = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
 

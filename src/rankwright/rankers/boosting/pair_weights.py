@@ -11,8 +11,8 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.levels import MAX_GAIN_GRADE, check_gains, copies_of
+from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers import schema
-from rankwright.rankers.losses import QueryPairs
 
 CODES = {None: 0, "grade_difference": 1, "NDCG": 2, "AP": 3, "ERR": 4, "RR": 5}
 NO_CUTOFF = 1 << 40

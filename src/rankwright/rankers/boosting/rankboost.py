@@ -16,8 +16,6 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.base import BoostedRanker
-from rankwright.rankers.boosting.binning import MAX_BINS
-from rankwright.rankers.boosting.custom import IS_WEAK_ESTIMATOR
 from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
@@ -26,8 +24,10 @@ from rankwright.rankers.boosting.ensemble import (
     vc_dimension,
 )
 from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
-from rankwright.rankers.boosting.grower import TreeRanking
 from rankwright.rankers.boosting.training import CALLBACKS, Trained, boost
+from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS
+from rankwright.rankers.boosting.weak_learners.custom import IS_WEAK_ESTIMATOR
+from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer

@@ -20,18 +20,18 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import Columns, SparseBins
-from rankwright.rankers.boosting.custom import EstimatorLearner
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
-from rankwright.rankers.boosting.grower import TreeLearner, TreeRanking
-from rankwright.rankers.boosting.splitting import Scan, pool_for
-from rankwright.rankers.boosting.weak_learners import (
+from rankwright.rankers.boosting.weak_learners.binning import Columns, SparseBins
+from rankwright.rankers.boosting.weak_learners.custom import EstimatorLearner
+from rankwright.rankers.boosting.weak_learners.features import (
     Allowed,
     Directions,
     FeatureLearner,
     WeakLearner,
     WeakRanking,
 )
+from rankwright.rankers.boosting.weak_learners.grower import TreeLearner, TreeRanking
+from rankwright.rankers.boosting.weak_learners.splitting import Scan, pool_for
 from rankwright.rankers.early_stopping import Validation
 
 

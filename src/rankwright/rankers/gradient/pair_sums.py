@@ -18,9 +18,9 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_losses import ndcg_gains
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.parallel import map_blocks
-from rankwright.rankers.losses import ndcg_gains
 
 Factors = list[tuple[FloatArray, FloatArray]]  # (as the upper of a pair, as the lower)
 

@@ -11,13 +11,13 @@ from sklearn.utils import check_random_state
 from rankwright._typing import FloatArray
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pair_losses import Batch, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, EvalSet, Validation
 from rankwright.rankers.kernels import dense
-from rankwright.rankers.losses import Batch, QueryPairs, all_batches
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.network import Network, n_weights, unpack_layers
 

@@ -15,7 +15,8 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_classes, as_grades, check_same_classes, codes_of
-from rankwright.rankers import schema, streams
+from rankwright.parallel import exclusive
+from rankwright.rankers import checks, schema
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
@@ -126,7 +127,7 @@ class OnlineKeepRank(RelaxationRanker):
         self.normalize = normalize
         self.early_stopping = early_stopping
 
-    @streams.exclusive
+    @exclusive
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
@@ -167,8 +168,8 @@ class OnlineKeepRank(RelaxationRanker):
     def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         self._begin(grades_of(feedback))
         if isinstance(feedback, Grades):
-            streams.warn_of_sorted_grades(self, feedback.y)
-        streams.warn_of_scales(self, rows)
+            checks.warn_of_sorted_grades(self, feedback.y)
+        checks.warn_of_scales(self, rows)
         return self._stream(rows, self._orders(feedback))
 
     def _begin(self, classes: FloatArray) -> None:

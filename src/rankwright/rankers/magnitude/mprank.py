@@ -17,7 +17,8 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.rankers import schema, streams
+from rankwright.parallel import exclusive
+from rankwright.rankers import schema
 from rankwright.rankers.kernels import DrawnLandmarks, Gram, dense
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.dictionary import Dictionary
@@ -302,7 +303,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         return self.C, 2 if self.loss == "squared" else 1
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
-    @streams.exclusive
+    @exclusive
     def partial_fit(
         self,
         X: Any,

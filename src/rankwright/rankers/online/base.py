@@ -32,7 +32,8 @@ from rankwright.feedback.labels import (
     codes_of,
     refuse_grade,
 )
-from rankwright.rankers import limits, schema, streams
+from rankwright.parallel import exclusive
+from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
 from rankwright.rankers.kernels import Gram
@@ -222,7 +223,7 @@ class OnlineRanker(Ranker):
         """
         return super().fit(X, y, qid=qid, eval_set=eval_set, eval_qid=eval_qid)
 
-    @streams.exclusive
+    @exclusive
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
@@ -242,7 +243,7 @@ class OnlineRanker(Ranker):
         self._learn_stream(X, y, classes, predict=False)
         return self
 
-    @streams.exclusive
+    @exclusive
     def partial_fit_predict(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, expected: bool = False
     ) -> FloatArray:
@@ -256,7 +257,7 @@ class OnlineRanker(Ranker):
             return np.asarray(answers if expected else nearest(self.classes_, answers))
         return np.asarray(self.classes_[answers])
 
-    @streams.exclusive
+    @exclusive
     def start(self, n_features: int, classes: ArrayLike) -> Self:
         """Begin with nothing learned, so that ``predict`` works before the first row."""
         self._check_parameters()
@@ -265,7 +266,7 @@ class OnlineRanker(Ranker):
         self._begin_with(as_classes(classes))
         return self
 
-    @streams.exclusive
+    @exclusive
     def predict_expected(self, X: Any) -> FloatArray:
         """The expected grade in units of ``y``; by default the same as ``predict``."""
         check_is_fitted(self)
@@ -274,21 +275,21 @@ class OnlineRanker(Ranker):
         expected: FloatArray = getattr(scorer, "expected", scorer.predict)(X)
         return expected
 
-    @streams.exclusive
+    @exclusive
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
         announce_compilation(self._family())
         self.n_queries_in_ = feedback.queries.n_queries
-        streams.warn_of_sorted_grades(self, feedback.y)
+        checks.warn_of_sorted_grades(self, feedback.y)
         self._warn_of_scales(X)
-        with limits.learning(self, X):
+        with checks.learning(self, X):
             self._fit(X, *self._with_validation(X, feedback, eval_set))
-        limits.check_training_scores(self, X, has_order=len(self.classes_) > 1)
+        checks.check_training_scores(self, X, has_order=len(self.classes_) > 1)
         return self
 
     def _warn_of_scales(self, X: Any) -> None:
         if not get_tags(self).input_tags.pairwise:
-            streams.warn_of_scales(self, X)
+            checks.warn_of_scales(self, X)
 
     def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
         run_passes(self, self._passes(X, feedback), validation)
@@ -331,7 +332,7 @@ class OnlineRanker(Ranker):
             return self._learn_rows(X, grade, FIRST_ROW, self.n_seen_, predict)
         self._check_parameters()
         X, y = self._validated(X, y, reset=first)
-        limits.check_sizes(self, X)
+        checks.check_sizes(self, X)
         values = as_grades(y, "y")
         if first:
             self.n_queries_in_ = 1
@@ -389,7 +390,7 @@ class OnlineRanker(Ranker):
             and X.flags.c_contiguous
             and type(y) in (np.ndarray, list, tuple)
             and len(y) == 1
-            and np.vdot(X, X) < limits.LARGEST**2
+            and np.vdot(X, X) < checks.LARGEST**2
             and "feature_names_in_" not in self.__dict__
         )
 
@@ -426,7 +427,7 @@ class OnlineRanker(Ranker):
 class VotingRanker(OnlineRanker):
     """An online ranker whose scorer is Votes, perhaps of mapped rows."""
 
-    @streams.exclusive
+    @exclusive
     def predict_proba(self, X: Any) -> FloatArray:
         """The share of the votes for each grade in ``classes_``: (n_items, n_grades)."""
         check_is_fitted(self)

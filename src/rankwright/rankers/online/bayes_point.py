@@ -15,7 +15,7 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import map_blocks
-from rankwright.rankers import limits, schema
+from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.online.base import ThresholdRanker, repeated_rows
 from rankwright.rankers.online.prank import PRank
@@ -125,9 +125,9 @@ class BayesPoint(Ranker):
             )
         with warnings.catch_warnings():  # not once more for each member
             warnings.simplefilter("ignore", DegenerateDataWarning)
-            with limits.learning(self, X):
+            with checks.learning(self, X):
                 self._fit(X, feedback)
-        limits.check_training_scores(self, X, has_order=len(self.classes_) > 1)
+        checks.check_training_scores(self, X, has_order=len(self.classes_) > 1)
         return self
 
     def _fit(self, X: Any, feedback: Grades) -> None:

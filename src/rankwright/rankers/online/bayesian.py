@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray
+from rankwright.parallel import exclusive
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.online.base import (
@@ -18,7 +19,6 @@ from rankwright.rankers.online.base import (
     kernels,
 )
 from rankwright.rankers.schema import floats, integer, real
-from rankwright.rankers.streams import exclusive
 from rankwright.scoring.base import row_blocks
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import OrdinalProbit, grade_probabilities, normal_cdf

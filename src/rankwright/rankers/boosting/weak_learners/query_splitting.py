@@ -11,8 +11,14 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.levels import Levels, pointers
 from rankwright.feedback.pair_weights import Binary, PairDistribution
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.binning import Column, Columns
-from rankwright.rankers.boosting.splitting import Bins, Cuts, Int32Array, Scan, concatenate
+from rankwright.rankers.boosting.weak_learners.binning import Column, Columns
+from rankwright.rankers.boosting.weak_learners.splitting import (
+    Bins,
+    Cuts,
+    Int32Array,
+    Scan,
+    concatenate,
+)
 
 
 class Entries(NamedTuple):

@@ -1,4 +1,4 @@
-"""What float64 cannot hold: values too large to learn from, scores that overflow."""
+"""Checks around training: values float64 cannot hold, unusual scales, rows sorted by grade."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rankwright.exceptions import (
     DegenerateDataWarning,
     FeedbackError,
     RankwrightError,
+    StreamWarning,
 )
 from rankwright.feedback.base import Feedback
 from rankwright.parallel import require_memory
@@ -23,6 +24,8 @@ LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares s
 ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker
 MANY_COLUMNS = 100_000
 SAMPLED = 256  # training rows that are scored after training
+FEW_ROWS = 50  # of a stream, below which neither order nor scale says much
+MOST_RATIO = 1e3  # of the scales of two columns of a stream
 
 _SCALE = (
     "Scale the columns first, for example with sklearn.preprocessing.StandardScaler (or with "
@@ -182,3 +185,46 @@ def _sample(X: Any) -> IntArray:
     size = np.where(np.isnan(size), 0.0, size)
     large = np.argpartition(size, n - SAMPLED // 2)[n - SAMPLED // 2 :]
     return np.unique(np.concatenate([large, np.linspace(0, n - 1, SAMPLED // 2).astype(np.int64)]))
+
+
+def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
+    """Warn if equal grades arrive in one block each, as in a file sorted by grade.
+
+    The last block then undoes what the others taught.
+    """
+    if ranker.shuffle or len(y) < FEW_ROWS:
+        return
+    n_grades, n_blocks = len(np.unique(y)), 1 + int(np.count_nonzero(np.diff(y)))
+    if 1 < n_grades == n_blocks <= len(y) // 2:
+        warnings.warn(
+            f"{type(ranker).__name__} learns from rows in the order given, and these are sorted by "
+            f"grade ({len(y)} rows in {n_blocks} blocks of equal grades). Set shuffle=True, or "
+            "shuffle the rows before partial_fit.",
+            StreamWarning,
+            stacklevel=5,
+        )
+
+
+def warn_of_scales(ranker: Any, X: Any) -> None:
+    """Warn if the largest absolute values of two columns differ by more than a thousand."""
+    if X.shape[0] < FEW_ROWS:
+        return
+    if isinstance(X, np.ndarray):
+        column, size = np.arange(X.shape[1]), np.maximum(X.max(axis=0), -X.min(axis=0))
+    else:
+        column, place = np.unique(X.indices, return_inverse=True)
+        size = np.zeros(len(column))
+        np.maximum.at(size, place, np.abs(X.data))
+    column, size = column[size > 0], size[size > 0]
+    if not len(size):
+        return
+    low, high = int(np.argmin(size)), int(np.argmax(size))
+    if size[high] > MOST_RATIO * size[low]:
+        warnings.warn(
+            f"{type(ranker).__name__}: column {column[high]} holds values up to "
+            f"{size[high]:.3g}, column {column[low]} only up to {size[low]:.3g}. An online "
+            "ranker hardly learns from the smaller ones: scale the columns, "
+            "make_pipeline(OnlineScaler(), ...) or StandardScaler.",
+            StreamWarning,
+            stacklevel=5,
+        )

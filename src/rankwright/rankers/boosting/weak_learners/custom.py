@@ -12,7 +12,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.weak_learners import WeakLearner, newton_alpha
+from rankwright.rankers.boosting.weak_learners.features import WeakLearner, newton_alpha
 from rankwright.scoring.base import Matrix, Scorer
 
 

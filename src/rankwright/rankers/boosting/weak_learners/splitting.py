@@ -13,8 +13,8 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.levels import pointers
 from rankwright.feedback.pair_weights import Binary
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.quantile_bins import BinnedRows
+from rankwright.rankers.boosting.weak_learners.binning import Columns
+from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
 
 UNIT = 2.0**60  # potentials are rounded to integers times the bound of their sum over this
 SMALL = 200_000  # cells of X below which threads cost more than they save

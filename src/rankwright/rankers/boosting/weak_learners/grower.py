@@ -15,10 +15,10 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.quantile_bins import BinnedRows
-from rankwright.rankers.boosting.splitting import BinnedScan
-from rankwright.rankers.boosting.weak_learners import DEFAULTS, WeakLearner, newton_alpha
+from rankwright.rankers.boosting.weak_learners.binning import Columns
+from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakLearner, newton_alpha
+from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
+from rankwright.rankers.boosting.weak_learners.splitting import BinnedScan
 
 # Codes up to which one thread grows a tree. Sharing a tree among threads pays from 50,000 on and is
 # off: in `python -m benchmarks trees` one of several fits on two threads spun without end.

@@ -13,9 +13,15 @@ import numpy as np
 from rankwright._typing import BoolArray, FloatArray
 from rankwright.feedback.pair_weights import Curve, PairDistribution
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.binning import Column, Columns
-from rankwright.rankers.boosting.query_splitting import PerQueryScan
-from rankwright.rankers.boosting.splitting import BinnedScan, Cuts, Scan, SortedScan, Weighted
+from rankwright.rankers.boosting.weak_learners.binning import Column, Columns
+from rankwright.rankers.boosting.weak_learners.query_splitting import PerQueryScan
+from rankwright.rankers.boosting.weak_learners.splitting import (
+    BinnedScan,
+    Cuts,
+    Scan,
+    SortedScan,
+    Weighted,
+)
 
 DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
 
