@@ -179,7 +179,7 @@ def kill(options: Any) -> None:
 def beliefs(options: Any) -> None:
     """BayesianPRank: rank loss of merged beliefs against the stream, relative to the Bayes loss"""
     import rankwright as rw
-    from rankwright.data.synthetic import make_ordinal
+    from rankwright.data.datasets.synthetic import make_ordinal
 
     test = make_ordinal(20_000, random_state=1)
     bayes = np.abs(test.bayes_prediction - test.y).mean()

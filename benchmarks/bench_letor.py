@@ -56,8 +56,8 @@ def peak(path: str, reader: str) -> None:
     from sklearn.datasets import load_svmlight_file
 
     import rankwright as rw
-    from rankwright.data.io.letor_blocks import CompiledBlocks
-    from rankwright.data.io.letor_lines import BadLines, LineParser
+    from rankwright.data.io.letor.blocks import CompiledBlocks
+    from rankwright.data.io.letor.lines import BadLines, LineParser
 
     # Load the compiled code first: its memory is not part of the measurement.
     CompiledBlocks(LineParser(), BadLines("", "error", 0, None), "docid").parse(

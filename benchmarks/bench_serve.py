@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.serve_load import N_FEATURES, Connection, Server, measure, post, rank_body
 
 import rankwright as rw
-from rankwright.data.synthetic import make_queries
+from rankwright.data.datasets.synthetic import make_queries
 from rankwright.online_eval import always_valid_interval
 from rankwright.selection.progressive_validation import progressive
 from rankwright.service import Settings, create_app, read_entries

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import rankwright as rw
+from rankwright.data.datasets.synthetic import make_queries
 from rankwright.data.splits import split_queries
-from rankwright.data.synthetic import make_queries
 from rankwright.selection.auto import Rows
 
 RESULTS = Path(__file__).parents[1] / "_results"

@@ -16,7 +16,7 @@ from rankwright import (
     PRank,
     WidrowHoff,
 )
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 
 LENGTH, TRIALS = 50_000, 20
 METHODS = {

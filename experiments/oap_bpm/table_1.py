@@ -10,7 +10,7 @@ from experiments.oap_bpm.table import Draw, run, show
 from experiments.prank.trials import interval, n_trials, rank_loss, save
 
 from rankwright import PolynomialMap
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 
 N_TRAIN, N_TEST, TRIALS = 5000, 1000, 20
 SHIFT = 100_000  # seeds of the test sets

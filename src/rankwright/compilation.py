@@ -104,8 +104,8 @@ def _fit_and_score(model: Any, X: Any, y: Any, qid: Any) -> None:
 
 
 def _readers(family: str) -> Iterator[Callable[[], Any]]:
-    from rankwright.data.io import _kernels  # noqa: F401  (from here on, they read smaller files)
-    from rankwright.data.io.letor import read_letor
+    from rankwright.data.io.letor import _kernels  # noqa: F401  (from here on, they read smaller files)
+    from rankwright.data.io.letor.reader import read_letor
 
     def read() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -117,8 +117,8 @@ def _readers(family: str) -> Iterator[Callable[[], Any]]:
 
 
 def _recommenders(family: str) -> Iterator[Callable[[], Any]]:
-    from rankwright.data.interactions import Interactions
-    from rankwright.data.synthetic import make_ratings
+    from rankwright.data.behavior.interactions import Interactions
+    from rankwright.data.datasets.synthetic import make_ratings
     from rankwright.recommend.recommender import Recommender
 
     ratings = make_ratings(12, 10, density=0.6, random_state=0).ratings

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.synthetic import make_engines, make_queries, make_ratings
+from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
 from rankwright.exceptions import RankwrightWarning
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]

@@ -26,7 +26,7 @@ import sklearn
 
 import rankwright as rw
 from rankwright.cli.app import VERBS, main
-from rankwright.data.synthetic import make_engines, make_queries
+from rankwright.data.datasets.synthetic import make_engines, make_queries
 from rankwright.service import read_entries
 
 ROOT = Path(__file__).parents[2]

@@ -18,9 +18,9 @@ import pytest
 
 from rankwright.data.alignment import align
 from rankwright.data.datasets import catalog
-from rankwright.data.datasets import folder as folders
+from rankwright.data.datasets import loading as folders
 from rankwright.data.datasets.catalog import list_datasets, load_dataset
-from rankwright.data.datasets.folder import Archive
+from rankwright.data.datasets.loading import Archive
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DatasetError, ParameterError
 

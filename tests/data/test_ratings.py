@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError, ParameterError
 
 PAIRS = st.dictionaries(

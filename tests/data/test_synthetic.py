@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from rankwright.data.alignment import align
+from rankwright.data.datasets.synthetic import (
+    make_engines,
+    make_ordinal,
+    make_queries,
+    make_ratings,
+)
 from rankwright.data.runs import Run
-from rankwright.data.synthetic import make_engines, make_ordinal, make_queries, make_ratings
 from rankwright.exceptions import ParameterError
 
 MAKERS = [make_ordinal, make_queries, make_ratings, make_engines]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.synthetic import make_ratings
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist import Checkpoint
 from rankwright.recommend.experts import ImplicitALS

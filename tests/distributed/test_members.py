@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.exceptions import ParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from rankwright.data.hashing import hash_ids, hash_rows
+from rankwright.data.vocabulary import hash_ids, hash_rows
 from rankwright.distributed import shards as module
 from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
 

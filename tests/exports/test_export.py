@@ -14,7 +14,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import rankwright as rw
 from exports.random_models import KINDS, additive, trees
-from rankwright.data.synthetic import make_engines
+from rankwright.data.datasets.synthetic import make_engines
 from rankwright.exports.forest import Forest, Leaf, Split, ceiling32, floor32, without_categories
 from rankwright.exports.form import form_of
 from rankwright.exports.target import Options

@@ -135,7 +135,7 @@ def test_a_feedback_plus_something_else_is_a_type_error() -> None:
 
 
 def test_ratings_and_runs_are_graded_by_user_and_by_query() -> None:
-    from rankwright.data.ratings import Ratings
+    from rankwright.data.behavior.ratings import Ratings
     from rankwright.data.runs import Run
 
     ratings = Ratings.from_arrays(["ann", "ann", "bob"], ["x", "y", "x"], [5, 3, 1])

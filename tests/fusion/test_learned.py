@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import rankwright as rw
 from persist.conftest import Forgery
-from rankwright.data.synthetic import make_engines
+from rankwright.data.datasets.synthetic import make_engines
 from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError, ParameterError
 
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 import rankwright as rw
 from persist.conftest import Forgery
 from persist.make_museum import MUSEUM, recommenders
-from rankwright.data.synthetic import make_ratings
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import ModelFileError, ParameterError
 from rankwright.persist.format import FORMAT
 

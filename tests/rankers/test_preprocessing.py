@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.testing.inputs import make_problem
 
 RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

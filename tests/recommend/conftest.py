@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rankwright as rw
-from rankwright.data.synthetic import make_ratings
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.recommend.evaluation import split_ratings
 
 

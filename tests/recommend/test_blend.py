@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rankwright as rw
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.data.splits import halve_users
-from rankwright.data.synthetic import make_ratings
 from rankwright.exceptions import DegenerateDataWarning
 
 

@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import rankwright as rw
-from rankwright.data.synthetic import make_ratings
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend import Filter, Recommendation
 from rankwright.recommend.experts import ItemContent, Popularity

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rankwright import MPRank
-from rankwright.data.ratings import Ratings
-from rankwright.data.synthetic import make_ratings
+from rankwright.data.behavior.ratings import Ratings
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.recommend import blend
 from rankwright.recommend.blend import Blend
 from rankwright.recommend.models.base import Table

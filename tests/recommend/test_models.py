@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.ratings import Ratings
-from rankwright.data.synthetic import make_ratings
+from rankwright.data.behavior.ratings import Ratings
+from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.recommend.models.factors import ImplicitFeatures, MatrixFactorization
 from rankwright.recommend.models.item_knn import ItemKNN
 from rankwright.recommend.models.popularity import ItemMeans, biases

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.synthetic import make_queries
+from rankwright.data.datasets.synthetic import make_queries
 from rankwright.report.demonstrations import metasearch
 from rankwright.report.page import Chart, Page, Section, key_value_table, write_page
 from rankwright.report.sections import (

@@ -23,7 +23,7 @@ from rankwright import (
     VotedPRank,
     WidrowHoff,
 )
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.exceptions import DataError, MeasureError
 from rankwright.metrics import RankLoss
 from rankwright.selection.progressive_validation import progressive

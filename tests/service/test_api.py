@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.synthetic import make_engines, make_queries, make_ratings
+from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
 from rankwright.service import read_entries
 
 ROWS = np.random.default_rng(0).standard_normal((6, 10))

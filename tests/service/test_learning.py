@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.synthetic import make_queries
+from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import ParameterError
 from rankwright.selection.progressive_validation import progressive
 from rankwright.service.learning.labels import grades_of

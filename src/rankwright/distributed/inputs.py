@@ -19,7 +19,7 @@ import numpy as np
 from rankwright._typing import IntArray
 from rankwright.data.io.files import is_parquet
 from rankwright.data.io.items import detect_format, read_items
-from rankwright.data.io.letor import read_letor
+from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.tables import items_from_frame
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_ids

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.data.hashing import hash_rows
+from rankwright.data.vocabulary import hash_rows
 from rankwright.distributed import lambdamart
 from rankwright.distributed.engines import Engine, Handles
 from rankwright.distributed.fitting import refuse

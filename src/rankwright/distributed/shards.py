@@ -1,9 +1,9 @@
 """Shards: whole queries, hashed into a fixed number of parts, in an order that rows do not set.
 
 The number of shards never depends on the cluster. A query goes to the shard that the first bits of
-the hash of its id say (see :mod:`rankwright.data.hashing`). Inside a shard rows are in the order of
-the hashes of query and content, so the order in which rows were given, or spread over files, does
-not matter: equal rows are the only ones that may change places.
+the hash of its id say (see :mod:`rankwright.data.vocabulary`). Inside a shard rows are in the order
+of the hashes of query and content, so the order in which rows were given, or spread over files,
+does not matter: equal rows are the only ones that may change places.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.hashing import Hashes, hash_ids, hash_rows
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import encode
+from rankwright.data.vocabulary import Hashes, encode, hash_ids, hash_rows
 from rankwright.distributed.engines import Handles
 from rankwright.feedback.grades import Grades
 from rankwright.rankers.early_stopping import EvalSet

@@ -15,7 +15,7 @@ from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, frozen_weights
 
 if TYPE_CHECKING:
-    from rankwright.data.ratings import Ratings
+    from rankwright.data.behavior.ratings import Ratings
     from rankwright.data.runs import Run
     from rankwright.feedback.pairs import Pairs
 

@@ -60,7 +60,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from rankwright.data.synthetic import make_engines
+    >>> from rankwright.data.datasets.synthetic import make_engines
     >>> sample = make_engines(60, random_state=0)
     >>> fusion = LearnedFusion().fit(sample.runs, sample.qrels)
     >>> fusion.engines_

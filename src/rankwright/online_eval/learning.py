@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.impressions import ImpressionLog
+from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.io.items import first_missing
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels

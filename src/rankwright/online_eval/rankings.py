@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.impressions import ImpressionLog
+from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.feedback.clicks.propensity import estimate_propensities
 from rankwright.online_eval.counterfactual import Estimate, normalized_terms

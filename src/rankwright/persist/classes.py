@@ -194,7 +194,7 @@ OTHERS = {
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
     "TreeRanking": "rankwright.rankers.boosting.weak_learners.grower",
-    "Ratings": "rankwright.data.ratings",
+    "Ratings": "rankwright.data.behavior.ratings",
     "Histories": "rankwright.recommend.experts.histories",
     "ImplicitFeatures": "rankwright.recommend.models.factors",
 }

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas

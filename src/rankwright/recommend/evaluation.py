@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.interactions import Interactions
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.interactions import Interactions
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.splits import Seed, Split, need_a_share
 from rankwright.exceptions import (
     DataError,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.interactions import Interactions
-from rankwright.data.ratings import Ratings, first_twice
+from rankwright.data.behavior.interactions import Interactions
+from rankwright.data.behavior.ratings import Ratings, first_twice
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.recommend.experts.histories import Histories, extended

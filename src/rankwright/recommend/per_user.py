@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.parallel import active_engine
 from rankwright.rankers import schema

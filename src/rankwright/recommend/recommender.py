@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._first_use import announce_compilation
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.features import Features
-from rankwright.data.interactions import Interactions
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.features import Features
+from rankwright.data.behavior.interactions import Interactions
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
 from rankwright.exceptions import (
     DataError,
@@ -84,7 +84,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from rankwright.data.synthetic import make_ratings
+    >>> from rankwright.data.datasets.synthetic import make_ratings
     >>> ratings = make_ratings(60, 40, random_state=0).ratings
     >>> model = Recommender(random_state=0).fit(ratings)
     >>> user = ratings.users[0]

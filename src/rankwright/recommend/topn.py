@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import IntArray
-from rankwright.data.features import Features
+from rankwright.data.behavior.features import Features
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 
 import rankwright as rw
+from rankwright.data.datasets.synthetic import (
+    make_engines,
+    make_ordinal,
+    make_queries,
+    make_ratings,
+)
 from rankwright.data.splits import halve_users, split_queries
-from rankwright.data.synthetic import make_engines, make_ordinal, make_queries, make_ratings
 from rankwright.metrics.comparison import Comparison
 from rankwright.persist.systems import evaluate_system
 from rankwright.report import sections

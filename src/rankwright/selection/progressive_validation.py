@@ -70,7 +70,7 @@ def progressive(
     Examples
     --------
     >>> from rankwright import PRank
-    >>> from rankwright.data.synthetic import make_ordinal
+    >>> from rankwright.data.datasets.synthetic import make_ordinal
     >>> sample = make_ordinal(2000, random_state=0)
     >>> curve = [step["RankLoss"] for step in progressive(PRank(), sample.X, sample.y)]
     >>> len(curve), bool(curve[-1] < curve[9])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import rankwright as rw
-from rankwright.data.synthetic import make_engines, make_queries, make_ratings
+from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
 from rankwright.service.app import Settings
 from rankwright.service.log.entries import Event, Feedback, encode
 from rankwright.service.log.store import Store
@@ -43,7 +43,7 @@ def demo_settings(folder: str, random_state: int = 0) -> Settings:
     return Settings(models=tuple(paths), store=store, learn="BayesianPRank")
 
 
-def _write_log(path: str, sample: rw.data.synthetic.QuerySample, scorer: object) -> None:
+def _write_log(path: str, sample: rw.data.datasets.synthetic.QuerySample, scorer: object) -> None:
     """Lists in the order of a model, and the grades of a user for each."""
     store = Store(path)
     futures = []

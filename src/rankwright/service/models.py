@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 import rankwright
-from rankwright.data.synthetic import make_queries
+from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import ModelFileError, ParameterError
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing

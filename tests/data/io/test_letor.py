@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import rankwright as rw
-from rankwright.data.io import letor as read
+from rankwright.data.io.letor import reader as read
 from rankwright.data.items import BadLine, Items
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 

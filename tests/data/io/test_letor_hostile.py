@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.io import letor as read
 from rankwright.data.io.files import MAX_LINE
+from rankwright.data.io.letor import reader as read
 from rankwright.exceptions import DataError, FileFormatError
 
 NAN = math.nan

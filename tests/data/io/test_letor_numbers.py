@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rankwright as rw
-from rankwright.data.io import letor as read
+from rankwright.data.io.letor import reader as read
 from rankwright.data.items import Items
 from rankwright.exceptions import FileFormatError
 
@@ -209,7 +209,7 @@ def test_the_kernel_runs_without_compilation() -> None:
 import io, warnings
 warnings.simplefilter("error")
 import rankwright as rw
-from rankwright.data.io import letor as read
+from rankwright.data.io.letor import reader as read
 read._LARGE = read._LARGE_COLD = 0
 text = "".join(f"1 qid:1 1:{{number}} #docid = A\\n" for number in {numbers} + ["0x1", "NULL"])
 items = rw.read_letor(io.StringIO(text), on_bad_line="skip")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.io import letor as read
+from rankwright.data.io.letor import reader as read
 from rankwright.data.items import Items
 
 RealData = Callable[[str], Path]

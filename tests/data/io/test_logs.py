@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankwright.data import ImpressionLog, log_from_frame, read_log
-from rankwright.data.io import logs
+from rankwright.data.io.logs import impressions as logs
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 ROWS = [

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwright.data import frames
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.io.ratings import read_ratings
-from rankwright.data.ratings import Ratings
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwright import BayesPoint, DataError, Grades, KernelPRank, PRank
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.scoring.kernel import Kernel
 

@@ -11,7 +11,7 @@ from scipy import integrate, sparse, stats
 
 import rankwright as rw
 from rankwright import BayesianPRank, PRank
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.rankers.online._kernels import bayesian as _kernels
 
 

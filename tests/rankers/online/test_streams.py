@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import rankwright as rw
 from contract.instances import INSTANCES
-from rankwright.data.synthetic import make_ordinal
+from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.exceptions import DataError, ParameterError, StreamWarning
 from rankwright.parallel import _forget_locks, state_lock
 from rankwright.selection import progressive

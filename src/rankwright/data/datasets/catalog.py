@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rankwright.data.datasets import loaders
-from rankwright.data.datasets.folder import Archive, find_folder
+from rankwright.data.datasets import loading
+from rankwright.data.datasets.loading import Archive, find_folder
 from rankwright.data.io.judges import read_judges
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import read_table
@@ -32,7 +32,7 @@ class Dataset:
 def _ratings_file(
     about: str, format: str, file: str, address: str, terms: str, **more: Any
 ) -> Dataset:
-    load = partial(loaders.load_file, read=read_ratings, file=file, format=format)
+    load = partial(loading.load_file, read=read_ratings, file=file, format=format)
     return Dataset(about, load, (file,), address, terms, **more)
 
 
@@ -85,7 +85,7 @@ def _ratings() -> dict[str, Dataset]:
         ),
         "netflix-sample": Dataset(
             "109,065 training and 3,326 test ratings by 1,000 customers, 1 to 5 stars",
-            loaders.load_netflix,
+            loading.load_netflix,
             ("training.txt", "testing.txt"),
             "withdrawn by Netflix in 2010; search for copies of this sample by the file names",
             "non-commercial research use (Netflix Prize 2006)",
@@ -97,21 +97,21 @@ def _judgments() -> dict[str, Dataset]:
     return {
         "cystic-fibrosis": Dataset(
             "4,819 query-document pairs of 100 queries, each scored 0, 1, 2 by four judges",
-            partial(loaders.load_file, read=read_judges, file="cfquery"),
+            partial(loading.load_file, read=read_judges, file="cfquery"),
             ("cfquery",),
             "https://people.ischool.berkeley.edu/~hearst/irbook/cfc.html",
             "see its file copyright; cite Shaw, Wood, Wood & Tibbo, LISR 13, 1991",
         ),
         "trec9-ohsumed": Dataset(
             "7 runs over 63 topics of OHSUMED 1988-91, with qrels of 1 or 2",
-            partial(loaders.load_track, qrels="qrels.ohsu.88-91", runs="runs/*"),
+            partial(loading.load_track, qrels="qrels.ohsu.88-91", runs="runs/*"),
             ("qrels.ohsu.88-91", "runs"),
             "https://trec.nist.gov/data/t9_filtering.html",
             "experimental use only; the data are incomplete and out of date (Hersh et al. 1994)",
         ),
         "trec-robust03": Dataset(
             "17 runs over the 100 topics of the TREC 2003 Robust track, with qrels of 0, 1, 2",
-            partial(loaders.load_track, qrels="qrels.robust2003.txt", runs="runs/input.*"),
+            partial(loading.load_track, qrels="qrels.robust2003.txt", runs="runs/input.*"),
             ("qrels.robust2003.txt", "runs"),
             "https://trec.nist.gov/data/t12_robust.html",
             "runs belong to their participants; research use (NIST)",
@@ -123,13 +123,13 @@ def _letor() -> dict[str, Dataset]:
     letor4 = partial(Dataset, address=_LETOR + "letor-4-0/", terms=_LETOR_TERMS, options=("fold",))
 
     def in_parts(about: str, n_features: int, pattern: str) -> Dataset:
-        load = partial(loaders.load_letor_parts, n_features=n_features, pattern=pattern)
+        load = partial(loading.load_letor_parts, n_features=n_features, pattern=pattern)
         return letor4(about, load, tuple(pattern.format(k) for k in range(1, 6)))
 
     return {
         "letor3-ohsumed": Dataset(
             "LETOR 3.0 OHSUMED: 106 queries, 16,140 documents, 45 features, grades 0 to 2",
-            loaders.load_ohsumed,
+            loading.load_ohsumed,
             tuple(f"QueryLevelNorm/{file}" for file in _FOLDS),
             _LETOR + "letor-3-0/",
             _LETOR_TERMS,
@@ -137,7 +137,7 @@ def _letor() -> dict[str, Dataset]:
         ),
         "letor4-mq2008": letor4(
             "LETOR 4.0 MQ2008: 784 queries, 15,211 documents, 46 features, grades 0 to 2",
-            partial(loaders.load_letor_folds, n_features=46),
+            partial(loading.load_letor_folds, n_features=46),
             _FOLDS,
         ),
         "letor4-mq2007-partial": in_parts(
@@ -158,7 +158,7 @@ def _letor() -> dict[str, Dataset]:
         "mslr-web-sample": Dataset(
             "MSLR-WEB, 5,000 lines of training and of test: 136 features, grades 0 to 4",
             partial(
-                loaders.load_pair,
+                loading.load_pair,
                 train="msn1.fold1.train.5k.txt",
                 test="msn1.fold1.test.5k.txt",
                 n_features=136,
@@ -169,7 +169,7 @@ def _letor() -> dict[str, Dataset]:
         ),
         "lightgbm-rank": Dataset(
             "LightGBM's example: 3,005 and 768 documents, 300 features, grades 0 to 4",
-            partial(loaders.load_grouped, n_features=300),
+            partial(loading.load_grouped, n_features=300),
             ("rank.train", "rank.train.query", "rank.test", "rank.test.query"),
             "https://github.com/microsoft/LightGBM/tree/master/examples/lambdarank",
             "MIT license",
@@ -178,7 +178,7 @@ def _letor() -> dict[str, Dataset]:
 
 
 def _table(about: str, folder: str, file: str, address: str, terms: str, **columns: Any) -> Dataset:
-    load = partial(loaders.load_file, read=read_table, file=file, **columns)
+    load = partial(loading.load_file, read=read_table, file=file, **columns)
     return Dataset(about, load, (file,), address, terms, folder=f"ordinal/{folder}")
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray
+from rankwright.data.behavior.interactions import Interactions
+from rankwright.data.behavior.ratings import Ratings, find_column, usual_place
 from rankwright.data.frames import Columns, read_parquet
-from rankwright.data.interactions import Interactions
 from rankwright.data.io.fields import is_number, parse_numeric
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.ratings import has_odd_ids, read_ratings
 from rankwright.data.io.tables import read_jsonl, text_rows
-from rankwright.data.ratings import Ratings, find_column, usual_place
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from rankwright.data.frames import read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.feature_logs import is_feature_log, read_feature_log
 from rankwright.data.io.fields import likely_separator
 from rankwright.data.io.files import Text, bounded, open_text, read_text
-from rankwright.data.io.letor import read_letor
+from rankwright.data.io.letor.reader import read_letor
+from rankwright.data.io.logs.engine_features import is_feature_log, read_feature_log
 from rankwright.data.io.tables import GRADE_ADVICE
 from rankwright.data.items import Items
 from rankwright.exceptions import (

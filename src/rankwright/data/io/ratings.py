@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray
-from rankwright.data.frames import read_parquet
-from rankwright.data.io import fields as lines
-from rankwright.data.io.fields import Fields, is_number, likely_separator, split_fields
-from rankwright.data.io.files import Text, bounded, is_parquet, read_text
-from rankwright.data.ratings import (
+from rankwright.data.behavior.ratings import (
     DUPLICATES,
     Ratings,
     first_twice,
     resolve_duplicates,
     usual_place,
 )
-from rankwright.data.times import as_times, is_time
+from rankwright.data.behavior.times import as_times, is_time
+from rankwright.data.frames import read_parquet
+from rankwright.data.io import fields as lines
+from rankwright.data.io.fields import Fields, is_number, likely_separator, split_fields
+from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 

@@ -11,8 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.encoding import MISSING, NOT_NAMES
-from rankwright.data.frames import Columns, columns_of, ordered_categories, read_parquet
+from rankwright.data.frames import (
+    MISSING,
+    NOT_NAMES,
+    Columns,
+    columns_of,
+    ordered_categories,
+    read_parquet,
+)
 from rankwright.data.io.fields import Fields, is_number, likely_separator, parse_csv, split_fields
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows

@@ -10,12 +10,12 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.io.files import atomic_write, write_lines
 from rankwright.data.io.items import format_of_name
-from rankwright.data.io.letor import write_letor
+from rankwright.data.io.letor.reader import write_letor
 from rankwright.data.io.trec import write_qrels, write_run
 from rankwright.data.items import Items
-from rankwright.data.ratings import Ratings
 from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError
 

@@ -15,7 +15,7 @@ from rankwright._typing import IntArray
 from rankwright.data.io.fields import likely_separator, quoted_rows
 from rankwright.data.io.files import Text, is_parquet, open_text
 from rankwright.data.io.items import detect_format, read_items, word_columns, words_advice
-from rankwright.data.io.letor import read_letor
+from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import Words
 from rankwright.data.io.trec import read_qrels, read_run

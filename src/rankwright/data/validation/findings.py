@@ -11,25 +11,27 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.behavior.impressions import ImpressionLog
+from rankwright.data.behavior.ratings import Ratings, usual_place
 from rankwright.data.frames import parquet_names
-from rankwright.data.impressions import ImpressionLog
 from rankwright.data.io.files import read_text
 from rankwright.data.io.items import ITEM_FORMATS, detect_format, first_fields, read_items
-from rankwright.data.io.logs import is_log, read_log
-from rankwright.data.io.preferences import Preferences, is_preferences, read_preferences
+from rankwright.data.io.logs.impressions import is_log, read_log
+from rankwright.data.io.logs.preferences import Preferences, is_preferences, read_preferences
 from rankwright.data.items import Items
-from rankwright.data.ratings import Ratings, usual_place
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.validation.bad_lines import read_what_is_readable
-from rankwright.data.validation.log_rules import LOG_RULES, PAIR_RULES, click_findings
 from rankwright.data.validation.rules import (
     FEATURE_RULES,
     ITEM_RULES,
+    LOG_RULES,
+    PAIR_RULES,
     RATING_RULES,
     Finding,
     Lines,
     apply_rules,
     check_against,
+    click_findings,
 )
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 

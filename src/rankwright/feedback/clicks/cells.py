@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.impressions import ImpressionLog
+from rankwright.data.behavior.impressions import ImpressionLog
 
 
 class Cells(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.data.impressions import ImpressionLog
+from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
 from rankwright.feedback.clicks.cells import Cells
 from rankwright.feedback.clicks.propensity import _posteriors

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.data.impressions import ImpressionLog
+from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
 from rankwright.feedback.clicks.cells import Cells

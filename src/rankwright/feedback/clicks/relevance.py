@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.impressions import ImpressionLog
+from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ClickBiasWarning, DegenerateDataWarning, FeedbackError

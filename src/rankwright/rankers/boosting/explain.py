@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.data.hashing import Hashes, hash_rows
+from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation

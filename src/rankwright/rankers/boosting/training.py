@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.hashing import Hashes, hash_rows
 from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pair_weights import PairDistribution

@@ -95,7 +95,7 @@ class BayesianPRank(ThresholdRanker):
 
     Examples
     --------
-    >>> from rankwright.data.synthetic import make_ordinal
+    >>> from rankwright.data.datasets.synthetic import make_ordinal
     >>> train, test = make_ordinal(5000, random_state=0), make_ordinal(1000, random_state=1)
     >>> model = BayesianPRank(degree=2).fit(train.X, train.y)
     >>> loss = np.abs(model.predict(test.X) - test.y).mean()

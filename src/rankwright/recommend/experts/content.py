@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rankwright.data.features import Features
+from rankwright.data.behavior.features import Features
 from rankwright.exceptions import DataError
 from rankwright.rankers.schema import floats, floats32, integers, integers32
 from rankwright.recommend.experts.base import Expert, Scores

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
-from rankwright.data.interactions import Interactions, joined
+from rankwright.data.behavior.interactions import Interactions, joined
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
 from rankwright.exceptions import DataError
 

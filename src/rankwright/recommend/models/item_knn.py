@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, integers, real

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.ratings import Ratings
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.rankers.schema import floats, real
 from rankwright.recommend.models.base import RatingModel
 

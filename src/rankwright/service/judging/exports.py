@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwright.data.io.letor import write_letor
+from rankwright.data.io.letor.reader import write_letor
 from rankwright.data.io.trec import write_qrels
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels

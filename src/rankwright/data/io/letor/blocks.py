@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.io.letor_lines import BadLines, LineError, LineParser, docid_of
+from rankwright.data.io.letor.lines import BadLines, LineError, LineParser, docid_of
 from rankwright.exceptions import DataError
 
 SMALL = 2**20  # cells; up to this size a dense matrix is cheap
@@ -250,7 +250,7 @@ class CompiledBlocks:
     """The parser for large files: a kernel, which leaves unusual lines to the line parser."""
 
     def __init__(self, lines: LineParser, bad: BadLines, comments: str) -> None:
-        from rankwright.data.io import _kernels
+        from rankwright.data.io.letor import _kernels
 
         self._kernels: Any = _kernels
         self._lines, self._bad, self._comments = lines, bad, comments

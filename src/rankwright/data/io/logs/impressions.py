@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.behavior.impressions import ImpressionLog, _counts, _positions
 from rankwright.data.frames import Columns, columns_of, one_file, read_parquet
-from rankwright.data.impressions import ImpressionLog, _counts, _positions
 from rankwright.data.io.fields import likely_separator, parse_csv
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.items import Items
-from rankwright.data.ratings import Ratings
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.vocabulary import read_only
 from rankwright.exceptions import ParameterError

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
+from rankwright.data.behavior.ratings import Ratings, find_column, in_int64
+from rankwright.data.behavior.times import as_times
 from rankwright.data.frames import columns_of
-from rankwright.data.ratings import Ratings, find_column, in_int64
 from rankwright.data.sparse_matrices import checked_csr
-from rankwright.data.times import as_times
 from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError
 

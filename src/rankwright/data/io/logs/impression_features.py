@@ -12,7 +12,7 @@ from rankwright.data.frames import parquet_names
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.io.items import first_fields
 from rankwright.data.io.json_lines import json_rows
-from rankwright.data.io.logs import find_columns
+from rankwright.data.io.logs.impressions import find_columns
 from rankwright.data.io.tables import read_table
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import encode, pair_keys

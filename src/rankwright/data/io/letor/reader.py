@@ -22,8 +22,8 @@ from rankwright.data.io.files import (
     refuse_overwriting,
     write_lines,
 )
-from rankwright.data.io.letor_blocks import Block, CompiledBlocks, Growing, LineBlocks, Matrix
-from rankwright.data.io.letor_lines import MAX_FEATURES, BadLines, LineParser, docid_of
+from rankwright.data.io.letor.blocks import Block, CompiledBlocks, Growing, LineBlocks, Matrix
+from rankwright.data.io.letor.lines import MAX_FEATURES, BadLines, LineParser, docid_of
 from rankwright.data.items import BadLine, Items
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
@@ -151,7 +151,7 @@ def _parse_blocks(
         if lines.has_qid is None:  # the kernel waits for the first item: do not look line by line
             start = _NO_ITEMS.match(data).end()  # type: ignore[union-attr]
             n_skipped, data = data.count(b"\n", 0, start), data[start:]
-        limit = _LARGE if "rankwright.data.io._kernels" in sys.modules else _LARGE_COLD
+        limit = _LARGE if "rankwright.data.io.letor._kernels" in sys.modules else _LARGE_COLD
         if not tried and max(n_read, file.size or 0) >= limit:
             tried = True
             with suppress(ImportError):

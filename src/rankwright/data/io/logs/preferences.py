@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rankwright.data.frames import Columns, read_parquet
 from rankwright.data.io.fields import likely_separator, parse_csv
 from rankwright.data.io.files import Text, is_parquet, read_text
-from rankwright.data.io.logs import plain_name
+from rankwright.data.io.logs.impressions import plain_name
 from rankwright.data.io.tables import read_jsonl
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError
