@@ -21,7 +21,7 @@ from typing import Any
 
 from rankwright import __version__
 from rankwright.data.io.files import atomic_write
-from rankwright.report.provenance import environment
+from rankwright.report.page import environment
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "_results"

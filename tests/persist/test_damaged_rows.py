@@ -10,7 +10,7 @@ from persist.make_museum import FORMAT, MUSEUM, NEW_ROWS, models
 from rankwright.exceptions import DataError
 from rankwright.scoring import Linear
 from rankwright.selection import progressive
-from rankwright.testing.extremes import damaged_matrices
+from rankwright.testing.ranker import damaged_matrices
 
 
 @pytest.mark.parametrize("name", dict(models()))

@@ -9,13 +9,13 @@ import rankwright as rw
 from rankwright import report
 from rankwright.exceptions import ParameterError
 from rankwright.report import charts
+from rankwright.report.page import file_fingerprint
 from rankwright.report.plots import (
     contribution_specs,
     contributions,
     importances,
     win_loss_spec,
 )
-from rankwright.report.provenance import file_fingerprint
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@ from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .evaluation import Scores as Scores
 from .evaluation import evaluate as evaluate
+from .formulas import running_rank_loss as running_rank_loss
 from .measure import AP as AP
 from .measure import AUC as AUC
 from .measure import ERR as ERR
@@ -31,5 +32,4 @@ from .measure import Rprec as Rprec
 from .measure import Spearman as Spearman
 from .measure import Top as Top
 from .measure import bpref as bpref
-from .ordinal import running_rank_loss as running_rank_loss
 from .pairwise import pairwise_accuracy as pairwise_accuracy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankwright.metrics import binary, graded, ordinal, pairwise
+from rankwright.metrics import formulas, pairwise
 from rankwright.metrics.ranked_lists import RankedLists
 
 
@@ -81,48 +81,48 @@ _PAIRS: dict[str, Any] = {"empty": "no pair of different grade"}
 
 _DEFINITIONS = [
     Definition(
-        "NDCG", "discounted gain over the best possible", graded.ndcg, _GAIN,
+        "NDCG", "discounted gain over the best possible", formulas.ndcg, _GAIN,
         {"gain": "exp", "discount": "log2"}, "optional", grades="gain",
     ),
     Definition(
-        "ERR", "expected reciprocal rank", graded.err, _MAX, {"max": 4}, "optional", grades="stop"
+        "ERR", "expected reciprocal rank", formulas.err, _MAX, {"max": 4}, "optional", grades="stop"
     ),
     Definition(
-        "AP", "average precision", binary.average_precision, _REL | _OVER,
+        "AP", "average precision", formulas.average_precision, _REL | _OVER,
         {"rel": 1, "over": "all", "steps": "item"}, "optional",
     ),
     Definition(
-        "P", "precision", binary.precision, _REL | {"over": _choice("cutoff", "list")},
+        "P", "precision", formulas.precision, _REL | {"over": _choice("cutoff", "list")},
         {"rel": 1, "over": "cutoff"}, "required",
     ),
-    Definition("R", "recall", binary.recall, _REL, _REL_1, "required"),
+    Definition("R", "recall", formulas.recall, _REL, _REL_1, "required"),
     Definition(
-        "Rprec", "precision at the number of relevant items", binary.r_precision, _REL, _REL_1
+        "Rprec", "precision at the number of relevant items", formulas.r_precision, _REL, _REL_1
     ),
-    Definition("bpref", "preference over judged items", binary.binary_preference, _REL, _REL_1),
+    Definition("bpref", "preference over judged items", formulas.binary_preference, _REL, _REL_1),
     Definition(
-        "GMAP", "geometric mean of the average precision", binary.average_precision, _REL, _REL_1,
+        "GMAP", "geometric mean of the average precision", formulas.average_precision, _REL, _REL_1,
         mean="geometric",
     ),
     Definition(
-        "Judged", "share of judged items", binary.judged_share, cutoff="optional",
+        "Judged", "share of judged items", formulas.judged_share, cutoff="optional",
         empty="no retrieved item",
     ),
-    Definition("RR", "reciprocal rank", binary.reciprocal_rank, _REL, _REL_1, "optional"),
+    Definition("RR", "reciprocal rank", formulas.reciprocal_rank, _REL, _REL_1, "optional"),
     Definition(
-        "RBP", "rank-biased precision", binary.rank_biased_precision, _REL | _P,
+        "RBP", "rank-biased precision", formulas.rank_biased_precision, _REL | _P,
         {"rel": 1, "p": 0.8}, "optional",
     ),
     Definition(
-        "AUC", "area under the ROC curve", binary.auc, _REL, _REL_1,
+        "AUC", "area under the ROC curve", formulas.auc, _REL, _REL_1,
         empty="no pair of a relevant and another item",
     ),
-    Definition("PROT", "1 / place of the first top item", binary.reciprocal_rank, _REL, _REL_MAX),
-    Definition("Coverage", "precision at the last top item", binary.coverage, _REL, _REL_MAX),
-    Definition("Top", "a relevant item among the first", binary.top, _REL, _REL_1, "required"),
-    Definition("HitRate", "the same as Top", binary.top, _REL, _REL_1, "required"),
+    Definition("PROT", "1 / place of the first top item", formulas.reciprocal_rank, _REL, _REL_MAX),
+    Definition("Coverage", "precision at the last top item", formulas.coverage, _REL, _REL_MAX),
+    Definition("Top", "a relevant item among the first", formulas.top, _REL, _REL_1, "required"),
+    Definition("HitRate", "the same as Top", formulas.top, _REL, _REL_1, "required"),
     Definition(
-        "AverageRank", "mean place of the relevant items", binary.average_rank, _REL | _CAP,
+        "AverageRank", "mean place of the relevant items", formulas.average_rank, _REL | _CAP,
         {"rel": 1, "cap": float("inf")}, higher_is_better=False,
     ),
     Definition(
@@ -150,7 +150,7 @@ _DEFINITIONS = [
         **_COST | {"reads": "predictions"},
     ),
     Definition(
-        "RankLoss", "mean distance of grades", ordinal.rank_loss,
+        "RankLoss", "mean distance of grades", formulas.rank_loss,
         higher_is_better=False, reads="predictions", empty="no item",
     ),
 ]  # fmt: skip

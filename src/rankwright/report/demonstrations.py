@@ -19,8 +19,7 @@ from rankwright.data.splits import halve_users, split_queries
 from rankwright.metrics.comparison import Comparison
 from rankwright.persist.systems import evaluate_system
 from rankwright.report import sections
-from rankwright.report.page import Page, Section
-from rankwright.report.provenance import environment
+from rankwright.report.page import Page, Section, environment
 from rankwright.selection.progressive_validation import progressive
 
 

@@ -1,4 +1,4 @@
-"""A page of tables and charts in one HTML file that works offline."""
+"""A page of tables and charts in one offline HTML file, and what its results were made with."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import base64
 import hashlib
 import html
 import json
+import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from string import Template
 from typing import Any, Literal
@@ -166,3 +169,27 @@ def _vega() -> str:
     import vl_convert
 
     return str(vl_convert.javascript_bundle(_SNIPPET)).replace("</script", "<\\/script")
+
+
+def environment() -> dict[str, str]:
+    """Versions of this package, Python and the numerical libraries.
+
+    >>> list(environment())[:3]
+    ['rankwright', 'Python', 'numpy']
+    """
+    versions = {"rankwright": __version__, "Python": platform.python_version()}
+    for name in ("numpy", "scipy", "scikit-learn", "numba"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions | {"machine": f"{platform.system()} {platform.machine()}"}
+
+
+def file_fingerprint(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Path, size and SHA-256 of a file; only the path if it is not a regular file."""
+    if not os.path.isfile(path):
+        return {"path": os.fspath(path)}
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"path": os.fspath(path), "bytes": os.path.getsize(path), "sha256": digest}

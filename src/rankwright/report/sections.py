@@ -17,8 +17,14 @@ from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
 from rankwright.persist.systems import score_items
 from rankwright.report import charts, plots
-from rankwright.report.page import Chart, Page, Section, key_value_table
-from rankwright.report.provenance import environment, file_fingerprint
+from rankwright.report.page import (
+    Chart,
+    Page,
+    Section,
+    environment,
+    file_fingerprint,
+    key_value_table,
+)
 
 N_QUERIES, N_RANKS = 3, 10
 MOST_SYSTEMS, MOST_PAIRS, MOST_MODELS = 4, 3, 3  # with charts of their own
