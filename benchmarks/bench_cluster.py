@@ -296,7 +296,7 @@ def _round_costs(client: Any) -> tuple[float, float]:
 
 
 def _measured(client: Any, make: Any, n: int) -> tuple[float, int]:
-    from rankwright.distributed.engines import DaskEngine
+    from rankwright.distributed.dask import DaskEngine
 
     collect, count = DaskEngine._collect, [0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -95,6 +96,23 @@ def available_memory() -> float:
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             amounts.append(max(most - float(pages * resource.getpagesize()), 0.0))
     return min(amounts)
+
+
+def parse_bytes(size: int | str) -> int:
+    """A number of bytes from a number or a text with a unit.
+
+    >>> parse_bytes("2GB"), parse_bytes("512 MiB"), parse_bytes(10_000_000)
+    (2000000000, 536870912, 10000000)
+    """
+    match = re.fullmatch(r"([0-9.]+)\s*([kMGT]?)(i?)B?", str(size).strip(), re.IGNORECASE)
+    power = " KMGT".index(match[2].upper() or " ") if match else 0
+    try:
+        n = int(float(match[1]) * (1024 if match[3] else 1000) ** power) if match else 0
+    except ValueError:
+        n = 0
+    if n < 1_000_000:
+        raise ParameterError(f"memory={size!r}: write a size of at least 1MB, such as '2GB'.")
+    return n
 
 
 def require_memory(n_bytes: float, what: str, advice: str) -> None:

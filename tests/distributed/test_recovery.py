@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.distributed import engines
+from rankwright.distributed import dask
 from rankwright.exceptions import ClusterError
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
@@ -23,7 +23,7 @@ def interrupt(monkeypatch):
     """Call a function when a fit collects results for the n-th time."""
 
     def at(number, function):
-        collect, left = engines.DaskEngine._collect, [number]
+        collect, left = dask.DaskEngine._collect, [number]
 
         def collect_or_else(self, blocks):
             left[0] -= 1
@@ -31,7 +31,7 @@ def interrupt(monkeypatch):
                 function()
             return collect(self, blocks)
 
-        monkeypatch.setattr(engines.DaskEngine, "_collect", collect_or_else)
+        monkeypatch.setattr(dask.DaskEngine, "_collect", collect_or_else)
 
     return at
 
@@ -45,15 +45,14 @@ def test_a_killed_worker_costs_time_only(judged, model_bytes, interrupt):
     with rw.engine("local:2"):
         expected = model_bytes(fit(judged))
     with (
-        distributed.LocalCluster(n_workers=2, processes=True, **QUIET) as cluster,
+        distributed.LocalCluster(n_workers=3, processes=True, **QUIET) as cluster,
         distributed.Client(cluster) as client,
         rw.engine(client),
     ):
-        for number in (1, 3):
-            victim = list(client.run(os.getpid).values())[number % 2]
+        # Whether the cluster starts another worker is its own business: the third one is left.
+        for number, victim in zip((1, 3), list(client.run(os.getpid).values()), strict=False):
             interrupt(number, lambda pid=victim: os.kill(pid, signal.SIGKILL))
             assert model_bytes(fit(judged)) == expected
-            client.wait_for_workers(2)
 
 
 def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
@@ -73,8 +72,8 @@ def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
 @pytest.mark.parametrize("who", ["client", "scheduler"])
 def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(engines, "PATIENCE", 1.0)
-    monkeypatch.setattr(engines, "POLL", 0.2)
+    monkeypatch.setattr(dask, "PATIENCE", 1.0)
+    monkeypatch.setattr(dask, "POLL", 0.2)
     with distributed.LocalCluster(n_workers=1, processes=False, **QUIET) as cluster:
         client = distributed.Client(cluster)
         interrupt(2, client.close if who == "client" else cluster.close)

@@ -1,7 +1,7 @@
 """The same estimators on a cluster, or on data larger than memory: equal models, bit by bit.
 
 ===============  ===================================================================================
-``engines``      :func:`engine`, and what it runs on: threads of this process, or Dask
+``engines``      :func:`engine`, and the threads of this process; ``dask``: a Dask cluster
 ``shards``       queries hashed into a fixed number of logical shards, whole
 ``fitting``      ``fit`` on an engine: checks, shards, and the function that learns from them
 ===============  ===================================================================================

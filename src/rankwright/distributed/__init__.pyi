@@ -1,6 +1,6 @@
-from .engines import DaskEngine as DaskEngine
-from .engines import Engine as Engine
-from .engines import Handles as Handles
+from .base import Engine as Engine
+from .base import Handles as Handles
+from .dask import DaskEngine as DaskEngine
 from .engines import LocalEngine as LocalEngine
 from .engines import engine as engine
 from .files import evaluate_files as evaluate_files

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from rankwright import exceptions
-from rankwright.distributed.engines import DaskEngine, Engine, Handles
+from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
     N_SHARDS,
@@ -26,12 +26,12 @@ from rankwright.feedback.grades import Grades
 
 # By class: the function fit(estimator, engine, rows) that sets what a local fit sets.
 FITS = {
-    "BayesianPRank": "rankwright.distributed.beliefs:fit",
+    "BayesianPRank": "rankwright.distributed.online:fit_beliefs",
     "LambdaMART": "rankwright.distributed.lambdamart:fit",
     "MPRank": "rankwright.distributed.linear:fit_mprank",
-    "OAPBPM": "rankwright.distributed.members:fit",
-    "OAPBagging": "rankwright.distributed.members:fit",
-    "OAPVoting": "rankwright.distributed.members:fit",
+    "OAPBPM": "rankwright.distributed.online:fit_members",
+    "OAPBagging": "rankwright.distributed.online:fit_members",
+    "OAPVoting": "rankwright.distributed.online:fit_members",
     "RankBoost": "rankwright.distributed.rankboost:fit",
     "RankSVM": "rankwright.distributed.linear:fit_ranksvm",
     "Regression": "rankwright.distributed.linear:fit_regression",
@@ -113,7 +113,7 @@ def _pair_weight(shard: Shard) -> float:
 
 
 def _warn_small(engine: Engine, n_rows: int) -> None:
-    if isinstance(engine, DaskEngine) and n_rows < FEW_ROWS:
+    if engine.is_cluster and n_rows < FEW_ROWS:
         warnings.warn(
             f"{n_rows:,} rows on the cluster {engine.name}: below about {FEW_ROWS:,} rows a fit on "
             "one machine is faster and gives the same model. Leave out rankwright.engine(...).",

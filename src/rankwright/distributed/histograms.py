@@ -7,13 +7,14 @@ shortcut; without it (another worker took over) it starts from the root, with th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.distributed.engines import Engine, Handles
+from rankwright._typing import FloatArray, IntArray
+from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.shards import Shard
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.weak_learners.quantile_bins import (
@@ -88,24 +89,29 @@ def _merged(
     return both[new], np.add.reduceat(masses, new)
 
 
-def learn_bins(
-    engine: Engine,
-    shards: Handles,
-    used: Handles,
-    n_rows: int,
-    max_bins: int,
-    categorical: BoolArray,
-) -> QuantileBins:
-    """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
-    edges: list[FloatArray] = []
+def count_all(
+    engine: Engine, count: Any, held: tuple[Handles, ...], size: tuple[int, int], *arguments: Any
+) -> Iterator[tuple[FloatArray, Any]]:
+    """What ``count`` gives of every feature of (n_rows, n_features) rows, some at a time."""
+    n_rows, n_features = size
     n_values = VALUES if engine.memory is None else min(VALUES, engine.memory // 64)
-    n_features, step = len(categorical), max(1, n_values // max(n_rows, 1))
+    step = max(1, n_values // max(n_rows, 1))
     for first in range(0, n_features, step):
         last = min(first + step, n_features)
-        counted = engine.map_blocks(count_values, (shards, used), first, last)
-        for feature, (values, mass) in enumerate(engine.reduce(counted, merge_counts), first):
-            find = find_categories if categorical[feature] else find_edges
-            edges.append(find(values, mass, max_bins))
+        yield from engine.reduce(
+            engine.map_blocks(count, held, first, last, *arguments), merge_counts
+        )
+
+
+def learn_bins(
+    engine: Engine, held: tuple[Handles, Handles], n_rows: int, max_bins: int, categorical: Any
+) -> QuantileBins:
+    """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
+    counts = count_all(engine, count_values, held, (n_rows, len(categorical)))
+    edges = [
+        (find_categories if is_category else find_edges)(values, mass, max_bins)
+        for is_category, (values, mass) in zip(categorical, counts, strict=True)
+    ]
     return QuantileBins(edges, categorical)
 
 
@@ -199,7 +205,7 @@ def histograms(block: Block, gradients: Gradients, request: Request) -> tuple[In
     return sizes.reshape(-1, 2).astype(np.int64), sums
 
 
-def add_histograms(one: Any, other: Any) -> Any:
+def add_pairs(one: Any, other: Any) -> Any:
     return one[0] + other[0], one[1] + other[1]
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from glob import glob
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +21,8 @@ from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.tables import items_from_frame
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_ids
-from rankwright.distributed.engines import DaskEngine, Engine, Handles
+from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.files import list_files
 from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import frozen_weights
@@ -105,20 +104,8 @@ def _agree(infos: list[Info]) -> tuple[str, ...] | None:
 
 def list_sources(path: Any, memory: int | None = None) -> list[Source]:
     """The files of a folder or glob, in order of name, large ones in pieces."""
-    name = os.fspath(path)
-    found = [name]
-    if os.path.isdir(name):
-        found = sorted(
-            str(p) for p in Path(name).iterdir() if p.is_file() and p.name[0] not in "._"
-        )
-    elif not os.path.exists(name):
-        found = sorted(glob(name, recursive=True))
-    if not found:
-        raise DataError(
-            f"{name}: no such file, and no file matches it. Give a file, folder or glob."
-        )
     chunk = CHUNK if memory is None else max(1 << 20, min(CHUNK, memory // 64))
-    pieces = [piece for file in found for piece in _pieces(file, chunk)]
+    pieces = [piece for file in list_files(path) for piece in _pieces(file, chunk)]
     return [Source(file, i, *bounds) for i, (file, *bounds) in enumerate(pieces)]
 
 
@@ -264,18 +251,12 @@ def _blocks(engine: Engine, X: Any, roles: Roles) -> Handles:
     """The partitions of Dask collections as numbered values."""
     import dask
 
-    delayed = [dask.delayed(_pair)(i, block) for i, block in enumerate(_delayed(X, roles))]
-    if isinstance(engine, DaskEngine):
-        return engine.adopt(engine.client.compute(delayed))
-    return engine.map(_compute, engine.scatter(delayed))
+    blocks = enumerate(_delayed(X, roles))
+    return engine.adopt([dask.delayed(_pair)(i, block) for i, block in blocks])
 
 
 def _pair(number: int, block: Any) -> tuple[int, Any]:
     return number, block
-
-
-def _compute(delayed: Any) -> Any:
-    return delayed.compute(scheduler="synchronous")
 
 
 def _delayed(X: Any, roles: Roles) -> list[Any]:

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.queries import Queries
 from rankwright.distributed import histograms as sums_of
-from rankwright.distributed.engines import Engine, Handles
+from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
-from rankwright.distributed.shards import Shard, ShardedRows, join_ids
+from rankwright.distributed.shards import Shard, ShardedRows, join_grades
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.grades import Grades
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.pair_losses import PairGradients
@@ -106,17 +104,6 @@ def make_block(shards: list[Shard], used: list[Used], plan: Plan) -> Block:
     return Block(codes, losses.count, losses)
 
 
-def join_grades(shards: list[Shard]) -> Grades:
-    first = np.cumsum([0] + [len(shard.ids) for shard in shards])
-    codes = np.concatenate([s.query + n for s, n in zip(shards, first[:-1], strict=True)])
-    return Grades(
-        np.concatenate([shard.y for shard in shards]),
-        Queries(codes, join_ids([shard.ids for shard in shards])),
-        sample_weight=np.concatenate([shard.sample_weight for shard in shards]),
-        query_weight=np.concatenate([shard.query_weight for shard in shards]),
-    )
-
-
 def first_scores(block: Block) -> FloatArray:
     return np.zeros(len(block.copies))
 
@@ -147,11 +134,10 @@ def _boost(
 ) -> list[Tree]:
     categorical = estimator._feature_mask(rows.n_features)
     monotone = estimator._monotone(categorical)
-    bins = sums_of.learn_bins(
-        engine, rows.shards, used, total.n_rows, estimator.max_bins, categorical
-    )
+    held = rows.shards, used
+    bins = sums_of.learn_bins(engine, held, total.n_rows, estimator.max_bins, categorical)
     plan = engine.broadcast(Plan(bins, estimator.loss, estimator.weighting, total.span))
-    blocks = engine.map_blocks(make_block, (rows.shards, used), plan)
+    blocks = engine.map_blocks(make_block, held, plan)
     scores = engine.map(first_scores, blocks)
     rules = estimator._rules(rows.n_features)
     grower = ShardGrower(engine, blocks, bins, monotone, rules, total, pool)
@@ -288,7 +274,7 @@ class ShardGrower(Grower):
         request = Request(*self._units, list(self._splits), n_new, leaves)
         state = self._workers, self._gradients
         parts = self._engine.map(sums_of.histograms, state, request)
-        sizes, sums = self._engine.reduce(parts, sums_of.add_histograms)
+        sizes, sums = self._engine.reduce(parts, sums_of.add_pairs)
         return sizes, sums
 
     def _find_split(self, leaf: _Leaf) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.distributed.engines import Engine, Handles
+from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.shards import Shard, ShardedRows
 from rankwright.exceptions import ParameterError

@@ -7,6 +7,7 @@ move their scores by it, and send back the histogram of potentials and the weigh
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,10 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import hash_rows
-from rankwright.distributed import lambdamart
-from rankwright.distributed.engines import Engine, Handles
+from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.fitting import refuse
-from rankwright.distributed.histograms import VALUES, Counts, merge_counts
-from rankwright.distributed.shards import Shard, ShardedRows, join_matrices
+from rankwright.distributed.histograms import Counts, add_pairs, by_columns, count_all
+from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.levels import (
     Levels,
@@ -115,6 +115,8 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
         _fit_here(estimator, engine, rows, validation)
         return
     _check(estimator, facts)
+    if engine.memory is not None:
+        rows = replace(rows, shards=engine.map(by_columns, rows.shards))
     _boost(estimator, engine, rows, validation, facts)
 
 
@@ -139,7 +141,7 @@ def _fit_here(estimator: Any, engine: Engine, rows: ShardedRows, validation: Any
     """So few values are faster in one place."""
     shards: list[Shard] = engine.gather(rows.shards)
     X = join_matrices([shard.X for shard in shards])
-    estimator._fit(X, lambdamart.join_grades(shards), validation)
+    estimator._fit(X, join_grades(shards), validation)
 
 
 def find_facts(shard: Shard) -> Facts:
@@ -162,7 +164,7 @@ def add_facts(one: Facts, other: Facts) -> Facts:
 def find_rows(shards: list[Shard], scale: float) -> Rows:
     """The rows in use and their levels, in the order of a local fit."""
     key = np.concatenate([hash_rows(s.X, s.y, s.sample_weight) for s in shards])
-    used, levels, _ = read_feedback(lambdamart.join_grades(shards), len(key), key)
+    used, levels, _ = read_feedback(join_grades(shards), len(key), key)
     first = np.cumsum([0, *(len(shard.y) for shard in shards)])
     shard = np.searchsorted(first, used, side="right") - 1
     return Rows(shard, used - first[shard], levels, scale)
@@ -199,10 +201,17 @@ def peaks(state: State) -> FloatArray:
 
 
 def count_mass(
-    shards: list[Shard], rows: Rows, state: State, total: tuple[float, int], first: int, last: int
+    shards: list[Shard],
+    held: list[Rows],
+    state: list[State],
+    first: int,
+    last: int,
+    heaviest: float,
+    n_rows: int,
 ) -> Counts:
     """The mass of each value of features first .. last - 1, as whole numbers."""
-    mass, counts = integer_mass(state.mass, *total), list[Any]()
+    (rows,) = held
+    mass, counts = integer_mass(state[0].mass, heaviest, n_rows), list[Any]()
     for feature in range(first, last):
         values = column(shards, rows, feature)
         known = ~np.isnan(values)
@@ -222,24 +231,6 @@ def find_cuts(values: FloatArray, mass: IntArray, max_bins: int) -> FloatArray:
     begins = np.zeros(len(values), bool)
     find_bins(mass.astype(np.float64), max_bins, begins)
     return values[np.flatnonzero(begins) - 1]
-
-
-def learn_edges(engine: Engine, held: tuple[Handles, ...], total: Any, model: Any) -> list[Any]:
-    """Per feature the highest value of each bin."""
-    edges: list[Any] = []
-    step = max(1, VALUES // max(total[1], 1))
-    for first in range(0, model.n_features_in_, step):
-        last = min(first + step, model.n_features_in_)
-        counted = engine.map_blocks(_count_block, held, total, first, last)
-        for values, mass in engine.reduce(counted, merge_counts):
-            edges.append(np.append(find_cuts(values, mass, model.max_bins), values[-1:]))
-    return edges
-
-
-def _count_block(
-    shards: list[Shard], rows: list[Rows], state: list[State], *arguments: Any
-) -> Counts:
-    return count_mass(shards, rows[0], state[0], *arguments)
 
 
 def encode(shards: list[Shard], rows: list[Rows], edges: list[FloatArray]) -> Any:
@@ -281,10 +272,6 @@ def summarize(codes: Any, state: State, bound: float) -> tuple[int, IntArray]:
     return unit_sum(state.levels.query_sum, bound), sums
 
 
-def add_summaries(one: Any, other: Any) -> Any:
-    return one[0] + other[0], one[1] + other[1]
-
-
 class ShardPairs(PairDistribution):
     """The distribution over pairs that workers hold; ``sums`` is the histogram of potentials."""
 
@@ -313,7 +300,7 @@ class ShardPairs(PairDistribution):
             peak = self._engine.reduce(self._engine.map(peaks, held[1]), np.maximum)[0]
             self.bound = power_above(float(peak), self._n_queries)
         parts = self._engine.map(summarize, held, self.bound)
-        units, self.sums = self._engine.reduce(parts, add_summaries)
+        units, self.sums = self._engine.reduce(parts, add_pairs)
         return sum_of_units(units, self.bound)
 
 
@@ -376,7 +363,9 @@ def _rounds(
     own = engine.map_blocks(find_rows, rows.shards, float(np.log(facts.weight)))
     state = engine.map(first_state, own)
     peak, heaviest = engine.reduce(engine.map(peaks, state), np.maximum).tolist()
-    edges = learn_edges(engine, (rows.shards, own, state), (heaviest, facts.n_rows), model)
+    held, size = (rows.shards, own, state), (facts.n_rows, rows.n_features)
+    counts = count_all(engine, count_mass, held, size, heaviest, facts.n_rows)
+    edges = [np.append(find_cuts(*count, model.max_bins), count[0][-1:]) for count in counts]
     codes = engine.map_blocks(encode, (rows.shards, own), engine.broadcast(edges))
     abstains = engine.reduce(engine.map(lacks, codes), np.logical_or)
     pairs = ShardPairs(engine, own, engine.map(without_mass, state), facts)

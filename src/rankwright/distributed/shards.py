@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, encode, hash_ids, hash_rows
-from rankwright.distributed.engines import Handles
+from rankwright.distributed.base import Handles
 from rankwright.feedback.grades import Grades
 from rankwright.rankers.early_stopping import EvalSet
 
@@ -121,6 +121,18 @@ def join_matrices(parts: list[Any]) -> Any:
 
         return vstack(parts, format="csr")
     return np.concatenate(parts)
+
+
+def join_grades(shards: list[Shard]) -> Grades:
+    """The feedback of the rows of several shards, one after the other."""
+    first = np.cumsum([0] + [len(shard.ids) for shard in shards])
+    codes = np.concatenate([s.query + n for s, n in zip(shards, first[:-1], strict=True)])
+    return Grades(
+        np.concatenate([shard.y for shard in shards]),
+        Queries(codes, join_ids([shard.ids for shard in shards])),
+        sample_weight=np.concatenate([shard.sample_weight for shard in shards]),
+        query_weight=np.concatenate([shard.query_weight for shard in shards]),
+    )
 
 
 def count_shard(shard: Shard) -> IntArray:

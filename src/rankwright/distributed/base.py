@@ -1,0 +1,248 @@
+"""What an engine does: map over shards, reduce by a fixed tree, broadcast.
+
+Values live in :class:`Handles`: one value a shard, in blocks of neighboring shards. A block is one
+task, so a round costs a few tasks however many shards there are. Blocks have a power of two of
+shards and start at multiples of it, so the tree of ``reduce`` is the same for every number of
+blocks, and with it the rounding of sums of floats.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwright.exceptions import ParameterError
+from rankwright.parallel import active_engine, one_thread, single_threaded_blas
+
+
+class Handles(NamedTuple):
+    """Values that stay where they were computed, in blocks; ``sizes`` counts the values of each."""
+
+    blocks: tuple[Any, ...]
+    sizes: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+
+Several = Handles | tuple[Handles, ...]
+
+
+def side_by_side(handles: Several) -> list[tuple[Any, ...]]:
+    """The blocks of handles; of several handles, those that belong together."""
+    several = (handles,) if isinstance(handles, Handles) else handles
+    return list(zip(*(h.blocks for h in several), strict=True))
+
+
+def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine neighbors, then neighbors of the results, and so on.
+
+    >>> tree_reduce("abcde", lambda a, b: f"({a}{b})")
+    '(((ab)(cd))e)'
+    """
+    level = list(values)
+    while len(level) > 1:
+        pairs = [combine(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[2 * len(pairs) :]
+    return level[0]
+
+
+def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
+    """Of the values of the first ``n`` arguments, which are blocks, side by side."""
+    # BLAS adds in another order with other threads, or if an array came in a message and does not
+    # start where a number may.
+    given = aligned(arguments)
+    with one_thread():
+        return [function(*values, *given[n:]) for values in zip(*given[:n], strict=True)]
+
+
+def aligned(value: Any, *, writable: bool = False) -> Any:
+    """The same with arrays that are aligned in memory, in lists, tuples, dicts and matrices.
+
+    With ``writable`` they can be written to as well: kernels are compiled again for those that
+    cannot, as arrays of a message are.
+
+    >>> odd = np.frombuffer(bytes(17), np.float64, 2, offset=1)
+    >>> odd.flags.aligned, aligned([odd])[0].flags.aligned
+    (False, True)
+    """
+    again = partial(aligned, writable=writable)
+    if isinstance(value, np.ndarray):
+        sound = value.flags.aligned and (value.flags.writeable or not writable)
+        return value if sound else value.copy(order="K")
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(again, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(again, value))
+    if isinstance(value, dict):
+        return {key: again(part) for key, part in value.items()}
+    if hasattr(type(value), "tocsr") and again(value.data) is not value.data:
+        return value.copy()
+    return value
+
+
+def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
+    with one_thread():
+        return [function(*arguments)]
+
+
+def split_pieces(split: Any, values: list[Any], n_blocks: int) -> list[Any]:
+    """Per block, what each of the values gives to it."""
+    return [list(pieces) for pieces in zip(*(split(v, n_blocks) for v in values), strict=True)]
+
+
+def merged_pieces(merge: Any, number: int, n_blocks: int, *parts: list[Any]) -> list[Any]:
+    return list(merge([piece for part in parts for piece in part], number, n_blocks))
+
+
+def _reduced(values: list[Any], combine: Any) -> Any:
+    with one_thread():
+        return tree_reduce(values, combine)
+
+
+class Engine(ABC):
+    """Where the shards of a fit are and where functions of them run.
+
+    A function is called with the value of one shard and the broadcast values. It must be a function
+    of a module (workers import it), and it must not change its arguments: a lost result is computed
+    again from them.
+    """
+
+    name: str
+    threads: int  # how many tasks run at a time
+    memory: int | None = None  # bytes that rows and what is made of them may take
+    is_cluster = False
+
+    @abstractmethod
+    def _apply(self, function: Any, *arguments: Any) -> Any:
+        """Start ``function(*arguments)``, some of which are blocks or broadcast values."""
+
+    @abstractmethod
+    def _collect(self, blocks: Sequence[Any]) -> list[Any]:
+        """The values of blocks, here."""
+
+    @abstractmethod
+    def broadcast(self, value: Any) -> Any:
+        """Give a value to all workers once; pass the result to ``map``."""
+
+    @abstractmethod
+    def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
+        """Send parts of values to other blocks: the shuffle.
+
+        ``split(value, n_blocks)`` gives a list with a piece for each block;
+        ``merge(pieces, block number, n_blocks)`` gives the values of that block, in order. Pieces
+        come in the order of the values that they were cut from. There are ``n_values`` in all.
+        """
+
+    @abstractmethod
+    def adopt(self, delayed: Sequence[Any]) -> Handles:
+        """What ``dask.delayed`` objects compute, as values."""
+
+    def scatter(self, values: Iterable[Any], *, blocks: int | None = None) -> Handles:
+        """Give values to workers, each value a block of its own, or in so many ``blocks``."""
+        values = list(values)
+        size = 1 if blocks is None else len(values) // blocks
+        cut = [values[i : i + size] for i in range(0, len(values), size)]
+        return Handles(tuple(self.broadcast(b) for b in cut), tuple(map(len, cut)))
+
+    def map(self, function: Callable[..., Any], handles: Several, *arguments: Any) -> Handles:
+        """``function(value, *arguments)`` of each value; the results stay with the workers.
+
+        Of a tuple of handles with the same blocks: ``function(one, other, *arguments)``.
+        """
+        sizes = (handles if isinstance(handles, Handles) else handles[0]).sizes
+        return Handles(tuple(self._apply_all(_each, function, handles, arguments)), sizes)
+
+    def map_blocks(self, function: Any, handles: Several, *arguments: Any) -> Handles:
+        """``function(values of a block, *arguments)``: one result a block.
+
+        How many there are depends on the workers: use it for sums that do not depend on the order.
+        """
+        blocks = self._apply_all(_whole, function, handles, arguments)
+        return Handles(tuple(blocks), (1,) * len(blocks))
+
+    def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
+        blocks = side_by_side(handles)
+        return [self._apply(how, function, len(block), *block, *arguments) for block in blocks]
+
+    def reduce(self, handles: Handles, combine: Callable[[Any, Any], Any]) -> Any:
+        """The values combined by a fixed binary tree over the order of shards; the value is here.
+
+        ``combine`` may change its first argument if that is a result of ``map`` nobody else uses.
+        """
+        blocks = list(handles.blocks)
+        if any(size > 1 for size in handles.sizes):
+            blocks = [self._apply(_reduced, block, combine) for block in blocks]
+            return tree_reduce(self._collect(blocks), combine)
+        while len(blocks) > 8:  # the last few are combined here: a task costs more than that
+            pairs = [
+                self._apply(_combined, combine, *blocks[i : i + 2])
+                for i in range(0, len(blocks) - 1, 2)
+            ]
+            blocks = pairs + blocks[2 * len(pairs) :]
+        return tree_reduce([value for (value,) in self._collect(blocks)], combine)
+
+    def gather(self, handles: Handles) -> list[Any]:
+        """All values, here, in order."""
+        return [value for block in self._collect(handles.blocks) for value in block]
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks to cut shards into: the power of two that keeps all threads busy."""
+        return min(64, 1 << (self.threads - 1).bit_length())
+
+    def fit(self, estimator: Any, X: Any, y: Any, **arguments: Any) -> Any:
+        """``estimator.fit(X, y, **arguments)`` on this engine; a fit that fails leaves no task."""
+        from rankwright.distributed.fitting import fit_shards
+
+        try:
+            # What the fit itself fits, it fits here.
+            with active_engine(None), single_threaded_blas():
+                return fit_shards(self, estimator, X, y, **arguments)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def run(self, function: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> list[Any]:
+        """``function(job, *shared)`` of independent jobs: their results, here, in order.
+
+        What a job fits, it fits on its worker alone. A job that fails leaves no task behind.
+        """
+        try:
+            with active_engine(None):
+                common = [self.broadcast(value) for value in shared]
+                return self.gather(self.map(function, self.scatter(jobs), *common))
+        except BaseException:
+            self.cancel()
+            raise
+
+    @abstractmethod
+    def joblib(self, n_jobs: int | None) -> Any:
+        """A context in which joblib runs its jobs on this engine, ``n_jobs`` at a time."""
+
+    def expect(self, n_bytes: int) -> None:  # noqa: B027
+        """Choose blocks for so many bytes of rows, if memory is limited."""
+
+    def refuse(self, estimator: Any) -> None:
+        """Raise a ParameterError: this way of training does not run on an engine."""
+        from rankwright.distributed.fitting import fit_function
+
+        fit_function(estimator)
+        raise ParameterError(
+            f"{type(estimator).__name__} on an engine learns by fit(X, y, qid=qid) only: leave "
+            "the block of rankwright.engine(...) for its other ways to train."
+        )
+
+    def cancel(self) -> None:  # noqa: B027 (threads of this process end with the fit)
+        """Cancel everything that was started."""
+
+    def close(self) -> None:  # noqa: B027
+        """End what the engine itself opened."""
+
+
+def _combined(combine: Any, one: list[Any], other: list[Any]) -> list[Any]:
+    return [combine(one[0], other[0])]
