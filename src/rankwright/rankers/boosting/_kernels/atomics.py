@@ -5,8 +5,6 @@ values  an array of int64; ``place`` is the number of the word in it
 
 from __future__ import annotations
 
-import os
-
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
@@ -55,16 +53,27 @@ def _add(typing_context, values, place, amount):
     return types.void(values, types.intp, types.int64), generate
 
 
-def _give_way(typing_context):
-    """Let another thread run, if one waits for this CPU."""
+def _system_call(name, *arguments):
+    """A call of a POSIX function of 32-bit integers, whose answer is not read."""
 
     def generate(context, builder, signature, args):
-        if os.name == "posix":
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        word = ir.IntType(32)
+        kind = ir.FunctionType(word, [word] * len(arguments))
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [ir.Constant(word, value) for value in arguments])
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+def _give_way(typing_context):
+    """Let another thread run, if one waits for this CPU."""
+    return _system_call("sched_yield")
+
+
+def _sleep(typing_context):
+    """Leave this CPU for about 0.1 ms."""
+    return _system_call("usleep", 50)
 
 
 if config.DISABLE_JIT:  # then one thread does all the work
@@ -84,5 +93,8 @@ if config.DISABLE_JIT:  # then one thread does all the work
 
     def give_way():
         pass
+
+    sleep = give_way
 else:
-    read, write, replace, add, give_way = map(intrinsic, (_read, _write, _replace, _add, _give_way))
+    read, write, replace, add = map(intrinsic, (_read, _write, _replace, _add))
+    give_way, sleep = intrinsic(_give_way), intrinsic(_sleep)

@@ -11,6 +11,7 @@ sums   (4 * n_blocks, 256, 2) int64: per feature and bin
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 from llvmlite import ir
@@ -20,13 +21,18 @@ from numba.extending import intrinsic
 from rankwright.rankers.boosting._kernels import atomics
 
 MISSING = 255
-# The words of a job: its number times 2**32 plus the next block (CLOSED: no more jobs), how many
-# blocks are done, the rows of the first leaf, the slots of the sums of both leaves, and how many
-# leaves there are. The first two change all the time and have cache lines of their own.
+# The words of a job: its number times 2**32 plus the next block, how many blocks are done, the rows
+# of the first leaf, the slots of the sums of both leaves, and how many leaves there are. The first
+# two change all the time and have cache lines of their own.
 TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES = 0, 8, 16, 17, 18, 19, 20
-CLOSED = -1
-SHARES = not config.DISABLE_JIT  # whether several threads may work on a job
-PATIENCE = 100_000  # how often (about 0.1 ms) a thread looks for work before it gives way
+# Tickets between trees. WAITING must be written before a thread is asked to help: it has no block
+# to take. A ticket of 0 would offer the blocks of a job that nobody has opened, and a thread that
+# finished one of them after the first job set DONE to 0 would leave DONE wrong for good.
+WAITING, CLOSED = 0xFFFFFFFF, -1
+SHARES = os.name == "posix" and not config.DISABLE_JIT  # whether threads may share a job
+# How often a thread looks for work before it gives way to other threads (about 0.1 ms), and before
+# it sleeps between two looks (about 1 ms more).
+SPINS, YIELDS = 100_000, 2_000
 
 
 def _add_quad(typing_context, sums, word, pairs, k):
@@ -113,7 +119,8 @@ def scan_leaves(bins, shared, growth, leads):
 
     The thread that leads opens the job and returns when all blocks are done; other threads take
     blocks of one job after the other, until the grower closes them. Whoever comes first takes a
-    block, so nobody waits for a thread that has not started.
+    block, so nobody waits for a thread that has not started. A new job is opened only when every
+    block of the last one is done, so no thread reads the words of a job while they change.
 
     bins    BinnedRows, of quantile_bins
     shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
@@ -138,7 +145,9 @@ def scan_leaves(bins, shared, growth, leads):
             return
         else:
             idle += 1
-            if idle > PATIENCE:
+            if idle > SPINS + YIELDS:
+                atomics.sleep()
+            elif idle > SPINS:
                 atomics.give_way()
 
 

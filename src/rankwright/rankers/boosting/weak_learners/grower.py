@@ -20,9 +20,7 @@ from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakLea
 from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
 from rankwright.rankers.boosting.weak_learners.splitting import BinnedScan
 
-# Codes up to which one thread grows a tree. Sharing a tree among threads pays from 50,000 on and is
-# off: in `python -m benchmarks trees` one of several fits on two threads spun without end.
-SERIAL = 2**62
+SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
 
 
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
@@ -302,12 +300,13 @@ class Grower:
         def help_out() -> None:
             _kernels.scan_leaves(self.bins, self._shared, self._growth, False)
 
-        large = 4 * self.bins.codes.size > SERIAL and _kernels.SHARES
-        others = self._pool.start(help_out) if large else []
+        job, large = self._shared.job, 4 * self.bins.codes.size > SERIAL
+        job[_kernels.TICKET] = _kernels.WAITING  # before a thread can look at it
+        others = self._pool.start(help_out) if large and _kernels.SHARES else []
         try:
             yield
         finally:
-            self._shared.job[_kernels.TICKET] = _kernels.CLOSED
+            job[_kernels.TICKET] = _kernels.CLOSED
             self._pool.finish(others)
 
     @property

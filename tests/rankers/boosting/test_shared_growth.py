@@ -1,0 +1,88 @@
+"""Several threads on one tree: any start, any delay, the bits of one thread, and an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankwright.parallel import Team
+from rankwright.rankers.boosting._kernels import tree as kernels
+from rankwright.rankers.boosting.weak_learners import grower
+from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
+
+pytestmark = pytest.mark.skipif(not kernels.SHARES, reason="one thread grows all trees here")
+
+N_ROWS, N_FEATURES = 1_000, 22
+
+
+@pytest.fixture
+def growers(monkeypatch: Any) -> Callable[[Team], grower.Grower]:
+    """Growers on the same rows, that share trees however small they are."""
+    monkeypatch.setattr(grower, "SERIAL", 0)
+    X = np.random.default_rng(0).normal(size=(N_ROWS, N_FEATURES))
+    rows, ones, none = np.arange(N_ROWS), np.ones(N_ROWS, np.int64), np.zeros(N_FEATURES, bool)
+    with Team(1) as pool:
+        bins = QuantileBins.learn(X, rows, ones, 63, none, pool)
+        binned = bins.binned(X, rows, np.zeros(N_FEATURES), pool)
+    rules = grower.TreeRules(max_leaf_nodes=12, min_samples_leaf=5, l2_regularization=1.0)
+    return lambda pool: grower.Grower(binned, ones, bins.name_split, rules, pool)
+
+
+def grown(one: grower.Grower, n_trees: int = 2) -> list[Any]:
+    rng = np.random.default_rng(1)
+    trees = [one.grow(rng.normal(size=N_ROWS), rng.random(N_ROWS)) for _ in range(n_trees)]
+    return [(n.feature, n.threshold, n.value, n.cover) for tree in trees for n in tree.nodes]
+
+
+def test_a_thread_that_starts_before_the_first_job_waits_for_it(growers: Any) -> None:
+    before = []
+
+    class Early(Team):
+        def start(self, function: Callable[[], object]) -> list[Future[object]]:
+            calls = super().start(function)
+            deadline = time.monotonic() + 10
+            while not all(call.running() for call in calls) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(0.01)
+            before.append(int(shared._shared.job[kernels.TICKET]))
+            return calls
+
+    with Team(1) as pool:
+        expected = grown(growers(pool))
+    with Early(3) as pool:
+        for _ in range(3):
+            shared = growers(pool)
+            assert grown(shared) == expected
+    assert before == [kernels.WAITING] * len(before)
+
+
+def test_shared_trees_end_with_the_bits_of_one_thread(growers: Any, monkeypatch: Any) -> None:
+    """The leading thread opens jobs at random times while the others look for work."""
+    rng, scan = np.random.default_rng(2), kernels.scan_leaves
+    delays = rng.choice([0.0, 5e-5, 3e-4, 3e-3], 5_000, p=[0.8, 0.1, 0.09, 0.01]).tolist()
+
+    def scan_late(bins: Any, shared: Any, growth: Any, leads: bool) -> None:
+        if leads:
+            time.sleep(delays.pop())
+        scan(bins, shared, growth, leads)
+
+    with Team(1) as pool:
+        expected = grown(growers(pool))
+    results: list[bool] = []
+
+    def grow_many() -> None:
+        for n_threads in (2, 3, 5):
+            with Team(n_threads) as pool:
+                results.extend(grown(growers(pool)) == expected for _ in range(20))
+
+    monkeypatch.setattr(kernels, "scan_leaves", scan_late)
+    thread = Thread(target=grow_many, daemon=True)  # if it never ends, the test still does
+    thread.start()
+    thread.join(120)
+    assert results == [True] * 60, f"{len(results)} of 60 fits ended"
