@@ -23,12 +23,11 @@ import numpy as np
 from experiments.rankboost.table_movielens import misranked
 
 import rankwright as rw
-from rankwright.recommend.blend import predict_rows
 from rankwright.recommend.evaluation import split_by_time, split_ratings
 from rankwright.recommend.models.base import RatingModel, Table
+from rankwright.recommend.models.blend import predict_rows
 from rankwright.recommend.models.factors import MatrixFactorization
-from rankwright.recommend.models.item_knn import ItemKNN
-from rankwright.recommend.models.user_similarity import UserSimilarity
+from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
 
 RESULTS = Path(__file__).parents[1] / "_results" / "rankboost_choose_recommender.json"
 

@@ -21,9 +21,9 @@ import numpy as np
 from experiments.rankboost.recsys_peers import PEERS, Scored
 
 import rankwright as rw
-from rankwright.recommend.blend import MODELS, predict_rows
 from rankwright.recommend.evaluation import split_by_time, split_ratings
 from rankwright.recommend.models.base import RatingModel, Table
+from rankwright.recommend.models.blend import MODELS, predict_rows
 
 RESULTS = Path(__file__).parents[1] / "_results"
 MEASURES = ["Disagreement", "NDCG@10", "AP(rel=max)"]

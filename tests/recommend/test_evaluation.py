@@ -15,7 +15,7 @@ from rankwright.recommend.evaluation import (
     split_by_time,
     split_ratings,
 )
-from rankwright.recommend.per_user import ReferenceUsers
+from rankwright.recommend.models.per_user import ReferenceUsers
 
 
 def test_every_rating_is_on_one_side(sample) -> None:

@@ -10,13 +10,11 @@ import pytest
 from rankwright import MPRank
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.recommend import blend
-from rankwright.recommend.blend import Blend
-from rankwright.recommend.models.base import Table
+from rankwright.recommend.models import blend
+from rankwright.recommend.models.base import ItemMeans, Table
+from rankwright.recommend.models.blend import Blend
 from rankwright.recommend.models.factors import MatrixFactorization
-from rankwright.recommend.models.item_knn import ItemKNN
-from rankwright.recommend.models.popularity import ItemMeans
-from rankwright.recommend.models.user_similarity import UserSimilarity
+from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
 
 N_USERS, N_ITEMS = 25, 14
 

@@ -25,29 +25,34 @@ from rankwright.exceptions import (
 from rankwright.parallel import active_engine, current_engine, map_jobs, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
-from rankwright.recommend.blend import Blend, predict_rows
+from rankwright.recommend.backends import (
+    FromEvents,
+    FromRatings,
+    check_ratings,
+    histories_of,
+    with_items,
+)
 from rankwright.recommend.experts.content import ItemContent
 from rankwright.recommend.experts.histories import Histories
+from rankwright.recommend.experts.topn import Described, TopN
 from rankwright.recommend.explanations import Recommendation, as_list
-from rankwright.recommend.from_events import FromEvents
-from rankwright.recommend.from_ratings import FromRatings, check_ratings, histories_of, with_items
 from rankwright.recommend.lists import Lists, Selection, with_progress, write_lists
-from rankwright.recommend.per_user import RANKER, PerUser
-from rankwright.recommend.topn import Described, TopN
+from rankwright.recommend.models.blend import Blend, predict_rows
+from rankwright.recommend.models.per_user import RANKER, PerUser
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
     """Recommend items to users by what other users took or rated (collaborative filtering).
 
     From **Interactions** (clicks, purchases) it ranks the whole catalog for each user: several
-    experts, combined by weights learned on held-out time (see ``rankwright.recommend.topn``).
+    experts, combined by weights learned on held-out time (``rankwright.recommend.experts.topn``).
 
     From **Ratings** it orders items by how high a user would rate them. With a ``ranker``, that is
     a ranking problem for each user: rows are items, features are the ratings of reference users,
     grades are the user's own ratings. A reference user who did not rate an item abstains; rankers
     without abstention get the median of that user's ratings instead. Without one (``ranker=None``)
     several rating models are combined as features of one ranker (see
-    ``rankwright.recommend.blend``), which is better, and faster for many users.
+    ``rankwright.recommend.models.blend``), which is better, and faster for many users.
 
     A user without events gets the most taken items. A user without preferences (no rating, one
     rating, all ratings equal) gets the items with the best average ratings; with a ``ranker`` there
@@ -315,10 +320,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         _check_n("recommend", n)
         history = self._side.known([self._user_number(user)])
-        best: list[Recommendation] = self._side.lists(history, n, self._selection(exclude, filter))[
-            0
-        ]
-        return best
+        return self._list(history, n, self._selection(exclude, filter))
 
     def _list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
         best: list[Recommendation] = self._side.lists(history, n, chosen)[0]
@@ -341,10 +343,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 "or with interactions a list of items."
             )
         history = self._history(ratings if isinstance(ratings, Mapping) else list(ratings))
-        best: list[Recommendation] = self._side.lists(history, n, self._selection(exclude, filter))[
-            0
-        ]
-        return best
+        return self._list(history, n, self._selection(exclude, filter))
 
     def recommend_all(
         self,

@@ -1,6 +1,6 @@
+from .base import ItemMeans as ItemMeans
 from .base import RatingModel as RatingModel
 from .base import Table as Table
 from .factors import MatrixFactorization as MatrixFactorization
-from .item_knn import ItemKNN as ItemKNN
-from .popularity import ItemMeans as ItemMeans
-from .user_similarity import UserSimilarity as UserSimilarity
+from .neighbors import ItemKNN as ItemKNN
+from .neighbors import UserSimilarity as UserSimilarity

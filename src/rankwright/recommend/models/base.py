@@ -1,4 +1,4 @@
-"""The interface of rating models, and ratings grouped by user or by item."""
+"""Rating models: their interface, ratings by user or by item, and averages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.parallel import map_blocks
-from rankwright.rankers.schema import Constraint, Holds, Learned
+from rankwright.rankers.schema import Constraint, Holds, Learned, floats, real
 
 
 class Table(NamedTuple):
@@ -64,7 +64,7 @@ class Table(NamedTuple):
         array([[1., 1.],
                [0., 1.]])
         """
-        from rankwright.recommend._kernels import add_rows
+        from rankwright.recommend.models._kernels import add_rows
 
         total = np.empty((len(self.ptr) - 1, vectors.shape[1]))
         map_blocks(lambda block: add_rows(self, vectors, *block, total), self.blocks())
@@ -123,3 +123,47 @@ class RatingModel(BaseEstimator, ABC):  # type: ignore[misc]
         sizes = {"n_users": ratings.n_users, "n_items": ratings.n_items, **sizes}
         for name, declared in self._learned.items():
             declared.check(name, getattr(self, name, None), sizes)
+
+
+class ItemMeans(RatingModel):
+    """Item averages, corrected for user biases and shrunk toward the overall mean.
+
+    >>> ratings = Ratings.from_arrays([1, 1, 2, 2], ["A", "B", "A", "B"], [5, 3, 4, 2])
+    >>> ItemMeans().fit(ratings).scores(np.zeros(0, int), np.zeros(0), np.array([0, 1])).round(2)
+    array([3.79, 3.21])
+    """
+
+    _learned: ClassVar = {"mean_": real(), "item_bias_": floats("n_items")}
+
+    def fit(self, ratings: Ratings) -> Self:
+        self.mean_, _, self.item_bias_ = biases(ratings)
+        return self
+
+    def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
+        return self.mean_ + self.item_bias_[items]
+
+
+def biases(
+    ratings: Ratings, item_damping: float = 5.0, user_damping: float = 10.0, max_iter: int = 5
+) -> tuple[float, FloatArray, FloatArray]:
+    """Fit rating = mean + user bias + item bias, with biases shrunk toward 0."""
+    mean = float(ratings.value.mean()) if len(ratings) else 0.0
+    user, item = np.zeros(ratings.n_users), np.zeros(ratings.n_items)
+    rest = ratings.value - mean
+    for _ in range(max_iter):
+        total = np.bincount(ratings.item, rest - user[ratings.user], ratings.n_items)
+        item = total / (ratings.item_counts + item_damping)
+        total = np.bincount(ratings.user, rest - item[ratings.item], ratings.n_users)
+        user = total / (ratings.user_counts + user_damping)
+    return mean, user, item
+
+
+class Biased(RatingModel):
+    """A model of deviations from mean, user bias and item bias."""
+
+    mean_: float
+    item_bias_: FloatArray  # (n_items,)
+
+    def user_bias(self, rated: IntArray, value: FloatArray) -> float:
+        """The bias of a user with these ratings, shrunk as in ``biases``."""
+        return float((value - self.mean_ - self.item_bias_[rated]).sum()) / (len(value) + 10.0)

@@ -264,7 +264,7 @@ class _Side:
 
     def update(self, others: _Side, noise: float) -> float:
         """Update the posterior given the other side, then the prior; returns the squared error."""
-        from rankwright.recommend._kernels import Posterior, Prior, update_factors
+        from rankwright.recommend.models._kernels import Posterior, Prior, update_factors
 
         given, out = (Posterior(s.mean, s.moments, s.variance) for s in (others, self))
         prior, error = Prior(self.prior, self.precision), np.zeros(len(self.mean))

@@ -13,7 +13,13 @@ from rankwright.data.behavior.features import Features
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
-from rankwright.recommend.ascent import (
+from rankwright.recommend.experts.als import ImplicitALS
+from rankwright.recommend.experts.base import Expert, Popularity, Scores
+from rankwright.recommend.experts.content import Content, ItemContent, UserContent
+from rankwright.recommend.experts.ease import EASE
+from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.experts.neighbors import ItemCosine, NextItems
+from rankwright.recommend.experts.weights import (
     HOLDOUTS,
     Candidates,
     Question,
@@ -23,13 +29,6 @@ from rankwright.recommend.ascent import (
     lengths,
     scaled,
 )
-from rankwright.recommend.experts.als import ImplicitALS
-from rankwright.recommend.experts.base import Expert, Scores
-from rankwright.recommend.experts.content import Content, ItemContent, UserContent
-from rankwright.recommend.experts.ease import EASE
-from rankwright.recommend.experts.histories import Histories, Rows
-from rankwright.recommend.experts.neighbors import ItemCosine, NextItems
-from rankwright.recommend.experts.popularity import Popularity
 
 CELLS = 2**21  # scores in a block of users
 N_USERS = 1000  # users of each question that the weights are learned on

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,9 +19,8 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterErr
 from rankwright.parallel import active_engine
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integers
-from rankwright.recommend.models.base import Reasons, Table
-from rankwright.recommend.models.popularity import ItemMeans
-from rankwright.recommend.models.user_similarity import UserSimilarity
+from rankwright.recommend.models.base import ItemMeans, Reasons, Table
+from rankwright.recommend.models.neighbors import UserSimilarity
 from rankwright.scoring.linear import dense_rows
 
 MISSING = ("abstain", "median", "mean", "standard")
@@ -119,7 +118,7 @@ def _with_defaults(ranker: Any, defaults: Mapping[str, Callable[[], Any]]) -> An
 
 def _caller_level() -> int:
     """The stack level, for the function that calls this, of the first frame outside rankwright."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    package = str(Path(__file__).resolve().parents[2])
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1

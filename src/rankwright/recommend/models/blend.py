@@ -16,11 +16,9 @@ from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_b
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
-from rankwright.recommend.models.base import RatingModel, Reasons, Table
+from rankwright.recommend.models.base import ItemMeans, RatingModel, Reasons, Table
 from rankwright.recommend.models.factors import MatrixFactorization
-from rankwright.recommend.models.item_knn import ItemKNN
-from rankwright.recommend.models.popularity import ItemMeans
-from rankwright.recommend.models.user_similarity import UserSimilarity
+from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
 
 SHARE = 0.1  # of the ratings in a fold
 ENOUGH = 20_000  # held-out ratings to train the ranker on; folds are added until there are so many
