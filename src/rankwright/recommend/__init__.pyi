@@ -5,6 +5,7 @@ from .evaluation import split_by_time as split_by_time
 from .evaluation import split_ratings as split_ratings
 from .explanations import Recommendation as Recommendation
 from .lists import Filter as Filter
+from .lists import TopLists as TopLists
 from .protocol import TopNReport as TopNReport
 from .protocol import evaluate_top_n as evaluate_top_n
 from .protocol import leave_last_out as leave_last_out

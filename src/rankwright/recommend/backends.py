@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
@@ -21,12 +20,10 @@ from rankwright.recommend.explanations import (
     EventExplanation,
     Explanation,
     Liked,
-    Recommendation,
     Taken,
     Viewer,
-    as_list,
 )
-from rankwright.recommend.lists import POOL, Selection
+from rankwright.recommend.lists import POOL, Block, Selection
 from rankwright.recommend.models.base import ItemMeans, Table
 
 
@@ -65,7 +62,7 @@ class FromEvents:
         """Scores of some items for one history."""
         return np.asarray(self.model.scores(history)[0, items], np.float64)
 
-    def lists(self, histories: Rows, n: int, chosen: Selection) -> list[list[Recommendation]]:
+    def lists(self, histories: Rows, n: int, chosen: Selection) -> Block:
         """The best items for each history."""
         scores = self.model.scores(histories)
         hidden = np.flatnonzero(~(chosen.allowed & self.known_items))
@@ -78,19 +75,14 @@ class FromEvents:
             pool = scores.shape[1]
         best = self.model.best(scores, min(pool, scores.shape[1]))
         if chosen.is_plain:
-            return self._plain(scores, best)
-        lists = []
+            found = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
+            short = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
+            return Block(np.pad(best, short, constant_values=-1), np.pad(found, short))
+        picked = []
         for row, ranked in zip(scores, best, strict=True):
-            picked = ranked[ranked >= 0]
-            picked = chosen.pick(picked, row[picked], n)
-            lists.append(as_list(self.data.items[picked].tolist(), row[picked].tolist()))
-        return lists
-
-    def _plain(self, scores: Any, best: NDArray[np.int64]) -> list[list[Recommendation]]:
-        size = (best >= 0).sum(axis=1).tolist()
-        ids = self.data.items[np.maximum(best, 0)].tolist()
-        values = np.take_along_axis(scores, np.maximum(best, 0), axis=1).tolist()
-        return [as_list(i[:k], v[:k]) for i, v, k in zip(ids, values, size, strict=True)]
+            ranked = ranked[ranked >= 0]
+            picked.append(chosen.pick(ranked, row[ranked], n))
+        return Block.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
 
     def likeness(self, number: int) -> FloatArray | None:
         """How like an item all items are by the experts; None if none looks at the history."""
@@ -195,22 +187,23 @@ class FromRatings:
             )
         return scores
 
-    def lists(self, histories: list[Rated], n: int, chosen: Selection) -> list[Any]:
+    def lists(self, histories: list[Rated], n: int, chosen: Selection) -> Block:
         """The best items for each user."""
         if len(histories) == 1:
-            return [self._list(histories[0], n, chosen)]
-        with single_threaded_blas():  # the threads work on different users
-            return map_blocks(lambda history: self._list(history, n, chosen), histories)
+            found = [self._list(histories[0], n, chosen)]
+        else:
+            with single_threaded_blas():  # the threads work on different users
+                found = map_blocks(lambda history: self._list(history, n, chosen), histories)
+        return Block.of([items for items, _ in found], [scores for _, scores in found], n)
 
-    def _list(self, history: Rated, n: int, chosen: Selection) -> list[Recommendation]:
+    def _list(self, history: Rated, n: int, chosen: Selection) -> tuple[IntArray, FloatArray]:
         items = np.flatnonzero(self._known & chosen.allowed)
         items = items[~np.isin(items, history.items)] if chosen.exclude_taken else items
         scores = self.scores([history], items)
         order = np.lexsort((self._popularity[items], -scores))
         order = order if chosen.filter.max_per_category else order[: POOL * n]
         picked = chosen.pick(items[order], scores[order], n)
-        place = np.searchsorted(items, picked)
-        return as_list(self.data.items[picked].tolist(), scores[place].tolist())
+        return picked, scores[np.searchsorted(items, picked)]
 
     def likeness(self, number: int) -> FloatArray | None:
         """None: items are alike by the cosine of their users."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.io.files import atomic_write
 from rankwright.data.vocabulary import Vocabulary
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.recommend.explanations import Recommendation
+from rankwright.recommend.explanations import Recommendation, as_list
 
 POOL = 10  # candidates for each place of a list that is capped or made diverse
 
@@ -172,10 +172,72 @@ def _categories(items: Vocabulary, categories: Mapping[Any, Any] | None) -> NDAr
     return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in found])
 
 
-Lists = Iterator[tuple[Any, list[Recommendation]]]
+class Block(NamedTuple):
+    """Lists of some users, in numbers of items."""
+
+    number: NDArray[np.int64]  # (n_users, n), best first, -1 behind the end of a shorter list
+    score: NDArray[Any]  # (n_users, n)
+
+    @classmethod
+    def of(cls, numbers: list[IntArray], scores: list[FloatArray], n: int) -> Block:
+        """Lists of different lengths, of at most n items each."""
+        number = np.full((len(numbers), n), -1, np.int64)
+        score = np.zeros((len(numbers), n))
+        for row, (items, values) in enumerate(zip(numbers, scores, strict=True)):
+            number[row, : len(items)], score[row, : len(items)] = items, values
+        return cls(number, score)
+
+    def lists(self, items: NDArray[Any]) -> Iterator[list[Recommendation]]:
+        """The lists, with the ids of the items."""
+        ids, scores = items[np.maximum(self.number, 0)].tolist(), self.score.tolist()
+        for row, values, size in zip(ids, scores, (self.number >= 0).sum(axis=1), strict=True):
+            yield as_list(row[:size], values[:size])
 
 
-def write_lists(lists: Lists, path: str | os.PathLike[str]) -> int:
+class TopLists(Mapping[Any, list[Recommendation]]):
+    """Lists of many users: a mapping of user ids to lists of Recommendation.
+
+    It holds arrays, and makes a list when it is asked for.
+
+    Attributes
+    ----------
+    users : list of ids
+    catalog : (n_items,) ids of all items
+    number : (n_users, n) which items, best first, -1 behind the end of a shorter list
+    score : (n_users, n) their scores
+
+    Examples
+    --------
+    >>> block = Block(np.array([[1, 0], [1, -1]]), np.array([[0.5, 0.25], [0.5, 0.0]]))
+    >>> lists = TopLists(["ann", "bob"], np.array([7, 8]), [block])
+    >>> lists["bob"], len(lists)
+    ([Recommendation(item=8, score=0.5)], 2)
+    """
+
+    def __init__(self, users: list[Any], catalog: NDArray[Any], blocks: list[Block]) -> None:
+        self.users, self.catalog = users, catalog
+        self.number = np.concatenate([block.number for block in blocks])
+        self.score = np.concatenate([block.score for block in blocks])
+        self._row = {user: row for row, user in enumerate(users)}
+
+    def __getitem__(self, user: Any) -> list[Recommendation]:
+        rows = slice(self._row[user], self._row[user] + 1)
+        return next(Block(self.number[rows], self.score[rows]).lists(self.catalog))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._row)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __repr__(self) -> str:
+        return f"TopLists({len(self):,} users, {self.number.shape[1]} items each at most)"
+
+
+Blocks = Iterator[tuple[list[Any], Block]]  # ids of users, and their lists
+
+
+def write_lists(blocks: Blocks, items: NDArray[Any], path: str | os.PathLike[str]) -> int:
     """Write lists as they come; the number of users.
 
     JSON Lines (``.jsonl``): ``{"user": 7, "items": [...], "scores": [...]}``. Parquet
@@ -183,57 +245,60 @@ def write_lists(lists: Lists, path: str | os.PathLike[str]) -> int:
     """
     name = os.fspath(path)
     if name.endswith(".jsonl"):
-        return _write_jsonl(lists, path)
+        return _write_jsonl(blocks, items, path)
     if name.endswith((".parquet", ".pq")):
-        return _write_parquet(lists, path)
+        return _write_parquet(blocks, items, path)
     raise ParameterError(f"recommend_all(output={name!r}): use the extension .jsonl or .parquet.")
 
 
-def _write_jsonl(lists: Lists, path: Any) -> int:
+def _write_jsonl(blocks: Blocks, items: NDArray[Any], path: Any) -> int:
     n_users = 0
     with atomic_write(path, mode=0o666) as file:
-        for user, best in lists:
-            row = {"user": user, "items": [r.item for r in best], "scores": [r.score for r in best]}
-            file.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
-            n_users += 1
+        for users, block in blocks:
+            for user, best in zip(users, block.lists(items), strict=True):
+                ids, scores = [r.item for r in best], [r.score for r in best]
+                row = {"user": user, "items": ids, "scores": scores}
+                file.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
+            n_users += len(users)
     return n_users
 
 
-def _write_parquet(lists: Lists, path: Any, size: int = 10_000) -> int:
+def _write_parquet(blocks: Blocks, items: NDArray[Any], path: Any) -> int:
     if find_spec("pyarrow") is None:
         raise DataError(f"{path}: pyarrow writes Parquet files: pip install pyarrow.")
+    from pyarrow import parquet, table
+
     n_users, writer = 0, None
-    part: list[tuple[Any, int, Any, float]] = []
     with atomic_write(path, mode=0o666) as file:
-        for user, best in lists:
-            part += [(user, rank, r.item, r.score) for rank, r in enumerate(best, 1)]
-            n_users += 1
-            if len(part) >= size:
-                writer, part = _append(writer, file, part), []
-        if part or writer is None:
-            writer = _append(writer, file, part)
-        writer.close()
+        for users, block in blocks:
+            part = table(_columns(users, block, items))
+            writer = writer or parquet.ParquetWriter(file, part.schema)
+            writer.write_table(part)
+            n_users += len(users)
+        if writer is None:  # nobody
+            parquet.write_table(table(_columns([], Block.of([], [], 1), items)), file)
+        else:
+            writer.close()
     return n_users
 
 
-def _append(writer: Any, file: Any, rows: list[tuple[Any, int, Any, float]]) -> Any:
-    from pyarrow import parquet, table
+def _columns(users: list[Any], block: Block, items: NDArray[Any]) -> dict[str, Any]:
+    row, rank = np.nonzero(block.number >= 0)
+    return {
+        "user": [users[at] for at in row.tolist()],
+        "rank": rank + 1,
+        "item": items[block.number[row, rank]].tolist(),
+        "score": block.score[row, rank].astype(np.float64),
+    }
 
-    names = ("user", "rank", "item", "score")
-    part = table({name: [row[at] for row in rows] for at, name in enumerate(names)})
-    writer = writer or parquet.ParquetWriter(file, part.schema)
-    writer.write_table(part)
-    return writer
 
-
-def with_progress(lists: Lists, total: int, show: Any) -> Lists:
+def with_progress(blocks: Blocks, total: int, show: Any) -> Blocks:
     """The same lists; ``show`` is a function of (done, total), or True for a bar on stderr."""
-    step = max(1, total // 100)
-    report = show if callable(show) else _bar
-    for done, one in enumerate(lists, 1):
-        yield one
-        if done % step == 0 or done == total:
-            report(done, total)
+    report, done = show if callable(show) else _bar, 0
+    for users, block in blocks:
+        yield users, block
+        done += len(users)
+        report(done, total)
 
 
 def _bar(done: int, total: int) -> None:

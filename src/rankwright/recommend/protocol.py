@@ -134,11 +134,7 @@ def evaluate_top_n(
             RankwrightWarning,
             stacklevel=2,
         )
-    found = model.recommend_all(train.users[users], n)
-    number = model.histories_.item_vocabulary.numbers
-    lists = np.full((len(users), n), -1, np.int64)
-    for row, best in zip(lists, found.values(), strict=True):
-        row[: len(best)] = number([item for item, _ in best]) if best else []
+    lists = model.recommend_all(train.users[users], n).number
     return measure_lists(lists, users, train, relevant, random_state=random_state)
 
 

@@ -36,7 +36,14 @@ from rankwright.recommend.experts.content import ItemContent
 from rankwright.recommend.experts.histories import Histories
 from rankwright.recommend.experts.topn import Described, TopN
 from rankwright.recommend.explanations import Recommendation, as_list
-from rankwright.recommend.lists import Lists, Selection, with_progress, write_lists
+from rankwright.recommend.lists import (
+    Block,
+    Blocks,
+    Selection,
+    TopLists,
+    with_progress,
+    write_lists,
+)
 from rankwright.recommend.models.blend import Blend, predict_rows
 from rankwright.recommend.models.per_user import RANKER, PerUser
 
@@ -323,8 +330,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self._list(history, n, self._selection(exclude, filter))
 
     def _list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
-        best: list[Recommendation] = self._side.lists(history, n, chosen)[0]
-        return best
+        best: Block = self._side.lists(history, n, chosen)
+        return next(best.lists(self._data.items))
 
     def recommend_new(
         self, ratings: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
@@ -367,30 +374,32 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        lists : dict of user id -> list of Recommendation, or the number of users written
+        lists : TopLists, a mapping of user ids to lists of Recommendation; or the number of users
+            written
         """
         _check_n("recommend_all", n)
         ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
         numbers = self._user_numbers(ids)
-        lists = self._stream(ids, numbers, n, self._selection(exclude, filter))
+        blocks = self._stream(ids, numbers, n, self._selection(exclude, filter))
         if progress:
-            lists = with_progress(lists, len(ids), progress)
-        return dict(lists) if output is None else write_lists(lists, output)
+            blocks = with_progress(blocks, len(ids), progress)
+        if output is not None:
+            return write_lists(blocks, self._data.items, output)
+        lists = [block for _, block in blocks] or [Block.of([], [], n)]
+        return TopLists(ids, self._data.items, lists)
 
-    def _stream(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Lists:
+    def _stream(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Blocks:
         """Lists of users, a block at a time."""
         side, size = self._side, self._side.block_size
         if current_engine() is not None:
             cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
             jobs = [side.known(numbers[cut]) for cut in cuts]
             for cut, lists in zip(cuts, map_jobs(_lists_of, jobs, side, n, chosen), strict=True):
-                yield from zip(ids[cut], lists, strict=True)
+                yield ids[cut], lists
             return
         for start in range(0, len(ids), size):
-            block = slice(start, start + size)
-            yield from zip(
-                ids[block], side.lists(side.known(numbers[block]), n, chosen), strict=True
-            )
+            cut = slice(start, start + size)
+            yield ids[cut], side.lists(side.known(numbers[cut]), n, chosen)
 
     def _selection(self, exclude: Any, filter: Any) -> Selection:
         return Selection(self._data.item_vocabulary, exclude, filter, self._similarities)
@@ -507,9 +516,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return np.asarray(known.numbers(ids))
 
 
-def _lists_of(histories: Any, side: Any, n: int, chosen: Selection) -> Any:
+def _lists_of(histories: Any, side: Any, n: int, chosen: Selection) -> Block:
     """Lists of some users, made by a worker."""
-    return side.lists(histories, n, chosen)
+    best: Block = side.lists(histories, n, chosen)
+    return best
 
 
 def _check_n(method: str, n: Any) -> None:
