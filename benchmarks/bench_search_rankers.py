@@ -1,4 +1,6 @@
-"""OnlineKeepRank beside its limit, linear RankSVM beside LightGBM: each in one run.
+"""OnlineKeepRank beside its limit, linear RankSVM beside LightGBM, pairs of one long query.
+
+``python -m benchmarks.bench_search_rankers long_query`` runs one part.
 
 Every part runs in its own process, on one thread, and is timed in CPU seconds: on a machine that
 others use too, these are what repeats.
@@ -22,9 +24,9 @@ ONE_THREAD = dict.fromkeys(
 N_FEATURES, QUERY = 46, 20
 
 
-def run() -> None:
-    """Print both tables."""
-    for part in ("online_keeprank", "ranksvm", "lightgbm"):
+def run(*parts: str) -> None:
+    """Print the tables."""
+    for part in parts or ("online_keeprank", "ranksvm", "lightgbm", "long_query"):
         code = f"from benchmarks.bench_search_rankers import {part}; {part}()"
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **ONE_THREAD})
 
@@ -115,6 +117,37 @@ def lightgbm() -> None:
     print(f"LightGBM, 300 trees, 1,000,000 rows: {took:.1f} CPU s", flush=True)
 
 
+def long_query() -> None:
+    """FRank and RankNet on one query: pairs grow with the square of the rows, time does not."""
+    import rankwright as rw
+
+    models = [rw.FRank(), rw.RankNet(random_state=0, early_stopping=None)]
+
+    def fit(model: Any, n: int, grades: int) -> float:
+        X, y = _one_list(n, grades)
+        return _best(lambda: model.fit(X, y), 1)[1]
+
+    for grades in (4, 0):
+        print(f"one query, 20 features, {grades or 'as many'} grades{'' if grades else ' as rows'}")
+        for model in models:
+            fit(model, 1_000, grades)
+            sizes = (12_500, 25_000, 50_000, 100_000)
+            seconds = [fit(model, n, grades) for n in sizes]
+            slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+            shown = ", ".join(f"{n:,} rows {s:.1f}" for n, s in zip(sizes, seconds, strict=True))
+            print(
+                f"  {type(model).__name__:7} CPU s: {shown}; grows as rows ^ {slope:.2f}",
+                flush=True,
+            )
+
+
+def _one_list(n: int, grades: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 20))
+    y = X[:, 0] + rng.normal(size=n)
+    return X, np.digitize(y, [-1.0, 0.0, 1.0]).astype(float) if grades else y
+
+
 def _letor_like(n: int) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(0)
     X = rng.random((n, N_FEATURES))
@@ -134,3 +167,7 @@ def _best(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:
 
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -60,7 +61,7 @@ def _chance(difference: FloatArray) -> FloatArray:
 # name -> (the loss, its code in the kernels)
 LOSSES: dict[str, tuple[PairLoss, int]] = {
     "cross_entropy": (cross_entropy, 0),
-    "fidelity": (fidelity, 1),
+    "fidelity": (fidelity, 2),
 }
 
 
@@ -72,6 +73,11 @@ class Batch(ABC):
     @property
     @abstractmethod
     def n_units(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def total_weight(self) -> float:
+        """The sum of the weights of all pairs."""
 
     @abstractmethod
     def take(self, units: IntArray) -> Batch: ...
@@ -97,7 +103,7 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class QueryPairs(Batch):
-    """Graded rows grouped by query; sums cost O(pairs) time, and no memory of that size."""
+    """Graded rows grouped by query; sums take about O(rows log rows), by NDCG O(pairs) time."""
 
     rows: IntArray  # (n,) rows of X, query by query
     ptr: IntArray  # (n_queries + 1,) where each query starts
@@ -138,46 +144,85 @@ class QueryPairs(Batch):
         rows, grade, weight = self.rows[index], self.grade[index], self.weight[index]
         return QueryPairs(rows, ptr, grade, weight, self.query_weight[units], self.magnitude)
 
-    def sums(
-        self, scores: FloatArray, loss: str, weighting: str | None = None
-    ) -> tuple[float, float, FloatArray]:
-        from rankwright.feedback._kernels.pair_losses import pair_loss_sums
+    @cached_property
+    def _by_grade(self) -> IntArray:
+        """The order of the rows by query and grade."""
+        return np.lexsort((self.grade, self.group))
 
-        slope, code = np.zeros(len(scores)), LOSSES[loss][1]
-        gain = ndcg_gains(self.grade) if weighting == "ndcg" else np.zeros(0)
-        value, weight = self._sum_blocks(pair_loss_sums, scores, gain, code, self.magnitude, slope)
-        return value, weight, slope
-
-    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
-        from rankwright.feedback._kernels.pair_losses import pair_slope_split
-
-        return self._sum_blocks(pair_slope_split, scores, hit, LOSSES[loss][1], self.magnitude)
-
-    def _sum_blocks(self, kernel: Callable[..., Any], *arguments: Any) -> tuple[float, float]:
-        """The two sums that a kernel returns, over blocks of queries in parallel."""
-        from rankwright.feedback._kernels.pair_losses import GradedQueries
-
-        queries = GradedQueries(self.ptr, self.grade, self.weight, self.query_weight)
-        cuts = np.linspace(0, self.n_units, min(N_BLOCKS, self.n_units) + 1).astype(int)
-        results = map_blocks(lambda block: kernel(queries, *block, *arguments), pairwise(cuts))
-        return sum(first for first, _ in results), sum(second for _, second in results)
-
-    def by_query(self) -> QueryPairs:
-        """The same with each query's weight divided by that of all its pairs."""
-        group = self.group
-        order = np.lexsort((self.grade, group))
+    @cached_property
+    def mass(self) -> FloatArray:
+        """(n_queries,) the weight of all pairs of each query, but for the query's own weight."""
+        order, group = self._by_grade, self.group
         grade, weight = self.grade[order], self.weight[order]
         new = np.ones(len(order), dtype=bool)  # where a level begins
         new[1:] = (grade[1:] != grade[:-1]) | (group[1:] != group[:-1])
-        level = np.cumsum(new) - 1
-        below = np.concatenate([[0.0], np.cumsum(weight)])[:-1]
-        below_y = np.concatenate([[0.0], np.cumsum(weight * grade)])[:-1]
-        starts = np.flatnonzero(new)[level]
-        first = self.ptr[group]
+        starts, first = np.flatnonzero(new)[np.cumsum(new) - 1], self.ptr[group]
+        below = np.concatenate([[0.0], np.cumsum(weight)])
+        below_y = np.concatenate([[0.0], np.cumsum(weight * grade)])
         n, total = below[starts] - below[first], below_y[starts] - below_y[first]
         row_mass = weight * (grade * n - total if self.magnitude else n)
-        mass = np.bincount(group, row_mass, self.n_units)
-        return replace(self, query_weight=self.query_weight / np.where(mass > 0, mass, 1.0))
+        return np.bincount(group, row_mass, self.n_units).astype(np.float64)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.query_weight @ self.mass)
+
+    def by_query(self) -> QueryPairs:
+        """The same with each query's weight divided by that of all its pairs."""
+        mass = np.where(self.mass > 0, self.mass, 1.0)
+        return replace(self, query_weight=self.query_weight / mass)
+
+    def sums(
+        self, scores: FloatArray, loss: str, weighting: str | None = None
+    ) -> tuple[float, float, FloatArray]:
+        slope = np.empty(len(scores))
+        if weighting == "ndcg":
+            value, mass, pull = self._ndcg_sums(scores, loss)
+        else:
+            pull, _, values = self._sum(scores, loss, self.weight, self.weight, 3)
+            value, mass = float(values.sum()), self.total_weight
+        slope[self._by_grade] = -pull
+        return value, mass, slope
+
+    def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
+        raised, others = self.weight * hit, self.weight * (1 - hit)
+        # The sum over the upper rows of the pairs between the rows hit and the others.
+        right, wrong = (
+            float(np.maximum(self._sum(scores, loss, upper, lower, 1)[0], 0.0).sum())
+            for upper, lower in ((raised, others), (others, raised))
+        )
+        return right, wrong
+
+    def _sum(
+        self, scores: FloatArray, loss: str, upper: FloatArray, lower: FloatArray, n_terms: int
+    ) -> FloatArray:
+        """(n_terms, n) minus slope, curvature and loss of each row, in the order ``_by_grade``."""
+        from rankwright.feedback._kernels.pair_losses import sum_queries
+
+        order, codes = self._by_grade, (LOSSES[loss][1], self.magnitude)
+        out, queries = np.empty((n_terms, len(scores))), self._queries(upper)
+        arguments = scores[order], lower[order], codes, out
+        map_blocks(lambda block: sum_queries(queries, *block, *arguments), self._blocks())
+        return out
+
+    def _ndcg_sums(self, scores: FloatArray, loss: str) -> tuple[float, float, FloatArray]:
+        from rankwright.feedback._kernels.pair_losses import ndcg_sums
+
+        order, codes = self._by_grade, (LOSSES[loss][1], self.magnitude)
+        pull, queries = np.zeros(len(scores)), self._queries(self.weight)
+        arguments = scores[order], ndcg_gains(self.grade)[order], codes, pull
+        sums = map_blocks(lambda block: ndcg_sums(queries, *block, *arguments), self._blocks())
+        return sum(value for value, _ in sums), sum(mass for _, mass in sums), pull
+
+    def _queries(self, weight: FloatArray) -> Any:
+        from rankwright.feedback._kernels.pair_losses import GradedQueries
+
+        order = self._by_grade
+        return GradedQueries(self.ptr, self.grade[order], weight[order], self.query_weight)
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        cuts = np.linspace(0, self.n_units, min(N_BLOCKS, self.n_units) + 1).astype(int)
+        return list(pairwise(cuts.tolist()))
 
 
 def _starts(sizes: Any) -> IntArray:
@@ -222,6 +267,10 @@ class PairBatch(Batch):
     def n_units(self) -> int:
         return -(-len(self.weight) // PAIRS_PER_UNIT)
 
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum())
+
     def take(self, units: IntArray) -> PairBatch:
         pairs = (units[:, None] * PAIRS_PER_UNIT + np.arange(PAIRS_PER_UNIT)).ravel()
         pairs = pairs[pairs < len(self.weight)]
@@ -236,7 +285,7 @@ class PairBatch(Batch):
         pull, n = self.weight * derivative, len(scores)
         slope = np.bincount(self.upper, pull, n).astype(np.float64)
         slope -= np.bincount(self.lower, pull, n)
-        return float(self.weight @ value), float(self.weight.sum()), slope
+        return float(self.weight @ value), self.total_weight, slope
 
     def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
         difference = scores[self.upper] - scores[self.lower]

@@ -13,6 +13,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.pair_losses import LOSSES, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
+from rankwright.rankers.gradient import ranknet
 from rankwright.rankers.gradient.ranknet import Trainee
 from rankwright.testing.inputs import make_problem
 
@@ -41,6 +42,32 @@ def test_sums_over_queries_equal_sums_over_written_out_pairs(
     assert value == pytest.approx(pairs.weight @ each)
     assert weight == pytest.approx(feedback.total_weight)
     np.testing.assert_allclose(slope, wanted[own.rows], atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("magnitude", [False, True])
+@pytest.mark.parametrize(("spread", "n_grades"), [(3.0, 4), (3.0, 0), (200.0, 3)])
+def test_long_lists_are_summed_by_grades_to_the_same_numbers(
+    loss: str, magnitude: bool, spread: float, n_grades: int
+) -> None:
+    """Scores on few cells, every grade another one, and cells too far apart to be looked at."""
+    rng, n = np.random.default_rng(1), 600 if spread < 100 else 3000
+    y = rng.integers(0, n_grades, n).astype(float) if n_grades else rng.normal(size=n)
+    weight, scores = rng.random(n) + 0.5, rng.random(n) * spread
+    own = QueryPairs.of(Grades(y, sample_weight=weight, magnitude=magnitude))
+    value, total, slope = own.sums(scores[own.rows], loss)
+    gap = np.maximum(y[:, None] - y, 0.0)
+    pairs = (gap if magnitude else gap > 0) * weight[:, None] * weight
+    each, bend = LOSSES[loss][0](scores[:, None] - scores)
+    bend *= pairs
+    assert value == pytest.approx((pairs * each).sum(), rel=1e-12)
+    assert total == pytest.approx(pairs.sum(), rel=1e-12)
+    scale = np.abs(bend).sum(axis=1).max()
+    wanted = bend.sum(axis=1) - bend.sum(axis=0)
+    np.testing.assert_allclose(slope, wanted[own.rows], atol=1e-12 * scale)
+    hit = rng.integers(0, 2, n).astype(np.uint8)
+    right, wrong = -bend[hit == 1][:, hit == 0].sum(), -bend[hit == 0][:, hit == 1].sum()
+    assert own.split(scores[own.rows], hit[own.rows], loss) == pytest.approx((right, wrong))
 
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
@@ -233,3 +260,9 @@ def test_ndcg_weights_need_grades_from_zero() -> None:
         RankNet(weighting="ndcg").fit([[0.0], [1.0]], [-1, 1])
     with pytest.raises(FeedbackError, match="needs grades"):
         RankNet(weighting="ndcg").fit_feedback([[0.0], [1.0]], Pairs([0], [1]))
+
+
+def test_many_pairs_weighted_by_ndcg_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranknet, "MANY_PAIRS", 3)
+    with pytest.warns(DegenerateDataWarning, match="do not factorize"):
+        RankNet(weighting="ndcg", max_iter=1).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)

@@ -52,7 +52,7 @@ class FRank(Ranker):
 
     W the pairs' slopes of the loss. That weight is halved until the loss falls, which it does for
     some weight. Features may abstain (NaN), as in :class:`RankBoost`, with which it shares the
-    search for thresholds.
+    search for thresholds. Sums over the pairs of a query of n rows take about O(n log n).
 
     Parameters
     ----------
@@ -208,59 +208,52 @@ class FidelityLoss:
     value : the mean loss
     """
 
+    whole = 0.0
+
     def __init__(self, batches: list[Batch], feedback: Feedback) -> None:
         every = [batch.rows for batch in batches] or [np.zeros(0, np.int64)]
         self.rows = np.unique(np.concatenate(every))
         self._terms = [(batch, np.searchsorted(self.rows, batch.rows)) for batch in batches]
-        self.row_mass = _row_mass(feedback, self.rows)
+        self.row_mass = np.ones(len(self.rows))
+        if isinstance(feedback, Grades):
+            self.row_mass = feedback.row_weight[self.rows]
         self.n_pairs = max(float(feedback.n_pairs), feedback.total_weight)
-        self.scores = np.zeros(len(self.rows))
-        self.whole = 0.0
-        self._update()
+        self._move(np.zeros(len(self.rows)))
 
     def split(self, hit: Any) -> tuple[float, float]:
         """Sums of |slope| over pairs that the ranking orders rightly and wrongly."""
-        found = [
-            batch.split(self.scores[place], hit[place], "fidelity") for batch, place in self._terms
-        ]
-        return sum(right for right, _ in found), sum(wrong for _, wrong in found)
+        scores = self.scores
+        sums = [b.split(scores[place], hit[place], "fidelity") for b, place in self._terms]
+        return sum(right for right, _ in sums), sum(wrong for _, wrong in sums)
 
     def after(self, hit: Any, alpha: float) -> float:
         """The mean loss if alpha were added to the rows hit."""
-        sums = [
-            batch.sums(self.scores[place] + alpha * hit[place], "fidelity", None)[:2]
-            for batch, place in self._terms
-        ]
-        return sum(value for value, _ in sums) / max(sum(mass for _, mass in sums), 1e-300)
+        return self._sums(self.scores + alpha * hit)[0]
 
     def descend(self, hit: Any, alpha: float) -> float:
         """Add alpha (halved until the loss falls) to the rows hit; returns what was added."""
         before, value = self.scores, self.value
         for _ in range(HALVINGS):
-            self.scores = before + alpha * hit
-            self._update()
+            self._move(before + alpha * hit)
             if self.value < value:
                 return alpha
             alpha /= 2
-        self.scores = before
-        self._update()
+        self._move(before)
         return 0.0
 
-    def _update(self) -> None:
+    def _sums(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """The mean loss, and the slope of its sum."""
         value = mass = 0.0
         slope = np.zeros(len(self.rows))
         for batch, place in self._terms:
-            found, weight, own = batch.sums(self.scores[place], "fidelity", None)
-            value, mass = value + found, mass + weight
+            part, weight, own = batch.sums(scores[place], "fidelity")
+            value, mass = value + part, mass + weight
             slope += np.bincount(place, own, len(slope))
-        scale = 1.0 / mass if mass > 0 else 0.0
-        self.value = value * scale
+        return value / mass if mass > 0 else 0.0, slope
+
+    def _move(self, scores: FloatArray) -> None:
+        self.scores = scores
+        self.value, slope = self._sums(scores)
         self.potential: FloatArray = -slope
         self.total = float(np.abs(slope).sum()) / 2 or 1.0
         self.bound = power_above(self.total, 1)
-
-
-def _row_mass(feedback: Feedback, rows: Any) -> FloatArray:
-    if not isinstance(feedback, Grades):
-        return np.ones(len(rows))
-    return np.asarray(feedback.row_weight[rows])

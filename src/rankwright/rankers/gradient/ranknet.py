@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
+from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pair_losses import Batch, QueryPairs, all_batches
@@ -83,6 +85,7 @@ class Adam:
 
 PATIENCE = 10  # epochs without improvement before "auto" stops
 ROWS = 1 << 16  # rows made dense at a time
+MANY_PAIRS = 10**9  # weighted by NDCG, about 5 s an epoch
 _SIZE = schema.at_least(1)
 
 
@@ -92,9 +95,10 @@ class RankNet(Ranker):
     With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
     ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
     dominate). The slopes of all pairs of a query are added up per row before one back-propagation,
-    so a query of n rows costs n passes through the network, not one per pair. Features are
-    standardized inside the model. ``weighting="ndcg"`` multiplies the slope of a pair by what NDCG
-    changes when its rows swap places in the present order (LambdaRank).
+    so a query of n rows costs n passes through the network, not one per pair; and sums over its
+    pairs take about O(n log n). Features are standardized inside the model. ``weighting="ndcg"``
+    multiplies the slope of a pair by what NDCG changes when its rows swap places in the present
+    order (LambdaRank).
 
     Pairs with a ``confidence`` :math:`P^*` other than 1 (ties: 1/2) cost :math:`-P^* \log P_{ij} -
     (1 - P^*) \log(1 - P_{ij})`, or :math:`1 - \sqrt{P^* P_{ij}} - \sqrt{(1 - P^*)(1 - P_{ij})}`.
@@ -105,6 +109,7 @@ class RankNet(Ranker):
         Units of each tanh layer; () gives a linear model.
     loss : "cross_entropy" or "fidelity", default "cross_entropy"
     weighting : None or "ndcg", default None
+        ``"ndcg"`` takes time in proportion to the pairs.
     learning_rate : float > 0, default 0.01
         Of Adam's steps.
     alpha : float >= 0, default 1e-4
@@ -210,6 +215,14 @@ class RankNet(Ranker):
         return feedback, Validation(eval_set, EarlyStopping(n_iter_no_change=PATIENCE))
 
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+        if self.weighting is not None and feedback.n_pairs > MANY_PAIRS:
+            warnings.warn(
+                f"RankNet(weighting={self.weighting!r}) visits each of {feedback.n_pairs:.3g} "
+                "pairs in every epoch: weights by NDCG do not factorize. Cut long lists, use "
+                "weighting=None, or LambdaMART(weighting='NDCG@30').",
+                DegenerateDataWarning,
+                stacklevel=4,
+            )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
         shift, scale = _mean_and_spread(X, weight)
@@ -251,7 +264,7 @@ class _Training:
         held_out: list[Batch] = []
         if validation is None and self.model.early_stopping == "auto":
             batches, held_out = _hold_out(batches, rng)
-        mass = sum(batch.sums(np.zeros(len(batch.rows)), self.model.loss)[1] for batch in batches)
+        mass = sum(batch.total_weight for batch in batches)
         adam = Adam(len(self.net.weights), float(self.model.learning_rate))
         for epoch in range(1, self.model.max_iter + 1):
             self.train_losses.append(self._epoch(batches, mass, adam, rng))

@@ -7,8 +7,7 @@ different grades; the gap is the difference of the grades if ``gaps``, else 1.
 squared               O(m): the sum factorizes
 exponential           O(m)
 squared_hinge         O(m log m): a sweep over the scores with a Fenwick tree over the grades
-logistic, fidelity    O(m + cells**2): the loss has no singularity within pi of the real axis, so
-                      12 Chebyshev nodes in each cell of width 1 give 13 digits
+logistic, fidelity    O(m (log m + spread of the scores)): see feedback/_kernels/pair_losses
 
 rows  Rows: score, grade, weight (m,), and level (m,) int64, the number of each row's grade
 """
@@ -21,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-NODES = 12
+from rankwright.feedback._kernels import pair_losses as smooth
+
 LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
 
 
@@ -44,7 +44,8 @@ def level_gradients(rows, loss, gaps, out):
     elif loss == SQUARED_HINGE:
         _squared_hinge(rows, gaps, out)
     else:
-        _by_nodes(rows, loss, gaps, out)
+        sums = smooth.Rows(rows.score, rows.grade, rows.weight, rows.weight)
+        smooth.smooth_sums(sums, loss, gaps, out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -54,7 +55,7 @@ def is_worth_it(m, spread, loss):
         return m > 4 and spread < 600.0
     if loss == SQUARED_HINGE:
         return m > 64
-    return m > 3 * NODES * (int(spread) + 1)
+    return m > 36 * (int(spread) + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -158,95 +159,3 @@ def _squared_hinge(rows, gaps, out):
             w = 2.0 * rows.weight[i]
             out[0, i] += role * w * ((1.0 - own) * mass + near)
             out[1, i] += w * mass
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def smooth_terms(difference, loss):
-    """The slope and the curvature of the logistic or the fidelity loss of a pair."""
-    small = math.exp(-abs(difference))
-    wrong = (small if difference >= 0 else 1.0) / (1.0 + small)
-    right = (1.0 if difference >= 0 else small) / (1.0 + small)
-    if loss == LOGISTIC:
-        return wrong, wrong * right
-    slope = 0.5 * math.sqrt(right) * wrong
-    return slope, slope * (0.25 + 0.75 * right * right)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _node_weights(rows, low, cell, weight):
-    """Of each row its cell and the values of the Lagrange polynomials of the cell's nodes."""
-    node, scale = np.empty(NODES), np.empty(NODES)
-    for a in range(NODES):
-        node[a] = 0.5 - 0.5 * math.cos((2 * a + 1) * math.pi / (2 * NODES))
-    for a in range(NODES):
-        scale[a] = 1.0
-        for b in range(NODES):
-            if b != a:
-                scale[a] /= node[a] - node[b]
-    for i in range(len(rows.score)):
-        cell[i] = int(rows.score[i] - low)
-        x = rows.score[i] - low - cell[i]
-        for a in range(NODES):
-            product = scale[a]
-            for b in range(NODES):
-                if b != a:
-                    product *= x - node[b]
-            weight[i, a] = product
-    return node
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _apply(matrix, vector, plain, out):
-    """The product of a matrix, or of its transpose, and a vector."""
-    out[:] = 0.0
-    for a in range(len(vector)):
-        for b in range(len(vector)):
-            if plain:
-                out[a] += matrix[a, b] * vector[b]
-            else:
-                out[b] += matrix[a, b] * vector[a]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _by_nodes(rows, loss, gaps, out):
-    """Rows are replaced by weights on the nodes of their cells, and read off from these."""
-    m, low = len(rows.score), rows.score.min()
-    n_cells = int(rows.score.max() - low) + 1
-    n, cell, share = n_cells * NODES, np.empty(m, np.int64), np.empty((m, NODES))
-    node = _node_weights(rows, low, cell, share)
-    at = np.empty(n)
-    for c in range(n_cells):
-        for a in range(NODES):
-            at[c * NODES + a] = c + node[a]
-    slope, curve = np.empty((n, n)), np.empty((n, n))
-    for a in range(n):  # the loss of a pair with its upper row at a, its lower row at b
-        for b in range(n):
-            slope[a, b], curve[a, b] = smooth_terms(at[a] - at[b], loss)
-    charge, by_grade, pull, bend = np.zeros(n), np.zeros(n), np.empty(n), np.empty(n)
-    out[:] = 0.0
-    for upward in (True, False):
-        charge[:] = 0.0
-        by_grade[:] = 0.0
-        k, step = (0, 1) if upward else (m - 1, -1)
-        while 0 <= k < m:
-            end = k
-            while 0 <= end < m and rows.level[end] == rows.level[k]:
-                end += step
-            y = rows.grade[k]
-            mass = step * (y * charge - by_grade) if gaps else charge
-            _apply(slope, mass, upward, pull)
-            _apply(curve, mass, upward, bend)
-            for i in range(k, end, step):
-                first = cell[i] * NODES
-                p, c = 0.0, 0.0
-                for a in range(NODES):
-                    p += share[i, a] * pull[first + a]
-                    c += share[i, a] * bend[first + a]
-                out[0, i] += step * rows.weight[i] * p
-                out[1, i] += rows.weight[i] * c
-            for i in range(k, end, step):
-                first = cell[i] * NODES
-                for a in range(NODES):
-                    charge[first + a] += rows.weight[i] * share[i, a]
-                    by_grade[first + a] += rows.weight[i] * share[i, a] * y
-            k = end

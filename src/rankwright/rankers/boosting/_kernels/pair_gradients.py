@@ -16,12 +16,8 @@ import math
 import numpy as np
 from numba import njit
 
-from rankwright.rankers.boosting._kernels.level_gradients import (
-    Rows,
-    is_worth_it,
-    level_gradients,
-    smooth_terms,
-)
+from rankwright.feedback._kernels.pair_losses import smooth_terms
+from rankwright.rankers.boosting._kernels.level_gradients import Rows, is_worth_it, level_gradients
 
 # Codes of losses and of weights, as in pair_losses and pair_weights.
 LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
@@ -41,7 +37,8 @@ def pair_terms(difference, gap, loss):
         return (2.0 * short, 2.0) if short > 0 else (0.0, 0.0)
     if loss == SQUARED:
         return 2.0 * (gap - difference), 2.0
-    return smooth_terms(difference, loss)
+    slope, curve, _ = smooth_terms(difference, loss)
+    return slope, curve
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
