@@ -8,7 +8,7 @@ import rankwright as rw
 from rankwright.cli.app import app
 from rankwright.exceptions import ParameterError
 from rankwright.service import LogReader, create_app
-from rankwright.service.demonstration import demo_settings
+from rankwright.service.demo import demo_settings
 from rankwright.service.learning.labels import items_from_log
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rankwright.scoring.traversal import can_compile
 from rankwright.service.log.entries import pack_rows, unpack
-from rankwright.service.protocol.json_items import ItemReader
+from rankwright.service.protocol.candidates import ItemReader
 from rankwright.service.protocol.types import RankRequest
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba compiles nothing here")

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import rankwright as rw
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.service.judging.committee import rank_variance
-from rankwright.service.judging.demo import JUDGES, demo_judgments, demo_queue
+from rankwright.service.demo import JUDGES, demo_judgments, demo_queue
+from rankwright.service.judging.assignment import rank_variance
 from rankwright.service.judging.exports import consensus, to_csv, to_letor, to_qrels
-from rankwright.service.judging.guidelines import render_markdown
-from rankwright.service.judging.live_model import FIRST, MODES
-from rankwright.service.judging.queue import Queue, read_queue
+from rankwright.service.judging.live_model import FIRST
+from rankwright.service.judging.queue import MODES, Queue, read_queue
 from rankwright.service.judging.state import Judging
+from rankwright.service.pages.rendering import render_markdown
 
 
 def small_queue(n_queries=3, n_docs=5, n_grades=5) -> Queue:

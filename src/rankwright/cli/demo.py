@@ -62,7 +62,7 @@ def demo(
 def _serve(random_state: int, port: int) -> None:
     import tempfile
 
-    from rankwright.service.demonstration import demo_settings
+    from rankwright.service.demo import demo_settings
     from rankwright.service.server import serve
 
     with tempfile.TemporaryDirectory() as folder:

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rankwright.exceptions import ParameterError
 from rankwright.service.api.operations import OPERATIONS
+from rankwright.service.demo import demo_judgments, demo_queue
 from rankwright.service.experiments import Experiments
+from rankwright.service.judging.queue import read_queue
+from rankwright.service.judging.state import Judging
 from rankwright.service.learning.follower import Follower
 from rankwright.service.learning.live import Plan
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import Models, Served
-from rankwright.service.protocol.candidates import shape_of
-from rankwright.service.protocol.json_items import ItemReader
+from rankwright.service.pages.dashboard import Dashboard
+from rankwright.service.pages.judge import JudgePages
+from rankwright.service.pages.rendering import login_page, missing_page
+from rankwright.service.protocol.candidates import ItemReader, shape_of
 from rankwright.service.protocol.metrics import Metrics
-from rankwright.service.protocol.problems import PROBLEM, Problem, encode_problem
 from rankwright.service.protocol.routing import Api
-from rankwright.service.protocol.security import Security, form_fields, is_loopback
-from rankwright.service.protocol.tokens import ANYONE, NO_TOKENS, Sessions, Tokens, session_cookie
+from rankwright.service.protocol.security import Security, is_loopback
+from rankwright.service.protocol.tokens import NO_TOKENS, Sessions, Tokens, session_cookie
 from rankwright.service.protocol.types import RankRequest
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
@@ -136,7 +138,7 @@ class Service:
         self.metrics = Metrics()
         self.reader = ItemReader()
         self.training = asyncio.Lock()
-        self.on_delete: list[Callable[[str], None]] = []  # called with a user who was deleted
+        self.judging = _open_judging(settings, self.store)
         self.experiments = Experiments(self.store)
         self.models = Models(self.store, settings.models)
         self.follower = Follower(
@@ -206,7 +208,7 @@ def create_app(settings: Settings | None = None) -> Security:
     pages = Starlette(
         routes=_routes(service),
         lifespan=_lifespan,
-        exception_handlers={404: _missing, 405: _missing},
+        exception_handlers={404: missing_page, 405: missing_page},
     )
     pages.state.service = service
     return Security(
@@ -221,59 +223,20 @@ def create_app(settings: Settings | None = None) -> Security:
     )
 
 
-def require(request: Request, scope: str) -> None:
-    """Refuse a request whose token may not do this."""
-    principal = request.scope["principal"]
-    if scope not in principal.scopes:
-        raise Problem(403, f"The token {principal.name!r} has no scope {scope!r}.")
-
-
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a posted form."""
-    return form_fields(await request.body())
-
-
 def _routes(service: Service) -> list[BaseRoute]:
-    routes: list[BaseRoute] = [
-        Route("/login", _login, methods=["GET", "POST"]),
+    judging = service.judging
+    return [
+        Route("/login", login_page, methods=["GET", "POST"]),
         Mount("/static", StaticFiles(directory=PAGES / "static")),
+        *Dashboard(service, judging).routes(),
+        *JudgePages(service, judging).routes(),
     ]
-    if find_spec("rankwright.service.pages.routes") is None:
-        return routes
-    pages: list[BaseRoute] = import_module("rankwright.service.pages.routes").page_routes(service)
-    return [*routes, *pages]
 
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     yield
     app.state.service.close()
-
-
-async def _missing(request: Request, error: Any) -> Response:
-    known = error.status_code == 404
-    text = f"There is nothing at {request.url.path[:200]!r}. See /openapi.json."
-    detail = text if known else f"{request.method} is not allowed here."
-    body = encode_problem(Problem(error.status_code, detail))
-    return Response(body, error.status_code, error.headers, media_type=PROBLEM)
-
-
-async def _login(request: Request) -> Response:
-    """Sign in with a token; pages are then open to this browser."""
-    service: Service = request.app.state.service
-    tokens = service.settings.tokens
-    if request.method == "GET":
-        return service.render(request, "login.html", failed=False)
-    principal = tokens.find((await read_form(request)).get("token", "").strip())
-    if not tokens.principals:
-        principal = ANYONE
-    if principal is None:
-        response = service.render(request, "login.html", failed=True)
-        response.status_code = 401
-        return response
-    secure = request.url.scheme == "https"
-    cookie = session_cookie(service.sessions.issue(principal), secure=secure)
-    return RedirectResponse("/", 303, {"set-cookie": cookie})
 
 
 def _secret(store: Store) -> bytes:
@@ -283,3 +246,23 @@ def _secret(store: Store) -> bytes:
         secret = secrets.token_bytes(32)
         store.write(lambda db: put_state(db, "secret", secret)).result()
     return secret
+
+
+def _open_judging(settings: Settings, store: Store) -> Judging:
+    """The queue of the settings, or that of the demo, with the judgments of the log."""
+    if settings.queue is None:
+        queue = demo_queue()
+        judging = Judging(queue, overlap=1.0)
+        for key, judge, judgment in demo_judgments(queue):  # constants: they are not in the log
+            judging.apply(key, judge, judgment)
+    else:
+        queue = read_queue(
+            settings.queue,
+            documents=settings.documents,
+            queries=settings.queries,
+            guidelines=settings.guidelines,
+            n_grades=settings.judging_grades,
+        )
+        judging = Judging(queue, overlap=settings.overlap)
+    judging.follow(store)
+    return judging

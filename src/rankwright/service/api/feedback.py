@@ -135,8 +135,7 @@ async def delete(service: Service, call: Call) -> Deleted:
     deleted = await asyncio.to_thread(service.store.delete_user, user)
     if deleted:
         service.follower.rebuild()
-        for forget in service.on_delete:
-            await asyncio.to_thread(forget, user)
+        await asyncio.to_thread(service.judging.forget, user)
     return Deleted(deleted)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.service.judging.committee import pair_disagreement, rank_variance
-from rankwright.service.judging.queue import Queue
+from rankwright.service.judging.assignment import pair_disagreement, rank_variance
+from rankwright.service.judging.queue import Mode, Queue
 
-Mode = Literal["grades", "pairs", "magnitudes"]
-MODES: tuple[Mode, ...] = ("grades", "pairs", "magnitudes")
 MEMBERS = 50
 FIRST = 20  # judgments that are chosen at random, before the members know enough to differ
 REFRESH = 5  # judgments after which the committee is asked again

@@ -21,8 +21,8 @@ from rankwright.service.judging.agreement import (
 )
 from rankwright.service.judging.agreement import judge_pairs as pairs_of_judges
 from rankwright.service.judging.assignment import Assignment, Item
-from rankwright.service.judging.live_model import MODES, Example, LiveModel, Mode
-from rankwright.service.judging.queue import Document, Queue
+from rankwright.service.judging.live_model import Example, LiveModel
+from rankwright.service.judging.queue import MODES, Document, Mode, Queue
 
 KIND = "judgment"  # of an entry in the log
 RESERVED_SECONDS = 300.0  # how long an item that was shown to one judge is kept from the others

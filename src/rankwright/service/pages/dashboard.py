@@ -14,11 +14,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from rankwright.exceptions import RankwrightError
-from rankwright.service.app import require
 from rankwright.service.judging.state import Judging
 from rankwright.service.log.entries import Event, decode_event, describe
-from rankwright.service.pages.charts import interval_bar, line_chart
-from rankwright.service.pages.problems import page_list
+from rankwright.service.pages.rendering import interval_bar, line_chart, page_list, require
 from rankwright.service.protocol.candidates import candidates, score
 from rankwright.service.protocol.types import RankRequest
 

@@ -15,15 +15,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from rankwright.exceptions import DataError
-from rankwright.service.app import read_form, require
 from rankwright.service.judging.exports import to_csv, to_letor, to_qrels
-from rankwright.service.judging.guidelines import render_markdown
-from rankwright.service.judging.live_model import MODES, Mode
+from rankwright.service.judging.queue import MODES, Mode
 from rankwright.service.judging.state import KIND, Judging, Judgment
 from rankwright.service.learning.retraining import file_of
 from rankwright.service.log.entries import encode
-from rankwright.service.pages.charts import line_chart
-from rankwright.service.pages.problems import page_list
+from rankwright.service.pages.rendering import (
+    line_chart,
+    page_list,
+    read_form,
+    render_markdown,
+    require,
+)
 from rankwright.service.protocol.problems import Problem
 
 if TYPE_CHECKING:

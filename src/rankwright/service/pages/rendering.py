@@ -1,16 +1,111 @@
-"""Line charts as SVG, drawn on the server; colors come from the style sheet by class."""
+"""What pages are made of: routes, forms, problems as pages, Markdown, and charts as SVG.
+
+Charts are drawn on the server; their colors come from the style sheet by class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from html import escape
+from http import HTTPStatus
 from math import ceil, floor, log10
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
 
+from rankwright.exceptions import RankwrightError
+from rankwright.service.protocol.problems import PROBLEM, Problem, as_problem, encode_problem
+from rankwright.service.protocol.security import form_fields
+from rankwright.service.protocol.tokens import ANYONE, session_cookie
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
+
+Handler = Callable[[Request], Awaitable[Response]]
+SAFE_LINKS = ("http://", "https://", "mailto:", "#")  # how a link of the guidelines may begin
 WIDTH, HEIGHT = 560, 240
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 12, 50
 MOST_POINTS = 280
+
+
+def page_list(service: Service, handlers: Iterable[tuple[str, str, Handler]]) -> list[BaseRoute]:
+    """Routes of (method, path, handler); a problem becomes a page that says what it is."""
+    return [
+        Route(path, _shown(service, handler), methods=[method])
+        for method, path, handler in handlers
+    ]
+
+
+def _shown(service: Service, handler: Handler) -> Handler:
+    async def run(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RankwrightError as error:
+            problem = as_problem(error)
+            title = HTTPStatus(problem.status).phrase
+            values = {"title": title, "detail": problem.detail}
+            response = service.render(request, "problem.html", **values)
+            response.status_code = problem.status
+            return response
+
+    return run
+
+
+def require(request: Request, scope: str) -> None:
+    """Refuse a request whose token may not do this."""
+    principal = request.scope["principal"]
+    if scope not in principal.scopes:
+        raise Problem(403, f"The token {principal.name!r} has no scope {scope!r}.")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a posted form."""
+    return form_fields(await request.body())
+
+
+async def missing_page(request: Request, error: Any) -> Response:
+    known = error.status_code == 404
+    text = f"There is nothing at {request.url.path[:200]!r}. See /openapi.json."
+    detail = text if known else f"{request.method} is not allowed here."
+    body = encode_problem(Problem(error.status_code, detail))
+    return Response(body, error.status_code, error.headers, media_type=PROBLEM)
+
+
+async def login_page(request: Request) -> Response:
+    """Sign in with a token; pages are then open to this browser."""
+    service: Service = request.app.state.service
+    tokens = service.settings.tokens
+    if request.method == "GET":
+        return service.render(request, "login.html", failed=False)
+    principal = tokens.find((await read_form(request)).get("token", "").strip())
+    if not tokens.principals:
+        principal = ANYONE
+    if principal is None:
+        response = service.render(request, "login.html", failed=True)
+        response.status_code = 401
+        return response
+    secure = request.url.scheme == "https"
+    cookie = session_cookie(service.sessions.issue(principal), secure=secure)
+    return RedirectResponse("/", 303, {"set-cookie": cookie})
+
+
+def render_markdown(text: str) -> str:
+    """Markdown as HTML. Tags in it are shown as text; links lead to web pages only.
+
+    >>> render_markdown("**4** is *perfect* <script>")
+    '<p><strong>4</strong> is <em>perfect</em> &lt;script&gt;</p>\\n'
+    """
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
+    reader.validateLink = lambda url: url.lower().startswith(SAFE_LINKS)  # type: ignore[method-assign]
+    tokens = reader.parse(text)
+    for token in tokens:  # the pages' content security policy forbids styles of elements
+        token.attrs.pop("style", None)
+    return str(reader.renderer.render(tokens, reader.options, {}))
 
 
 def line_chart(

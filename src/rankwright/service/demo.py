@@ -1,18 +1,28 @@
-"""Something to judge without any file: generated medical abstracts and simulated judges.
+"""A service without any file: generated models, users, medical abstracts and judges.
 
-The setting is that of the papers' experiments on OHSUMED and on the cystic fibrosis collection:
-abstracts found for a clinician's question, graded by several experts. All texts are generated.
+The setting of the queue is that of the papers' experiments on OHSUMED and on the cystic fibrosis
+collection: abstracts found for a clinician's question, graded by several experts. All texts are
+generated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
 from rankwright.service.judging.queue import Queue
 from rankwright.service.judging.state import Judgment
+from rankwright.service.log.entries import Event, Feedback, encode
+from rankwright.service.log.store import Store
 
+if TYPE_CHECKING:
+    from rankwright.service.app import Settings
+
+N_QUERIES, N_FEATURES = 300, 10  # of the log
 JUDGES = ("expert A (simulated)", "expert B (simulated)", "expert C (simulated)")
 NOISE = (0.4, 0.6, 0.9)  # how far each expert is off, in grades
 PER_QUERY, N_GRADES, PER_JUDGE = 10, 5, 24
@@ -122,3 +132,55 @@ def demo_judgments(queue: Queue) -> Iterator[tuple[str, str, Judgment]]:
                 features=[queue.X[row].tolist()],
             )  # fmt: skip
             yield f"demo/{judge}/{document.query}/{document.id}", judge, judgment
+
+
+def demo_settings(folder: str, random_state: int = 0) -> Settings:
+    """Settings of a service with generated models and users, in a folder.
+
+    A linear ranker, 50 boosted stumps, a recommender and a learned fusion are served; a
+    BayesianPRank learns from the grades that simulated users gave to 300 lists.
+    """
+    import rankwright as rw
+    from rankwright.service.app import Settings
+
+    sample = make_queries(
+        N_QUERIES, docs_per_query=10, n_features=N_FEATURES, random_state=random_state
+    )
+    engines = make_engines(40, random_state=random_state)
+    train = sample.qid < 30
+    X, y, qid = sample.X[train], sample.y[train], sample.qid[train]
+    models = {
+        "linear": rw.Regression().fit(X, y, qid=qid),
+        "boosted": rw.RankBoost(n_estimators=50).fit(X, y, qid=qid),
+        "films": rw.Recommender(random_state=random_state).fit(
+            make_ratings(80, 60, random_state=random_state).ratings
+        ),
+        "engines": rw.LearnedFusion().fit(engines.runs, engines.qrels),
+    }
+    paths = [str(Path(folder) / f"{name}.rw") for name in models]
+    for model, path in zip(models.values(), paths, strict=True):
+        rw.save(model, path)
+    store = str(Path(folder) / "feedback.db")
+    _write_log(store, sample, rw.load_scorer(paths[0]))
+    return Settings(models=tuple(paths), store=store, learn="BayesianPRank")
+
+
+def _write_log(path: str, sample: Any, scorer: Any) -> None:
+    """Lists in the order of a model, and the grades of a user for each."""
+    store = Store(path)
+    futures = []
+    for query in range(N_QUERIES):
+        rows = np.flatnonzero(sample.qid == query)
+        scores = scorer.decision_function(sample.X[rows])
+        order = np.argsort(-scores, kind="stable")
+        ids = [f"d{row}" for row in rows[order]]
+        features = sample.X[rows[order]].tobytes()
+        body = encode(Event(f"query {query}", "linear", ids, scores[order].tobytes(), features))
+        event, user = f"demo-{query}", f"user {query % 20}"
+        store.append_event(event, body, user)
+        grades = dict(zip(ids, sample.y[rows[order]].astype(float).tolist(), strict=True))
+        feedback = encode(Feedback("1", grades=grades))
+        futures.append(store.append("feedback", f"{event}/1", feedback, event=event, user=user))
+    for future in futures:
+        future.result()
+    store.close()
