@@ -66,6 +66,8 @@ def test_the_rank_loss_is_that_of_progressive_validation():
     *_, last = progressive(Plan("PRank").make(), X, y, classes=GRADES)
     assert live.progress.n_examples == len(y)
     assert live.rank_loss == pytest.approx(last["RankLoss"], rel=1e-12)
+    medians = [np.median(y[:n] if n else GRADES) for n in range(len(y))]
+    assert live.progress.median_loss == pytest.approx(np.abs(y - medians).sum(), rel=1e-12)
 
 
 def test_features_are_found_by_name_and_others_are_skipped():
@@ -113,10 +115,11 @@ def test_the_curve_stays_short_and_ends_near_the_loss():
     live = LiveRanker(Plan("PRank", grades=GRADES))
     for entry in stream(1200, n_features=2):
         live.apply(*entry)
-    examples, losses = zip(*live.progress.curve, strict=True)
+    examples, losses, medians = zip(*live.progress.curve, strict=True)
     assert len(examples) < 512
     assert list(examples) == sorted(examples)
     assert losses[-1] == pytest.approx(live.rank_loss, rel=0.05)
+    assert losses[-1] < medians[-1]
 
 
 def test_only_rankers_that_learn_online_are_taken():

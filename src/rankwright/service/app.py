@@ -115,7 +115,7 @@ class Settings:
         if self.learn is None:
             return None
         clicks = self.learn_from == "clicks"
-        grades = (0.0, 1.0) if clicks else tuple(float(grade) for grade in self.grades)
+        grades = (0.0, 1.0) if clicks else tuple(sorted(float(grade) for grade in self.grades))
         return Plan(self.learn, dict(self.learn_settings), grades, self.learn_from)
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
 from rankwright.service.judging.queue import Queue
-from rankwright.service.judging.state import Judgment
-from rankwright.service.log.entries import Event, Feedback, encode
+from rankwright.service.log.entries import Event, Feedback, Judgment, encode
 from rankwright.service.log.store import Store
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
-from rankwright.service.judging.queue import Mode, Queue
+from rankwright.service.judging.queue import Queue
+from rankwright.service.log.entries import Mode
 
 Item = tuple[int, ...]  # rows of the queue, ascending: one, or the two of a pair
 

@@ -17,9 +17,9 @@ from rankwright.data.io.trec import write_qrels
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError
-from rankwright.service.judging.queue import Mode
 from rankwright.service.judging.state import Judging
 from rankwright.service.learning.labels import word
+from rankwright.service.log.entries import Mode
 
 COLUMNS = ("time", "judge", "mode", "action", "query", "document", "other", "value", "note")
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.service.judging.assignment import pair_disagreement, rank_variance
-from rankwright.service.judging.queue import Mode, Queue
+from rankwright.service.judging.queue import Queue
+from rankwright.service.log.entries import Mode
 
 MEMBERS = 50
 FIRST = 20  # judgments that are chosen at random, before the members know enough to differ

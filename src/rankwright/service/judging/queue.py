@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,6 @@ from rankwright.exceptions import DataError, ParameterError
 
 Path = str | os.PathLike[str]
 Row = dict[str, Any]
-Mode = Literal["grades", "pairs", "magnitudes"]  # how judges judge
-MODES: tuple[Mode, ...] = ("grades", "pairs", "magnitudes")
 
 GRADE_NAMES = {
     2: ("Not relevant", "Relevant"),

@@ -7,9 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
-
-import msgspec
+from typing import Any, NamedTuple, Protocol
 
 from rankwright.exceptions import DataError
 from rankwright.service.judging.agreement import (
@@ -22,31 +20,12 @@ from rankwright.service.judging.agreement import (
 from rankwright.service.judging.agreement import judge_pairs as pairs_of_judges
 from rankwright.service.judging.assignment import Assignment, Item
 from rankwright.service.judging.live_model import Example, LiveModel
-from rankwright.service.judging.queue import MODES, Document, Mode, Queue
+from rankwright.service.judging.queue import Document, Queue
+from rankwright.service.log.entries import MODES, Action, Judgment, Mode, decode_judgment
 
 KIND = "judgment"  # of an entry in the log
 RESERVED_SECONDS = 300.0  # how long an item that was shown to one judge is kept from the others
 MOST_NOTE = 2000  # characters
-
-Action = Literal["judge", "skip", "later", "cannot", "undo"]
-
-
-class Judgment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The body of an entry of the log.
-
-    ``value`` is a grade, a magnitude (0 to 100), or for two documents 1 if the first is better, -1
-    if the second is, and 0 for a tie. ``features`` are those of the documents, so that the log is
-    enough to learn from.
-    """
-
-    action: Action
-    mode: Mode
-    query: str = ""
-    documents: tuple[str, ...] = ()
-    value: float | None = None
-    note: str = ""
-    of: str = ""  # the key of the entry that is taken back
-    features: list[list[float]] = []
 
 
 class Log(Protocol):
@@ -149,6 +128,7 @@ class Judging:
         return Judgment(
             action, mode, query, documents, value, note.strip()[:MOST_NOTE],
             features=features if action == "judge" else [],
+            names=list(self.queue.feature_names) if action == "judge" else None,
         )  # fmt: skip
 
     def undo(self, judge: str, mode: Mode) -> Judgment:
@@ -179,7 +159,7 @@ class Judging:
         """Apply what the log holds and was not applied yet, in its order."""
         with self.lock:
             for entry in log.entries((KIND,), after=self._last_seq):
-                judgment = msgspec.msgpack.decode(entry.body, type=Judgment)
+                judgment = decode_judgment(entry.body)
                 self.apply(entry.key, entry.user or "", judgment, entry.time)
                 self._last_seq = entry.seq
 

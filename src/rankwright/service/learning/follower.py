@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
+import msgspec
+
 from rankwright.service.experiments import Experiments
+from rankwright.service.learning.history import History, Standing
 from rankwright.service.learning.live import LiveRanker, Plan
-from rankwright.service.log.entries import Event, decode_event, decode_feedback
+from rankwright.service.log.entries import (
+    Event,
+    Judgment,
+    decode_event,
+    decode_feedback,
+    decode_judgment,
+)
 from rankwright.service.log.reader import Entry
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import LIVE, Models, Served
@@ -17,11 +29,21 @@ from rankwright.service.models import LIVE, Models, Served
 PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
+STATE = "live/"  # names of the earlier states in the store
 log = logging.getLogger("rankwright.service")
 
 
+class _Interrupted(Exception):
+    """The service stops, or entries were deleted, while the log is learned again."""
+
+
 class Follower:
-    """Applies every feedback of the log in order, once, and keeps snapshots in the store.
+    """Applies the feedback and the judgments of the log in order, and keeps snapshots in the store.
+
+    The ranker has learned, in log order, all feedback and the judgments that count: those that were
+    neither taken back nor replaced (:class:`Standing`). Where an entry changes which earlier ones
+    count, the ranker goes back to a state before them and learns again from there. So its state is
+    a function of the log up to its last entry, whenever the service was stopped or killed.
 
     The thread is the only one that changes the ranker. Requests see copies (:class:`Served`).
     """
@@ -38,11 +60,16 @@ class Follower:
     ) -> None:
         self.store, self.models, self.experiments = store, models, experiments
         self.plan, self.snapshot_every, self.retention_days = plan, snapshot_every, retention_days
+        judged = plan is not None and plan.labels == "grades"
+        self._kinds = ("feedback", "judgment") if judged else ("feedback",)
         self.live = self._restored(plan)
+        self.history = History(self._stored_states())
+        self.standing = self._standing()
         self.lag = 0.0  # seconds between the last feedback and its being learned
         self.error: str | None = None
-        self._unsaved, self._published, self._swept = 0, 0.0, 0.0
+        self._unsaved, self._published, self._swept = 0, 0.0, -math.inf
         self._wake, self._stop, self._rebuild = threading.Event(), False, False
+        self._moved = threading.Condition()
         self.seen = self._first_seq()
         self._target = self._last_seq()
         if self.live is not None:
@@ -61,8 +88,20 @@ class Follower:
     @property
     def behind(self) -> int:
         """Entries that wait to be learned."""
-        sql = f"SELECT count(*) FROM {ANSWERS} AND seq > ? AND kind = 'feedback'"
-        return int(self.store.select(sql, (0 if self._rebuild else self.seen,))[0][0])
+        return int(self._select("count(*)", after=0 if self._rebuild else self.seen) or 0)
+
+    def learns(self, names: Iterable[str], grades: Iterable[float]) -> bool:
+        """Whether the ranker learns judgments with these features and these grades."""
+        if self.live is None or "judgment" not in self._kinds:
+            return False
+        known = self.live.progress.names
+        fits = not self.live.started or (known is not None and set(known) <= set(names))
+        return fits and set(grades) <= set(self.live.plan.grades)
+
+    def wait_for(self, seq: int, seconds: float) -> bool:
+        """Wait until an entry is learned, but not for long."""
+        with self._moved:
+            return self._moved.wait_for(lambda: self.seen >= seq, seconds)
 
     def begin(self, n_features: int, names: Any) -> Served:
         """The live ranker before its first example, for requests with these features."""
@@ -96,6 +135,8 @@ class Follower:
                 self._follow()
                 self._sweep()
                 self.error = None
+            except _Interrupted:
+                continue
             except Exception as error:  # the disk may be full; the log keeps everything
                 self.error = str(error)
                 log.exception("the learner failed; it tries again")
@@ -106,7 +147,9 @@ class Follower:
         """Learn everything that is in the log now."""
         if self._rebuild:
             self._forget()
-        for entry in self.store.entries(("feedback",), after=self.seen):
+        elif self.error is not None:  # it may have failed between two changes
+            self.standing = self._standing()
+        for entry in self.store.entries(self._kinds, after=self.seen):
             self._apply(entry)
             if self._unsaved >= self.snapshot_every:
                 self._snapshot()
@@ -116,16 +159,51 @@ class Follower:
                 return
         self.seen = max(self.seen, self._target)
         self._publish()
+        with self._moved:
+            self._moved.notify_all()
 
     def _apply(self, entry: Entry) -> None:
-        feedback = decode_feedback(entry.body)
-        event = self._event(entry.event)
         if self.live is not None and entry.seq > self.live.progress.last_seq:
-            self.live.apply(entry.seq, feedback, event)
-        self.experiments.apply(entry.seq, str(entry.event), feedback, event)
+            self._learn_next(self.live, entry)
+        if entry.kind == "feedback":
+            feedback, event = decode_feedback(entry.body), self._event(entry.event)
+            self.experiments.apply(entry.seq, str(entry.event), feedback, event)
         self.seen = entry.seq
         self._unsaved += 1
         self.lag = max(0.0, time.time() - entry.time)
+
+    def _learn_next(self, live: LiveRanker, entry: Entry) -> None:
+        """Learn an entry, after going back where it changes which earlier judgments count."""
+        if entry.kind == "judgment":
+            changed = self.standing.apply(entry)
+            if changed:
+                self.history.drop_from(changed[0])
+                self.live = self._relearned(entry.seq)
+                return
+            if entry.seq in self.standing:
+                self.history.remember(live)
+        self._learn(live, entry)
+
+    def _learn(self, live: LiveRanker, entry: Entry) -> None:
+        if entry.kind == "feedback":
+            live.apply(entry.seq, decode_feedback(entry.body), self._event(entry.event))
+        elif entry.seq in self.standing:
+            live.apply(entry.seq, *decode_judgment(entry.body).as_feedback())
+        else:
+            live.pass_over(entry.seq, taken_back=_is_graded(decode_judgment(entry.body)))
+
+    def _relearned(self, last: int) -> LiveRanker:
+        """The ranker after an entry, learned from the latest state before it that is kept."""
+        assert self.plan is not None
+        live = self.history.before(last) or LiveRanker(self.plan)
+        entries = self.store.entries(self._kinds, after=live.progress.last_seq)
+        for number, entry in enumerate(takewhile(lambda entry: entry.seq <= last, entries), 1):
+            if self._stop or self._rebuild:  # the next start begins with the last snapshot
+                raise _Interrupted
+            self._learn(live, entry)
+            if number % self.snapshot_every == 0:
+                self.history.keep(live)
+        return live
 
     def _event(self, event: str | None) -> Event | None:
         entry = None if event is None else self.store.event(event)
@@ -135,36 +213,59 @@ class Follower:
         if self.live is None:
             return
         current = self.models.peek(LIVE)
+        width = None if current is None else current.n_features
         if self.live.started or current is None:
             rows = None if begin is None else begin.rows().shape[1]
             names = None if begin is None else begin.names
             self.models.publish(self.live.served(rows, names))
+        elif current.measures:  # its only examples were taken back
+            self.models.publish(self.live.served(width, current.features))
         self._published = time.monotonic()
 
     def _snapshot(self) -> None:
-        live = None if self.live is None else self.live.snapshot()
+        live, history = None, self.history
+        if self.live is not None:
+            live = history.keep(self.live)
+            history.thin(self.live.progress.last_seq)
+        kept = [f"{STATE}{seq}" for seq in history.stored]
+        new = {f"{STATE}{seq}": history.stored[seq] for seq in history.unwritten}
         counts = self.experiments.snapshot()
 
         def write(db: Any) -> None:
             if live is not None:
                 put_state(db, "live", live)
+                others = f"name GLOB '{STATE}*' AND name NOT IN ({', '.join('?' * len(kept))})"
+                db.execute(f"DELETE FROM state WHERE {others}", kept)
+                for name, state in new.items():
+                    put_state(db, name, state)
             put_state(db, "experiments", counts)
 
         self.store.write(write).result()
+        history.unwritten.clear()
         self._unsaved = 0
 
     def _sweep(self) -> None:
         """Delete entries older than the retention, once they are in a snapshot."""
         if self.retention_days is None or time.monotonic() - self._swept < RETENTION_SECONDS:
             return
-        self._swept = time.monotonic()
+        moment = time.time() - 86400 * self.retention_days
+        sql = "SELECT max(seq) FROM log WHERE time < ? AND seq <= ?"
+        last = int(self.store.select(sql, (moment, self.seen))[0][0] or 0)
+        if self.live is not None and last:  # a judgment after it may still be taken back
+            oldest = self._relearned(last)
+            oldest.pass_over(last)
+            self.history.keep(oldest)
+            self.history.drop_until(last)
+            self.standing.forget_until(last)
         self._snapshot()
-        self.store.delete_before(time.time() - 86400 * self.retention_days, self.seen)
+        self.store.delete_before(moment, self.seen)
+        self._swept = time.monotonic()
 
     def _forget(self) -> None:
         self.seen = 0
         self._rebuild = False
         self.live = None if self.plan is None else LiveRanker(self.plan)
+        self.history, self.standing = History(), Standing()
         self.experiments.reset_counts()
         self._snapshot()
 
@@ -175,12 +276,25 @@ class Follower:
         if plan is None:
             return None
         content = self.store.state("live")
-        if content is not None:
-            live = LiveRanker.restore(content)
-            if live.plan == plan:
-                return live
+        if content is not None and (live := _of_plan(content, plan)) is not None:
+            return live
         plan.make()  # refuse wrong names and parameters now
         return LiveRanker(plan)
+
+    def _stored_states(self) -> dict[int, bytes]:
+        """The earlier states that were kept together with the snapshot."""
+        if self.live is None or not self.live.progress.last_seq:
+            return {}
+        rows = self.store.select(f"SELECT name, value FROM state WHERE name GLOB '{STATE}*'")
+        return {int(name.removeprefix(STATE)): value for name, value in rows}
+
+    def _standing(self) -> Standing:
+        """Which judgments counted when the ranker learned its last entry."""
+        if self.live is None:
+            return Standing()
+        last = self.live.progress.last_seq
+        entries = self.store.entries(("judgment",))
+        return Standing(takewhile(lambda entry: entry.seq <= last, entries))
 
     def _first_seq(self) -> int:
         """Where to begin: everything before it is in the snapshots, or matters to nobody."""
@@ -190,8 +304,13 @@ class Follower:
         return min(places, default=self._last_seq())
 
     def _last_seq(self) -> int:
-        rows = self.store.select(f"SELECT max(seq) FROM {ANSWERS} AND kind = 'feedback'")
-        return int(rows[0][0] or 0)
+        return int(self._select("max(seq)") or 0)
+
+    def _select(self, what: str, after: int = 0) -> Any:
+        """A count or a maximum over the entries that are learned."""
+        kinds = ", ".join("?" * len(self._kinds))
+        sql = f"SELECT {what} FROM {ANSWERS} AND seq > ? AND kind IN ({kinds})"
+        return self.store.select(sql, (after, *self._kinds))[0][0]
 
     def _first_event(self) -> Event | None:
         """The first list of the log with features; it says what the live ranker sees."""
@@ -200,3 +319,17 @@ class Follower:
             if event.features:
                 return event
         return None
+
+
+def _of_plan(content: bytes, plan: Plan) -> LiveRanker | None:
+    """The ranker of a snapshot; None if it is of another plan, or of another version."""
+    try:
+        live = LiveRanker.restore(content)
+    except msgspec.DecodeError:
+        return None
+    same = live.plan == plan and len(live.progress.n_graded) == len(plan.grades)
+    return live if same else None
+
+
+def _is_graded(judgment: Judgment) -> bool:
+    return judgment.mode == "grades" and judgment.value is not None

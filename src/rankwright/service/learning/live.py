@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import tempfile
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +81,13 @@ class Progress(msgspec.Struct):
     last_seq: int = 0
     n_learned: int = 0  # entries that taught something
     n_skipped: int = 0  # entries without grades, or that the ranker cannot learn from
+    n_taken_back: int = 0  # judgments that were undone or replaced, and so are not learned
     n_examples: int = 0
     loss: float = 0.0  # sum of |grade - prediction|, each predicted before it was learned
+    median_loss: float = 0.0  # the same for always predicting the median of the grades before
+    n_graded: list[int] = []  # examples of each grade
     names: list[str] | None = None
-    curve: list[tuple[int, float]] = []  # examples so far, mean loss so far
+    curve: list[tuple[int, float, float]] = []  # examples so far, mean losses so far
     step: int = 1  # examples between two points of the curve
 
 
@@ -112,7 +117,7 @@ class LiveRanker:
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
-        self.progress = Progress(self.plan)
+        self.progress = Progress(self.plan, n_graded=[0] * len(self.plan.grades))
 
     @cached_property
     def ranker(self) -> Any:
@@ -150,8 +155,24 @@ class LiveRanker:
         for grade, guess in zip(grades.tolist(), predicted.tolist(), strict=True):
             state.n_examples += 1
             state.loss += abs(grade - guess)
+            state.median_loss += abs(grade - _median(self.plan.grades, state.n_graded))
+            state.n_graded[self.plan.grades.index(grade)] += 1
             if state.n_examples % state.step == 0:
                 self._add_point()
+
+    def pass_over(self, seq: int, taken_back: bool = False) -> None:
+        """An entry of the log that teaches nothing."""
+        self.progress.last_seq = seq
+        self.progress.n_taken_back += taken_back
+
+    def copy(self) -> LiveRanker:
+        """A ranker that continues with the same bits, apart from this one."""
+        twin, state = LiveRanker(self.plan, self.file), self.progress
+        lists = {"curve": list(state.curve), "n_graded": list(state.n_graded)}
+        twin.progress = msgspec.structs.replace(state, **lists)
+        if "ranker" in vars(self):
+            twin.ranker = copy.deepcopy(self.ranker)
+        return twin
 
     def snapshot(self) -> bytes:
         """The whole state; :meth:`restore` gives a ranker that continues with the same bits."""
@@ -236,9 +257,23 @@ class LiveRanker:
 
     def _add_point(self) -> None:
         state = self.progress
-        state.curve.append((state.n_examples, self.rank_loss))
+        median = state.median_loss / state.n_examples
+        state.curve.append((state.n_examples, self.rank_loss, median))
         if len(state.curve) >= CURVE_POINTS:  # every second one, so that the curve stays short
             state.curve, state.step = state.curve[1::2], 2 * state.step
+
+
+def _median(grades: tuple[float, ...], counts: list[int]) -> float:
+    """The median of the grades given so far; of all grades before the first one.
+
+    >>> _median((0.0, 1.0, 2.0), [2, 1, 1]), _median((0.0, 1.0, 2.0), [0, 0, 0])
+    (0.5, 1.0)
+    """
+    total = sum(counts)
+    counts, total = (counts, total) if total else ([1] * len(grades), len(grades))
+    ends = list(accumulate(counts))
+    low, high = (bisect_right(ends, place) for place in ((total - 1) // 2, total // 2))
+    return (grades[low] + grades[high]) / 2.0
 
 
 @contextmanager

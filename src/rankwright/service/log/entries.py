@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rankwright.service.log.reader import Entry
 
 Form = Literal["f8", "f4", "i4"]  # float64, float32, or integers of millionths
+Mode = Literal["grades", "pairs", "magnitudes"]  # how judges judge
+MODES: tuple[Mode, ...] = ("grades", "pairs", "magnitudes")
+Action = Literal["judge", "skip", "later", "cannot", "undo"]
 MILLION = 1e6
 
 
@@ -49,6 +52,32 @@ class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     clicks: list[str] | None = None
     dwell: dict[str, float] | None = None
     preferences: list[tuple[str, str]] | None = None
+
+
+class Judgment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a judge said about one document of a query, or about two.
+
+    ``value`` is a grade, a magnitude (0 to 100), or for two documents 1 if the first is better, -1
+    if the second is, and 0 for a tie. ``features`` are those of the documents, so that the log is
+    enough to learn from.
+    """
+
+    action: Action
+    mode: Mode
+    query: str = ""
+    documents: tuple[str, ...] = ()
+    value: float | None = None
+    note: str = ""
+    of: str = ""  # the key of the entry that is taken back
+    features: list[list[float]] = []
+    names: list[str] | None = None  # of the features
+
+    def as_feedback(self) -> tuple[Feedback, Event]:
+        """A grade as feedback on a list of one document."""
+        assert self.value is not None
+        rows = np.array(self.features, dtype=np.float64).tobytes()
+        shown = Event(self.query, "", list(self.documents), b"", rows, self.names)
+        return Feedback("", grades={self.documents[0]: self.value}), shown
 
 
 def pack_rows(rows: FloatArray, kernels: Any = None) -> tuple[bytes, Form]:
@@ -91,6 +120,7 @@ def _packed(rows: FloatArray, form: Form) -> bytes | None:
 _ENCODER = msgspec.msgpack.Encoder()
 _EVENT = msgspec.msgpack.Decoder(Event)
 _FEEDBACK = msgspec.msgpack.Decoder(Feedback)
+_JUDGMENT = msgspec.msgpack.Decoder(Judgment)
 
 
 def encode(body: Any) -> bytes:
@@ -104,6 +134,10 @@ def decode_event(body: bytes) -> Event:
 
 def decode_feedback(body: bytes) -> Feedback:
     return _FEEDBACK.decode(body)
+
+
+def decode_judgment(body: bytes) -> Judgment:
+    return _JUDGMENT.decode(body)
 
 
 def describe(entry: Entry) -> dict[str, Any]:

@@ -62,7 +62,9 @@ class LogReader:
         condition += "" if user is None else " AND user = ?"
         values = (*kinds, *(() if user is None else (user,)))
         table = "log"
-        if kinds and "event" not in kinds:  # far fewer rows than the events
+        if kinds == ("judgment",):  # far fewer rows than the others
+            table, condition = "log INDEXED BY log_judgments", f" AND kind = 'judgment'{condition}"
+        elif kinds and "event" not in kinds:  # far fewer rows than the events
             table, condition = "log INDEXED BY log_answers", f" AND kind != 'event'{condition}"
         query = f"SELECT {COLUMNS} FROM {table} WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
         while True:  # block by block: a long read would keep the WAL from being truncated

@@ -16,7 +16,13 @@ from starlette.routing import BaseRoute
 from rankwright.exceptions import RankwrightError
 from rankwright.service.judging.state import Judging
 from rankwright.service.log.entries import Event, decode_event, describe
-from rankwright.service.pages.rendering import interval_bar, line_chart, page_list, require
+from rankwright.service.pages.rendering import (
+    interval_bar,
+    line_chart,
+    loss_chart,
+    page_list,
+    require,
+)
 from rankwright.service.protocol.candidates import candidates, score
 from rankwright.service.protocol.types import RankRequest
 
@@ -73,7 +79,7 @@ class Dashboard:
             "live": None if live is None else live.progress,
             "rank_loss": None if live is None or not live.started else live.rank_loss,
             "traffic": self._traffic(last),
-            "loss": None if live is None else _loss_chart(live.progress.curve, live.rank_loss),
+            "loss": None if live is None else loss_chart(live),
             "experiments": [(info, _interval(info)) for info in service.experiments.infos()],
             "latest": self._latest(last),
             "n_judgments": len(self.judging.records),
@@ -169,17 +175,6 @@ def _places(own: dict[str, float], other: dict[str, float]) -> list[Place]:
         for rank, (id, value) in enumerate(own.items(), 1)
         if rank <= MOST_COMPARED
     ]
-
-
-def _loss_chart(curve: list[tuple[int, float]], loss: float) -> Any:
-    if len(curve) < 2:
-        return None
-    return line_chart(
-        {"mean rank loss, test-then-train": [(float(n), value) for n, value in curve]},
-        x_title="examples",
-        y_title="grades between prediction and feedback",
-        label=f"Rank loss of the live ranker after {curve[-1][0]} examples: {loss:.3f}.",
-    )
 
 
 def _interval(info: Any) -> Any:

@@ -16,12 +16,13 @@ from starlette.routing import BaseRoute
 
 from rankwright.exceptions import DataError
 from rankwright.service.judging.exports import to_csv, to_letor, to_qrels
-from rankwright.service.judging.queue import MODES, Mode
-from rankwright.service.judging.state import KIND, Judging, Judgment
+from rankwright.service.judging.state import KIND, Judging
 from rankwright.service.learning.retraining import file_of
-from rankwright.service.log.entries import encode
+from rankwright.service.log.entries import MODES, Judgment, Mode, encode
+from rankwright.service.models import LIVE
 from rankwright.service.pages.rendering import (
     line_chart,
+    loss_chart,
     page_list,
     read_form,
     render_markdown,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 COOKIE = "rankwright_judge"
 MOST_NAME = 60
+LEARN_SECONDS = 1.0  # that an answer waits for the ranker to learn it
 KEYS = ("0 a", "1 s", "2 d", "3 f", "4 g")
 UNITS = {"grades": "grades", "pairs": "steps of left, tie, right", "magnitudes": "points"}
 EXPORTS = {
@@ -118,7 +120,17 @@ class JudgePages:
         await run_in_threadpool(self._activate, mode)
         return RedirectResponse("/", 303)
 
+    def _live(self, mode: Mode) -> Any:
+        """The ranker that learns while serving, where it learns these judgments; else None."""
+        queue, follower = self.judging.queue, self.service.follower
+        learns = mode == "grades" and follower.learns(queue.feature_names, range(queue.n_grades))
+        return follower.live if learns else None
+
     def _activate(self, mode: Mode) -> None:
+        live = self._live(mode)
+        if live is not None and live.started:
+            self.service.models.activate(LIVE)
+            return
         with self.judging.lock:
             model = self.judging.model(mode)
             if not model.n_seen:
@@ -154,9 +166,11 @@ class JudgePages:
             raise Problem(422, "The form has no key. Reload the page and try again.")
         key = f"{KIND}/{judge}/{key}"
         entry = self.service.store.append(KIND, key, encode(judgment), user=judge)
-        await run_in_threadpool(entry.result)
+        appended = await run_in_threadpool(entry.result)
         await run_in_threadpool(self.judging.follow, self.service.store)
         mode = judgment.mode
+        if self._live(mode) is not None:
+            await run_in_threadpool(self.service.follower.wait_for, appended.seq, LEARN_SECONDS)
         if "hx-request" not in request.headers:
             return RedirectResponse(f"/judge?mode={mode}", 303)
         return await self._work(request, mode, "_work.html", said=said)
@@ -170,7 +184,7 @@ class JudgePages:
         """Everything that the working page shows."""
         judging = self.judging
         with judging.lock:
-            model = judging.model(mode)
+            model, live = judging.model(mode), self._live(mode)
             return {
                 "judge": judge,
                 "mode": mode,
@@ -185,7 +199,8 @@ class JudgePages:
                 "judge_pairs": judging.judge_pairs(mode)[:5],
                 "disputed": self._disputed(mode),
                 "model": model,
-                "chart": _learning_curve(model, mode),
+                "live": live,
+                "chart": _learning_curve(model, mode) if live is None else loss_chart(live),
                 "guidelines": self.guidelines,
                 "images": self.service.settings.images,
                 "may_serve": may_serve,

@@ -156,6 +156,24 @@ def line_chart(
     return Markup(head + "".join([*parts, "</svg>"]))
 
 
+def loss_chart(live: Any) -> Markup | None:
+    """The rank loss of a ranker that learns, beside that of always answering the median."""
+    curve = live.progress.curve
+    if len(curve) < 2:
+        return None
+    last, loss, median = curve[-1]
+    return line_chart(
+        {
+            live.plan.ranker: [(float(n), value) for n, value, _ in curve],
+            "median so far": [(float(n), value) for n, _, value in curve],
+        },
+        x_title="examples",
+        y_title="mean error before learning, in grades",
+        label=f"Rank loss of the live ranker after {last} examples: {loss:.3f}; always answering "
+        f"the median would give {median:.3f}.",
+    )
+
+
 def interval_bar(low: float, middle: float, high: float, label: str) -> Markup:
     """A share from 0 to 1 with its interval, and a mark at one half."""
     x = [10 + 280 * min(max(value, 0.0), 1.0) for value in (low, middle, high)]
