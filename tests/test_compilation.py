@@ -1,7 +1,11 @@
-"""The first use of compiled loops is said once; `rankwright compile` does it ahead of time."""
+"""Compiled kernels: the first use, ahead of time, read-only folders, damaged cache files."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright import _first_use
+from rankwright import _kernel_cache
 from rankwright.compilation import FAMILIES
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.base import rankers
@@ -18,9 +22,9 @@ from rankwright.rankers.base import rankers
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    _first_use.announce_compilation.cache_clear()
+    _kernel_cache.announce_compilation.cache_clear()
     yield tmp_path
-    _first_use.announce_compilation.cache_clear()
+    _kernel_cache.announce_compilation.cache_clear()
 
 
 def test_a_first_training_says_once_that_it_compiles(empty_cache: Path, caplog: Any) -> None:
@@ -34,12 +38,12 @@ def test_a_first_training_says_once_that_it_compiles(empty_cache: Path, caplog: 
 
 
 def test_nothing_is_said_when_the_code_is_on_the_disk(empty_cache: Path, caplog: Any) -> None:
-    assert not _first_use.is_compiled("online")
-    places = list(_first_use._caches(Path(_first_use.__file__).parent / "rankers" / "online"))
+    assert not _kernel_cache.is_compiled("online")
+    places = list(_kernel_cache._caches(Path(_kernel_cache.__file__).parent / "rankers" / "online"))
     places[0].mkdir()
     (places[0] / "prank.prank_pass-98.py311.nbi").touch()
-    assert _first_use.is_compiled("online")
-    _first_use.announce_compilation("online")
+    assert _kernel_cache.is_compiled("online")
+    _kernel_cache.announce_compilation("online")
     assert not caplog.records
 
 
@@ -49,13 +53,13 @@ def test_the_cache_is_looked_for_where_numba_keeps_it(tmp_path: Path, monkeypatc
     source = tmp_path / "_kernels" / "prank.py"
     expected = _CacheLocator.get_suitable_cache_subpath(str(source))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert tmp_path / expected in list(_first_use._caches(tmp_path))
+    assert tmp_path / expected in list(_kernel_cache._caches(tmp_path))
 
 
 def test_every_family_of_rankers_can_be_compiled() -> None:
     families = {cls._family() for cls in rankers().values()}
     assert families <= FAMILIES.keys()
-    assert families | {"recommend"} == _first_use.SECONDS.keys()
+    assert families | {"recommend"} == _kernel_cache.SECONDS.keys()
     with pytest.raises(ParameterError, match="family 'trees' is unknown: there are boosting"):
         rw.compile_kernels(["trees"])
 
@@ -66,4 +70,88 @@ def test_compiling_writes_the_code_to_the_cache(tmp_path: Path, monkeypatch: Any
     seconds = rw.compile_kernels(["magnitude"], n_processes=1, note=said.append)
     assert seconds.keys() == {"magnitude"}
     assert said[0].startswith("[1 of 1] magnitude: ")
-    assert _first_use.is_compiled("magnitude")
+    assert _kernel_cache.is_compiled("magnitude")
+
+
+# A package of its own, so that a small kernel is compiled and not the large ones.
+MODULE = """
+from numba import njit
+@njit(cache=True, nogil=True)
+def double(x):
+    return 2.0 * x
+"""
+CACHE_HOME = "XDG_CACHE_HOME"
+SCRIPT = """
+import sys
+import rankwright
+sys.path.insert(0, {folder!r})
+rankwright.__path__.append({folder!r})
+from rankwright import tiny
+print(tiny.double(1.5), len(tiny.double.stats.cache_hits), len(tiny.double.stats.cache_misses))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Compile and call a kernel in a process of its own; standard output and error."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "tiny.py").write_text(MODULE)
+
+    def call(**variables: str) -> tuple[str, str]:
+        script = SCRIPT.format(folder=str(tmp_path / "package"))
+        source = str(Path(rw.__file__).parents[1])
+        ours = {"PYTHONPATH": source, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+        kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", CACHE_HOME)}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**kept, **ours, **variables},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout, done.stderr
+
+    return call
+
+
+def _files(folder: Path, ending: str) -> list[Path]:
+    return sorted(folder.rglob(f"*{ending}"))
+
+
+def test_damaged_files_are_compiled_again_and_it_says_so(run: Any, tmp_path: Path) -> None:
+    assert run() == ("3.0 0 1\n", "")
+    for ending, damage in ((".nbi", _truncate), (".nbc", _flip)):
+        (file,) = _files(tmp_path / "package", ending)
+        damage(file)
+        output, error = run()
+        assert output == "3.0 0 1\n"
+        assert error.startswith("rankwright: numba's cache is damaged (tiny.double")
+        assert error.count("\n") == 1
+    assert run() == ("3.0 1 0\n", "")
+
+
+def _truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def test_without_a_writable_folder_it_goes_to_a_temporary_one(run: Any, tmp_path: Path) -> None:
+    # A file where a folder should be: not even root can write there.
+    for blocked in (tmp_path / "package" / "__pycache__", tmp_path / ".cache"):
+        blocked.write_text("")
+    environment = {"PYTHONDONTWRITEBYTECODE": "1"}
+    output, error = run(**environment)
+    assert output == "3.0 0 1\n"
+    assert "cache folders are not writable: compiled code goes to" in error
+    assert "NUMBA_CACHE_DIR" in error
+    assert error.count("\n") == 1
+    (folder,) = tmp_path.glob("rankwright-*")
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)  # somebody else may have written code there
+    assert run(**environment)[0] == "3.0 0 1\n"
+    shutil.rmtree(folder)

@@ -1,14 +1,16 @@
-"""Where compiled kernels are kept: what to do without a writable folder, or with damaged files.
+"""Where compiled kernels are kept: the first use, folders that are read-only, damaged files.
 
-numba keeps compiled code in ``__pycache__`` beside a module, else in the user's cache folder, or in
-``NUMBA_CACHE_DIR``. Where no folder is writable it refuses to compile, and it loads damaged files
-without a check. ``install`` replaces the cache of this package's functions by one that
+numba keeps compiled code in ``NUMBA_CACHE_DIR``, else in ``__pycache__`` beside a module, else in
+the user's cache folder. Where no folder is writable it refuses to compile, and it loads damaged
+files without a check. ``install`` replaces the cache of this package's functions by one that
 
 - falls back to a folder of this user under the temporary folder, or to no cache at all;
 - ends every file with a checksum, and compiles again what does not match it;
 - goes on when a file cannot be written.
 
-Each of these is logged once, as a warning. Functions of other packages keep numba's own cache.
+Each of these is logged once, as a warning, and so is the first compilation of a family of rankers
+(``announce_compilation``). Functions of other packages keep numba's own cache. Nothing here
+imports numba.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+logger = logging.getLogger("rankwright")
+
+# Roughly the CPU seconds of the first fit.
+SECONDS = {"boosting": 25, "gradient": 10, "keeprank": 10, "magnitude": 5, "neighbors": 8}
+SECONDS |= {"online": 15, "recommend": 20}
 
 _DISPATCHER = "numba.core.dispatcher"
 _MARK = b"rankwright-sha256:"
@@ -172,4 +180,38 @@ def _say_damaged(path: Path, error: Exception) -> None:
 
 @cache
 def _say(message: str) -> None:
-    logging.getLogger("rankwright").warning("rankwright: %s", message)
+    logger.warning("rankwright: %s", message)
+
+
+@cache
+def announce_compilation(family: str) -> None:
+    """Log a warning, once in a process, if nothing of this family has been compiled yet."""
+    if family in SECONDS and not is_compiled(family):
+        logger.warning(
+            "rankwright: compiling the loops of %s once, about %d s; later runs load them. "
+            "`rankwright compile` does it ahead of time.",
+            f"{family} rankers" if family != "recommend" else "recommenders",
+            SECONDS[family],
+        )
+
+
+def is_compiled(family: str) -> bool:
+    """Whether the cache of numba has code of this family; True where numba is not used."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or find_spec("numba") is None:
+        return True
+    package = Path(__file__).parent
+    folder = package / family if family == "recommend" else package / "rankers" / family
+    return any(next(place.glob("*.nbi"), None) for place in _caches(folder))
+
+
+def _caches(folder: Path) -> Iterator[Path]:
+    """The folders in which numba may keep the code of a folder's kernels."""
+    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    for source in (folder / "_kernels", folder):
+        # As numba calls it: the name of the folder, and a hash of its path.
+        name = f"{source.name}_{hashlib.sha1(os.fspath(source).encode()).hexdigest()}"
+        if "NUMBA_CACHE_DIR" in os.environ:
+            yield Path(os.environ["NUMBA_CACHE_DIR"]) / name
+        else:
+            yield source / "__pycache__"
+            yield Path(user) / "numba" / name

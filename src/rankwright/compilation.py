@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from rankwright._first_use import logger
+from rankwright._kernel_cache import logger
 from rankwright.exceptions import ParameterError, RankwrightWarning
 from rankwright.parallel import n_threads
 

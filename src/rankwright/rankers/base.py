@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rankwright import exceptions
-from rankwright._first_use import announce_compilation
+from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._first_use import announce_compilation
+from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.features import Features
 from rankwright.data.behavior.interactions import Interactions

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import ClassifierTags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._first_use import announce_compilation
+from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.vocabulary import read_only
 from rankwright.exceptions import (
