@@ -1,13 +1,19 @@
-"""What every test may ask for: the real data, where this machine has them."""
+"""What every test gets: settings of libraries, and the real data where this machine has them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Two workers already keep two cores busy. Threads of BLAS and OpenMP that wait for each other spin,
+# which made tests of small matrices up to 50 times slower. Set before NumPy is imported.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -29,3 +35,25 @@ def real_data() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture
+def two_blas_threads() -> Iterator[None]:
+    """For tests of limits: a limit shows only where there is more than one thread."""
+    import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
+    from threadpoolctl import ThreadpoolController
+
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+
+    def use(n_threads: int) -> None:
+        for library in libraries:
+            library.set_num_threads(n_threads)
+
+    # threadpoolctl lets no other thread set a number while the thread that set the last one lives.
+    for n_threads in (2, 1):
+        setter = Thread(target=use, args=(n_threads,))
+        setter.start()
+        setter.join()
+        if n_threads == 2:
+            assert {library.get_num_threads() for library in libraries} == {2}
+            yield

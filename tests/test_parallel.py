@@ -53,6 +53,7 @@ def blas_threads() -> set[int]:
     }
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_overlapping_limits_restore_the_threads_of_blas() -> None:
     assert np.ones(2) @ np.ones(2) == 2.0
     before, entered, leave = blas_threads(), threading.Event(), threading.Event()
@@ -72,6 +73,7 @@ def test_overlapping_limits_restore_the_threads_of_blas() -> None:
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_any_interleaving_of_threads_restores_the_threads_of_blas() -> None:
     """The block that opens first closes first, while the thread that opened it stays alive."""
     before = blas_threads()

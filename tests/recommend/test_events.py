@@ -209,6 +209,7 @@ def agreement(left: dict, right: dict) -> float:
     return sum(same) / sum(len(best) for best in right.values())
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_threads_leave_blas_as_it_was(events) -> None:
     ratings = rw.Ratings.from_arrays(
         events.users[events.user[:200]], np.arange(200), np.arange(200.0)
