@@ -41,13 +41,15 @@ test-small:
 
 test-oldest:
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --editable ".[test]"
+	.venv-oldest/bin/python .ci/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable ".[test]"
 	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal -q
 
 coverage:
 	@$(MAKE) --no-print-directory test ARGS="--cov --cov-report=term"
 
 check: $(VENV)/.made-test $(VENV)/.made-check
+	! git grep -nE '^(<<<<<<< |>>>>>>> )'  # what a merge left behind
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -70,4 +72,4 @@ constraints: $(VENV)/.made-test $(VENV)/.made-check $(VENV)/.made-docs
 	$(BIN)/python -m pip freeze --exclude-editable > .ci/constraints.txt
 
 clean:
-	rm -rf $(VENV) .venv-small .venv-oldest docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
