@@ -39,7 +39,11 @@ from rankwright.rankers.boosting.explain import BASELINE_ROWS, feature_parts, ty
 from rankwright.rankers.boosting.rankboost import NO_EDGE
 from rankwright.rankers.boosting.training import Trained, _draws, _loop, _smoothing
 from rankwright.rankers.boosting.weak_learners.binning import integer_mass
-from rankwright.rankers.boosting.weak_learners.features import Directions, FeatureLearner
+from rankwright.rankers.boosting.weak_learners.features import (
+    DEFAULTS,
+    Directions,
+    FeatureLearner,
+)
 from rankwright.rankers.boosting.weak_learners.splitting import (
     UNIT,
     BinnedScan,
@@ -128,6 +132,11 @@ def _check(estimator: Any, facts: Facts) -> None:
         weighting="workers weigh every pair the same",
         absent="rows are dense",
     )
+    if estimator.default not in DEFAULTS:
+        raise ParameterError(
+            f"RankBoost(default={estimator.default!r}) on an engine: workers move scores by 0/1 "
+            "rankings. Use 'learned', 0 or 1, or fit on one machine."
+        )
     if estimator.max_bins is None:
         raise ParameterError("RankBoost(max_bins=None) on an engine: give 2 to 255 bins.")
     if facts.odd:

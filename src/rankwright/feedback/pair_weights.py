@@ -130,14 +130,15 @@ class PairDistribution:
         self._travel = np.inf
         self._update(NO_CHANGE, 0.0)
 
-    def curve(self, h: FloatArray) -> Curve:
-        """The function a -> weight of all pairs if scores moved by ``a * h``, with two derivatives.
+    def curve(self, h: FloatArray, start: FloatArray | float = 0.0) -> Curve:
+        """The function a -> weight of all pairs if scores moved by ``start + a * h``, with two
+        derivatives.
 
-        The unit is the present weight: the value at 0 is 1. Each call costs O(rows + pairs).
+        The unit is the present weight. Each call costs O(rows + pairs).
         """
 
         def curve(alpha: float) -> tuple[float, ...]:
-            scores, kernels = self.scores + alpha * h, self._kernels.levels
+            scores, kernels = self.scores + start + alpha * h, self._kernels.levels
             sums = kernels.level_curve(scores, h, self.levels, self.shift)
             return self._add_pairs(sums, kernels.pair_curve, scores, h, self.pairs, self.shift)
 

@@ -98,7 +98,15 @@ def _alternatives(words: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-TYPES = {"f": "float64", "f4": "float32", "i": "int64", "i4": "int32", "b": "bool", "U": "text"}
+TYPES = {
+    "f": "float64",
+    "f4": "float32",
+    "i": "int64",
+    "i4": "int32",
+    "n": "int64 or float64",
+    "b": "bool",
+    "U": "text",
+}
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,9 @@ class Learned:
 
     def _check_type(self, name: str, array: Any) -> None:
         is_right = (
-            array.dtype.kind in "UO" if self.dtype == "U" else array.dtype == TYPES[self.dtype]
+            array.dtype.kind in "UO"
+            if self.dtype == "U"
+            else array.dtype.name in TYPES[self.dtype].split(" or ")
         )
         if not is_right:
             raise DataError(f"{name} has type {array.dtype}; it must be {TYPES[self.dtype]}.")
@@ -185,6 +195,7 @@ def _learned(dtype: str) -> Callable[..., Learned]:
 # Called with the shape and limits of the attribute; without a shape it is one value.
 floats = real = _learned("f")
 integers = integer = _learned("i")
+numbers = _learned("n")
 floats32, integers32 = _learned("f4"), _learned("i4")
 texts, flag = _learned("U"), _learned("b")
 

@@ -69,7 +69,7 @@ class Additive(Scorer):
         n_inputs: int,
         feature: IntArray,
         threshold: FloatArray,
-        default: IntArray,
+        default: Any,
         alpha: FloatArray,
         absent_abstains: bool = False,
     ) -> Additive:
@@ -91,8 +91,7 @@ class Additive(Scorer):
         for i in range(len(used)):
             value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
         used, ptr = used.astype(np.int64), ptr.astype(np.int64)
-        absent = np.where(default == 1, alpha, 0.0)
-        missing = np.bincount(place, absent, len(used)).astype(np.float64)
+        missing = np.bincount(place, default * alpha, len(used)).astype(np.float64)
         return cls(n_inputs, used, ptr, steps[new], value, missing, absent_abstains)
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:

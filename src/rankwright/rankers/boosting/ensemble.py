@@ -13,7 +13,7 @@ from rankwright.feedback.levels import pointers
 from rankwright.rankers.boosting.weak_learners.custom import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking
 from rankwright.rankers.boosting.weak_learners.grower import Tree
-from rankwright.rankers.schema import floats, integers
+from rankwright.rankers.schema import floats, integers, numbers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Slopes
 from rankwright.scoring.trees import Additive, Trees
@@ -124,7 +124,7 @@ LEARNED = {
     "z_": floats("n_estimators", low=0.0),
     "feature_": integers("n_estimators", low=0, high="n_features", optional=True),
     "threshold_": floats("n_estimators", finite=False, optional=True),
-    "default_": integers("n_estimators", low=0, high=1, optional=True),
+    "default_": numbers("n_estimators", low=0, high=1, optional=True),
     "scale_": floats("n_estimators", optional=True),
     "root_": integers("n_estimators", low=0, optional=True),
     "node_feature_": integers("n_nodes", low=-1, high="n_features", optional=True),
@@ -193,7 +193,7 @@ class Ensemble:
             alpha,
             np.array([weak.feature for weak in rounds], np.int64),
             np.array([weak.threshold for weak in rounds], np.float64),
-            np.array([weak.default for weak in rounds], np.int64),
+            _defaults([weak.default for weak in rounds]),
             np.array([weak.scale for weak in rounds], np.float64) if values else None,
         )
 
@@ -302,14 +302,20 @@ class Ensemble:
             kind = "tree" if self.estimators is None else "round"
             return f"{kind} {number + 1}", None, None, None
         feature, threshold = int(self.feature[number]), float(self.threshold[number])
-        default = int(self.default[number])
-        missing = " or missing" if default else ""
+        default = float(self.default[number])
+        missing = " or missing" if default == 1 else f", {default:.3g} if missing" * (default > 0)
         name = f"{names[feature]} > {threshold:.6g}{missing}"
         if self.scale is not None:
             name = f"{names[feature]}, scaled"
         elif threshold == -np.inf:
             name = f"{names[feature]} has a value"
         return name, feature, threshold, default
+
+
+def _defaults(defaults: list[float]) -> Any:
+    """Integers where all defaults are 0 or 1."""
+    real = any(default not in (0, 1) for default in defaults)
+    return np.array(defaults, np.float64 if real else np.int64)
 
 
 def _sums(index: Any, values: FloatArray, n: int) -> FloatArray:

@@ -27,6 +27,7 @@ from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
 from rankwright.rankers.boosting.training import CALLBACKS, Trained, boost
 from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS
 from rankwright.rankers.boosting.weak_learners.custom import IS_WEAK_ESTIMATOR
+from rankwright.rankers.boosting.weak_learners.features import DEFAULTS
 from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
@@ -62,8 +63,11 @@ class RankBoost(Explained, BoostedRanker):
     cumulative : "signed", True or False, default "signed"
         What a feature may add. ``True``: the paper's .cum, every feature counts upwards.
         ``"signed"``: each feature counts in one direction, which is learned. ``False``: anything.
-    default : "learned", 0 or 1, default "learned"
-        The weak rankings' value for rows that lack the feature.
+    default : "learned", "real" or a number from 0 to 1, default "learned"
+        The weak rankings' value for rows that lack the feature. ``learned``: 0 or 1, whichever is
+        better. ``real``: any number from 0 to 1, the one that minimizes Z (criterion ``newton``;
+        for the criterion ``r``, which is linear in it, 0 or 1 is always best). Numbers other than
+        0 and 1 are for the criterion ``r`` and for ``estimator="value"``.
     max_bins : int from 2 to 255, or None, default 255
         At most this many groups of values are told apart in each feature; with None, and wherever
         a feature has fewer values, every threshold is tried.
@@ -143,7 +147,7 @@ class RankBoost(Explained, BoostedRanker):
         "n_estimators": schema.at_least(1),
         "criterion": schema.one_of("r", "z", "newton"),
         "cumulative": schema.one_of("signed", True, False),
-        "default": schema.one_of("learned", 0, 1),
+        "default": schema.either(schema.one_of("learned", "real"), schema.between(0, 1)),
         "max_bins": MAX_BINS,
         "estimator": schema.either(
             schema.one_of("threshold", "value"),
@@ -247,6 +251,7 @@ class RankBoost(Explained, BoostedRanker):
 
     def _check_together(self) -> None:
         """Refuse parameters that contradict each other."""
+        self._check_default()
         if not isinstance(self.estimator, str | TreeRanking) and self.weighting:
             raise ParameterError(
                 f"RankBoost(estimator={type(self.estimator).__name__}(), weighting='ndcg'): the "
@@ -274,6 +279,29 @@ class RankBoost(Explained, BoostedRanker):
             raise ParameterError(
                 f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): these weights change '
                 'with the order, so Z has no closed form. Use criterion="r", or trees.'
+            )
+
+    def _check_default(self) -> None:
+        """Refuse a default that the weak rankings cannot have."""
+        if self.default in DEFAULTS:
+            return
+        asked = f"RankBoost(default={self.default!r}, "
+        if not isinstance(self.estimator, str):
+            raise ParameterError(
+                f"{asked}estimator={type(self.estimator).__name__}()): only thresholds and values "
+                'of features have such a default. Use default="learned".'
+            )
+        if self.default == "real" and self.criterion != "newton":
+            reason = "the gain is linear in the default, so that 0 or 1 is best"
+            reason = reason if self.criterion == "r" else "z is for 0/1 rankings"
+            raise ParameterError(
+                f"{asked}criterion={self.criterion!r}): {reason}. Use "
+                'criterion="newton", or default="learned".'
+            )
+        if self.default != "real" and self.estimator == "threshold" and self.criterion != "r":
+            raise ParameterError(
+                f"{asked}criterion={self.criterion!r}): it scans 0/1 rankings. Use "
+                'criterion="r", default="real", or estimator="value".'
             )
 
     @property
@@ -304,9 +332,9 @@ class RankBoost(Explained, BoostedRanker):
     def generalization_bound(self, delta: float = 0.05, d: int | None = None) -> float:
         """Theorem 3: with probability 1 - delta no more than this share of new pairs is misordered.
 
-        It holds for two-sided feedback with rows drawn independently, and thresholds as weak
-        rankings; for other feedback take it as a figure of merit. It is infinite unless there are
-        very many rows.
+        It holds for two-sided feedback with rows drawn independently, and thresholds with defaults
+        of 0 or 1 as weak rankings; for others take it as a figure of merit. It is infinite unless
+        there are very many rows.
 
         Parameters
         ----------

@@ -24,6 +24,7 @@ from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
 from rankwright.rankers.boosting.weak_learners.binning import Columns, SparseBins
 from rankwright.rankers.boosting.weak_learners.custom import EstimatorLearner
 from rankwright.rankers.boosting.weak_learners.features import (
+    DEFAULTS,
     Allowed,
     Directions,
     FeatureLearner,
@@ -70,6 +71,7 @@ def has_few_values(model: Any, X: Any, pairs: PairDistribution) -> bool:
         model.estimator != "threshold"
         or model.criterion != "r"
         or model.weighting is not None
+        or model.default not in DEFAULTS
         or model.callbacks
         or model.learning_rate != 1.0
         or model.colsample != 1.0

@@ -24,6 +24,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
 )
 
 DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
+REAL_STEPS, REAL_LIMIT = 60, 300.0  # of Newton's method for a real default, and its largest weight
 
 
 def edge_alpha(r: float, smoothing: float) -> float:
@@ -96,16 +97,73 @@ def newton_alpha(curve: Curve, width: float, smoothing: float, tolerance: float 
     return sign * 0.5 * (low + high)
 
 
+def real_default(
+    pairs: PairDistribution, h: FloatArray, lacks: FloatArray, smoothing: float, start: Any
+) -> tuple[float, float] | None:
+    """The weight and the default that minimize Z together, unless the default would be 0 or 1.
+
+    If scores move by ``a h + b lacks``, Z is convex in (a, b), where the default is b / a. Its
+    minimum is found by Newton's method, with steps halved until Z falls. If the default there is
+    not between 0 and 1, the best one allowed is 0 or 1, because a convex function has its minimum
+    over a cone on one of its edges: the answer is None.
+
+    Parameters
+    ----------
+    h : (n_rows,) float64, the weak ranking with the default 0
+    lacks : (n_rows,) float64, 1 for rows that lack the feature
+    start : (a, b) to start from
+    """
+    directions = h, lacks, h + lacks
+
+    def value(point: FloatArray) -> float:
+        Z = pairs.curve(h, point[0] * h + point[1] * lacks)(0.0)[0]
+        return float(Z + 2.0 * smoothing * np.cosh(point[0]))
+
+    point = np.array(start, dtype=np.float64)
+    for _ in range(REAL_STEPS):
+        moved = point[0] * h + point[1] * lacks
+        (Z, first, bend), (_, second, twist), (_, _, both) = (
+            pairs.curve(along, moved)(0.0) for along in directions
+        )
+        up, down = smoothing * np.exp(point[0]), smoothing * np.exp(-point[0])
+        slope = np.array([first + up - down, second])
+        cross = (both - bend - twist) / 2
+        bends = np.array([[bend + up + down, cross], [cross, twist]])
+        bends += 1e-14 * np.trace(bends) * np.eye(2)
+        step = -np.linalg.solve(bends, slope) if np.trace(bends) > 0 else np.zeros(2)
+        fall, size, present = -float(slope @ step), 1.0, Z + up + down
+        while size > 1e-6 and value(point + size * step) > present - 1e-4 * size * fall:
+            size /= 2
+        if size <= 1e-6 or np.abs(point + size * step).max() > REAL_LIMIT:
+            break
+        point = point + size * step
+        if fall <= 1e-15 * present:
+            break
+    a, b = point.tolist()
+    return (a, b / a) if a != 0.0 and 0.0 < b / a < 1.0 else None
+
+
 class ValueScan(Scan):
-    """Features as weak rankings, scaled to 0 .. 1; rows that lack one get the default, 0 or 1.
+    """Features as weak rankings, scaled to 0 .. 1; rows that lack one get the default.
 
     With ``newton`` the gain is 1 - Z at the weight that minimizes Z (method 1 for each feature),
-    otherwise it is r (method 3). A feature has one cut, number 0.
+    otherwise it is r (method 3). A feature has one cut, number 0. ``defaults`` are the defaults to
+    try; with ``real`` the better one is replaced by a number between them that is better still.
     """
 
-    def __init__(self, columns: Columns, pool: Team, newton: bool, smoothing: float) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        pool: Team,
+        newton: bool,
+        smoothing: float,
+        defaults: tuple[float, ...] = (0.0, 1.0),
+        real: bool = False,
+    ) -> None:
         super().__init__(columns, pool)
-        self._newton, self._smoothing = newton, smoothing
+        self._newton, self._smoothing, self._real = newton, smoothing, real
+        self._defaults = np.array(defaults)
+        self.default = np.zeros((2, self.n_features))  # the values of defaults number 0 and 1
         self._low, self.scale = np.zeros(self.n_features), np.zeros(self.n_features)
         self._rows: list[Any] = [None] * self.n_features
         self._h: list[FloatArray] = [np.zeros(0)] * self.n_features
@@ -130,17 +188,37 @@ class ValueScan(Scan):
         gains = self.gains
 
         def scan_feature(feature: int) -> None:
-            for default in range(2 if self.abstains[feature] else 1):
-                both = [default] if self.abstains[feature] else [0, 1]
-                gain, alpha = self._gain(feature, default, pairs)
+            several = self.abstains[feature] and len(self._defaults) == 2
+            for number in range(2 if several else 1):
+                both = [number] if several else [0, 1]
+                gain, alpha = self._gain(feature, float(self._defaults[number]), pairs)
                 gains.top[both, feature] = gains.bottom[both, feature] = gain
                 gains.top_cut[both, feature] = gains.bottom_cut[both, feature] = 0
                 self.alpha[both, feature] = alpha
+                self.default[both, feature] = self._defaults[number]
+            if self._real and several:
+                self._improve(feature, pairs)
 
         self._each_feature(scan_feature)
         return np.asarray(gains.top[earlier.default, earlier.feature])
 
-    def _gain(self, feature: int, default: int, pairs: PairDistribution) -> tuple[float, float]:
+    def _improve(self, feature: int, pairs: PairDistribution) -> None:
+        """Replace the better one of two defaults by the best one between them."""
+        top, h = self.gains.top[:, feature], self.h(feature, 0, 0.0)
+        better = int(abs(top[1]) > abs(top[0]))
+        alpha = float(self.alpha[better, feature])
+        start, lacks = (alpha, alpha * better), self.h(feature, 0, 1.0) - h
+        found = real_default(pairs, h, lacks, self._smoothing, start)
+        if found is None:
+            return
+        alpha, default = found
+        weight = pairs.curve(h + default * lacks)(alpha)[0]
+        gain = float(np.sign(alpha) * (1.0 - weight) * pairs.total)
+        if abs(gain) > abs(top[better]):
+            self.gains.top[better, feature] = self.gains.bottom[better, feature] = gain
+            self.alpha[better, feature], self.default[better, feature] = alpha, default
+
+    def _gain(self, feature: int, default: float, pairs: PairDistribution) -> tuple[float, float]:
         """The gain of a feature, and its weight."""
         if not self.scale[feature]:
             return 0.0, 0.0
@@ -151,17 +229,17 @@ class ValueScan(Scan):
         alpha = newton_alpha(curve, 1.0, self._smoothing)
         return float(np.sign(alpha) * (1.0 - curve(alpha)[0]) * pairs.total), alpha
 
-    def _edge(self, feature: int, default: int, potential: FloatArray) -> float:
+    def _edge(self, feature: int, default: float, potential: FloatArray) -> float:
         """r: potentials add up to zero, so rows of one common value need not be visited."""
         from rankwright.rankers.boosting._kernels.cuts import weighted_sum
 
         implied, absent = self._implied[feature], self._absent[feature]
-        base = float(default) if np.isnan(implied) else float(implied)
+        base = default if np.isnan(implied) else float(implied)
         present = weighted_sum(self._rows[feature], self._h[feature], base, potential)
-        defaults = np.full(len(absent), float(default))
+        defaults = np.full(len(absent), default)
         return float(present + weighted_sum(absent, defaults, base, potential))
 
-    def h(self, feature: int, cut: int, default: int) -> FloatArray:
+    def h(self, feature: int, cut: int, default: float) -> FloatArray:
         implied = self._implied[feature]
         h = np.full(self.n_rows, float(default) if np.isnan(implied) else implied)
         h[self._rows[feature]] = self._h[feature]
@@ -206,7 +284,9 @@ class Directions:
     def __init__(self, cumulative: Any, default: Any, n_features: int) -> None:
         self._kind, upward = cumulative, cumulative is True
         direction = np.full(n_features, int(upward), np.int8)
-        self.allowed = Allowed(direction, np.array(DEFAULTS[default]), upward)
+        # A real default starts from 0 and 1; another given value is number 0.
+        defaults = DEFAULTS.get(default, DEFAULTS["learned" if default == "real" else 0])
+        self.allowed = Allowed(direction, np.array(defaults), upward)
         self._cuts, self._weight = np.zeros((3, 0), np.int64), np.zeros(0)
         self._index: dict[tuple[int, int, int], int] = {}
 
@@ -293,7 +373,7 @@ class WeakRanking:
 
     feature: int
     threshold: float
-    default: int
+    default: float
     alpha: float
     scale: float = 0.0
 
@@ -327,10 +407,12 @@ class FeatureLearner(WeakLearner):
         rate: float,
         draw: Iterator[Any],
     ) -> None:
-        self._rate, self._draw = rate, draw
+        self._rate, self._draw, self._default = rate, draw, default
         self._scan: Scan
         if values:
-            self._scan = ValueScan(columns, pool, criterion == "newton", smoothing)
+            given = (0.0, 1.0) if default in ("learned", "real", 0, 1) else (float(default),)
+            newton, real = criterion == "newton", default == "real"
+            self._scan = ValueScan(columns, pool, newton, smoothing, given, real)
         elif criterion != "r":
             self._scan = PerQueryScan(columns, pool, pairs)
         elif columns.max_bins is None or columns.is_sparse:
@@ -354,15 +436,49 @@ class FeatureLearner(WeakLearner):
 
         earlier = self._directions.earlier
         earlier_gain = scan.scan(pairs, earlier)
+        if self._default not in ("learned", "real", 0, 1) and not isinstance(scan, ValueScan):
+            earlier_gain = self._at_default(scan, earlier, earlier_gain)
         if (features := next(self._draw)) is not None:
             scan.gains.leave_out(~features)
             earlier_gain = np.where(features[earlier.feature], earlier_gain, 0.0)
         chosen = self._directions.choose(scan, pairs, earlier_gain, alpha_of)
         if chosen is None:
             return None
-        feature, cut, default, _ = chosen
-        alpha = alpha_of(chosen)
-        pairs.move(scan.h(feature, cut, default), alpha, scan.part_callback(pairs))
+        feature, cut, number, _ = chosen
+        alpha, default = self._default_of(chosen, alpha_of(chosen), pairs)
+        h = scan.h(feature, cut, number)
+        if default != number:  # h is linear in the default
+            h = (1.0 - default) * scan.h(feature, cut, 0) + default * scan.h(feature, cut, 1)
+        pairs.move(h, alpha, scan.part_callback(pairs))
         self._directions.record(scan, chosen, alpha)
         scale = float(scan.scale[feature]) if isinstance(scan, ValueScan) else 0.0
         return WeakRanking(feature, scan.threshold(feature, cut), default, alpha, scale)
+
+    def _at_default(self, scan: Scan, earlier: Cuts, earlier_gain: FloatArray) -> FloatArray:
+        """Turn gains for the default 0 into those for the given one, in which r is linear."""
+        gains, lacking = scan.gains, np.where(scan.abstains, scan.gains.present, 0.0)
+        gains.top[0] -= self._default * lacking
+        gains.bottom[0] -= self._default * lacking
+        gains.present[:] = (1.0 - self._default) * lacking
+        return np.asarray(earlier_gain - self._default * lacking[earlier.feature])
+
+    def _default_of(
+        self, chosen: Candidate, alpha: float, pairs: PairDistribution
+    ) -> tuple[float, float]:
+        """The weight of a cut and the value of its default."""
+        feature, cut, number, _ = chosen
+        scan, default = self._scan, self._default
+        if isinstance(scan, ValueScan):
+            return alpha, float(scan.default[number, feature])
+        if default in DEFAULTS or not scan.abstains[feature]:
+            return alpha, number
+        if default != "real":
+            return alpha, float(default)
+        # Weight that is taken back from an earlier cut is left as it is.
+        if alpha * self._directions.allowed.direction[feature] >= 0:
+            h = scan.h(feature, cut, 0).astype(np.float64)
+            start = alpha / self._rate, number * alpha / self._rate
+            found = real_default(pairs, h, scan.h(feature, cut, 1) - h, self._smoothing, start)
+            if found is not None and found[0] * alpha > 0:
+                return self._rate * found[0], found[1]
+        return alpha, number
