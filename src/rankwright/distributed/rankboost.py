@@ -340,7 +340,7 @@ class ShardLearner(FeatureLearner):
 
     def __init__(self, model: Any, scan: ShardScan, smoothing: float) -> None:
         self._rate, self._draw = model.learning_rate, _draws(model, scan.n_features)
-        self._scan, self._smoothing = scan, smoothing
+        self._scan, self._smoothing, self._default = scan, smoothing, model.default
         self._directions = Directions(model.cumulative, model.default, scan.n_features)
 
 
