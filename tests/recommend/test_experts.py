@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from rankwright.recommend.experts import (
     NextItems,
     Popularity,
 )
+from rankwright.recommend.experts.weights import learned_by_ranksvm
 
 
 def make_events(n_users=60, n_items=30, n=900, seed=0) -> rw.Interactions:
@@ -193,3 +196,35 @@ def test_new_items_get_the_scores_of_items_like_them() -> None:
     place = dict(zip(histories.items.tolist(), range(histories.n_items), strict=True))
     assert lent[place[99]] == pytest.approx(1.0)
     assert lent[place[98]] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("combiner", ["ascent", "ranksvm"])
+@pytest.mark.parametrize("holdout", ["next", "both"])
+def test_no_combiner_is_worse_than_the_best_expert_on_validation(
+    combiner: str, holdout: str
+) -> None:
+    experts = [Popularity(None), ItemCosine(n_neighbors=20), NextItems(n_neighbors=20)]
+    model = rw.Recommender(experts=experts, holdout=holdout, combiner=combiner, random_state=0)
+    found = model.fit(make_events()).model_.validation_
+    question = found["period"] if "period" in found else found["next"]
+    best = max(value for name, value in question.items() if name != "blend")
+    if holdout == "next":
+        assert question["blend"] >= best
+    assert question["blend"] >= 0.95 * best
+
+
+def test_ranksvm_weighs_the_expert_that_knows() -> None:
+    rng = np.random.default_rng(0)
+    relevant = np.zeros((40, 30), np.float32)
+    relevant[np.arange(40), rng.integers(0, 30, 40)] = 1.0
+    noise = rng.normal(size=(2, 40, 30)).astype(np.float32)
+    table = SimpleNamespace(
+        scores=np.stack([relevant + 0.3 * noise[0], noise[1], -relevant]),
+        relevant=relevant,
+        listed=np.ones((40, 30), bool),
+    )
+    weight = learned_by_ranksvm([table])
+    assert weight[0] > 5 * weight[1] >= 0
+    assert weight[2] == 0
+    table.relevant = np.zeros((40, 30), np.float32)
+    assert learned_by_ranksvm([table]) is None

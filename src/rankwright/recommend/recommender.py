@@ -82,6 +82,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         next in a session), all items of the last tenth of the events (what a user takes in the
         coming time), or both: as good as the best expert in the coming time, then the next item.
         Without times it is "next".
+    combiner : "auto", "ascent" or "ranksvm", default "auto"
+        For interactions, how the experts are weighed: coordinate ascent on NDCG@10 of the held-out
+        items, from mostly popularity or from the weights of a RankSVM. "auto" takes RankSVM where
+        only the next item is held out. The weights are never worse than the best expert there.
     random_state : int, RandomState or None
 
     Attributes
@@ -112,6 +116,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         "ranker": schema.optional(RANKER),
         "experts": TopN._constraints["experts"],
         "holdout": TopN._constraints["holdout"],
+        "combiner": TopN._constraints["combiner"],
         "random_state": schema.random_state(),
     }
 
@@ -123,6 +128,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         reference: str = "random",
         experts: list[Any] | None = None,
         holdout: str = "both",
+        combiner: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.ranker = ranker
@@ -130,6 +136,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.reference = reference
         self.experts = experts
         self.holdout = holdout
+        self.combiner = combiner
         self.random_state = random_state
 
     def fit(
@@ -210,7 +217,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if features.users is not None:
             histories = histories.with_users(features.users.ids)
         self.histories_ = histories
-        self.model_ = TopN(self.experts, self.holdout, seed).fit(histories, features)
+        self.model_ = TopN(self.experts, self.holdout, self.combiner, seed).fit(histories, features)
         self._set_side()
         return self
 

@@ -20,6 +20,7 @@ from rankwright.recommend.experts.ease import EASE
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import ItemCosine, NextItems
 from rankwright.recommend.experts.weights import (
+    COMBINERS,
     HOLDOUTS,
     Candidates,
     Question,
@@ -67,7 +68,8 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     question: *next* (the last item of each user) and *period* (everything in the last tenth of
     the time). Each expert's scores are divided by their root mean square over the catalog.
     Coordinate ascent (Metzler and Croft 2007) finds the weights with the best NDCG@10 over the 50
-    best items of each expert and the held-out ones. It starts at mostly popularity. NDCG@10 is
+    best items of each expert and the held-out ones. It starts at mostly popularity, or at the
+    weights of a RankSVM that learned from the same lists (bipartite feedback). NDCG@10 is
     divided by that of the best expert; the period counts five times, but no more than its best
     expert. If one expert alone is better than the weights found, it is used alone. Experts of
     weight 0 are dropped, except features, which serve new items and users. Then the experts are
@@ -78,6 +80,9 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     experts : list of Expert or None (the defaults)
     holdout : "both", "next" or "period"
         The questions that the weights are to answer. Of both, the period comes first.
+    combiner : "auto", "ascent" or "ranksvm"
+        Where the search of the weights starts: at mostly popularity, or at those of a RankSVM.
+        "auto" takes RankSVM where only the next item is held out.
     random_state : seed
 
     Attributes
@@ -91,14 +96,20 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     _constraints: ClassVar = {
         "experts": schema.optional(schema.instance_of("a list of experts", list)),
         "holdout": schema.one_of(*HOLDOUTS),
+        "combiner": schema.one_of(*COMBINERS),
         "random_state": schema.at_least(0),
     }
 
     def __init__(
-        self, experts: list[Expert] | None = None, holdout: str = "both", random_state: int = 0
+        self,
+        experts: list[Expert] | None = None,
+        holdout: str = "both",
+        combiner: str = "auto",
+        random_state: int = 0,
     ) -> None:
         self.experts = experts
         self.holdout = holdout
+        self.combiner = combiner
         self.random_state = random_state
 
     def fit(self, histories: Histories, features: Described = NOTHING) -> Self:
@@ -135,7 +146,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             question.name: Candidates(experts, train, question.sample(N_USERS, rng), self.tie_)
             for question in questions
         }
-        search = Search(tables, [expert.personal for expert in experts])
+        search = Search(tables, [expert.personal for expert in experts], self.combiner)
         self.weight_ = search.run()
         names = [*map(_label, experts), "blend"]
         found = np.column_stack([search.alone, search.ndcg(self.weight_)]).tolist()

@@ -1,8 +1,8 @@
-"""Held-out questions, and the weights that answer them best: coordinate ascent on NDCG@10."""
+"""Held-out questions, and the weights that answer them best: RankSVM and coordinate ascent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from rankwright.recommend.experts.histories import Histories
 from rankwright.recommend.experts.neighbors import row_ranges
 
 HOLDOUTS = ("both", "next", "period")
+COMBINERS = ("auto", "ascent", "ranksvm")
 # What comes next in a session is far easier to tell than what a user takes in the coming time, and
 # the weights that are best for one are bad for the other. So the coming time comes first, up to the
 # value of its best expert; what is beyond that is not worth a loss for the next item.
@@ -99,11 +100,12 @@ class Candidates:
     scores : (n_experts, n_users, width) float32, scaled
     absent : (n_users, width) float32, -inf where there is no candidate, else 0
     relevant : (n_users, width) float32, 1 for what the user took
+    listed : (n_users, width) bool, whether an expert listed the candidate
     """
 
     def __init__(self, experts: list[Expert], train: Histories, question: Question, tie: Any):
         parts = [self._part(experts, train, question, block, tie) for block in question.blocks]
-        width = max(scores.shape[2] for scores, _, _ in parts)
+        width = max(part[0].shape[2] for part in parts)
 
         def joined(column: int, fill: float) -> NDArray[np.float32]:
             tables = [part[column] for part in parts]
@@ -112,14 +114,14 @@ class Candidates:
             return np.concatenate(padded, axis=-2)
 
         self.scores, self.absent = joined(0, 0.0), joined(1, -np.inf)
-        self.relevant = joined(2, 0.0)
+        self.relevant, self.listed = joined(2, 0.0), joined(3, 0.0) > 0
         n_relevant = np.clip(self.relevant.sum(axis=1), 1, 10).astype(np.int64)
         self._ideal = np.cumsum(DISCOUNT)[n_relevant - 1]
         self._order = np.arange(width)
 
     def _part(
         self, experts: list[Expert], train: Histories, question: Question, block: IntArray, tie: Any
-    ) -> tuple[Scores, Scores, Scores]:
+    ) -> tuple[Scores, ...]:
         rows, n_items = train.rows.take(block), train.n_items
         scores = np.stack([scaled(expert.scores(rows)) for expert in experts])
         taken = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.item
@@ -129,9 +131,8 @@ class Candidates:
             free = table.copy()
             free[taken] = -np.inf
             np.put_along_axis(listed, best_items(free, tie, min(N_TOP, n_items)), True, axis=1)
-        listed[:, :-1] |= chosen > 0
         by_tie = np.argsort(tie)
-        row, at = np.nonzero(listed[:, by_tie])
+        row, at = np.nonzero((listed[:, :-1] | (chosen > 0))[:, by_tie])
         size = np.bincount(row, minlength=rows.n_rows)
         column = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
         shape = (rows.n_rows, int(size.max(initial=1)))
@@ -140,7 +141,9 @@ class Candidates:
         item = by_tie[at]
         found[:, row, column] = scores[:, row, item]
         absent[row, column], relevant[row, column] = 0.0, chosen[row, item]
-        return found, absent, relevant
+        by_an_expert = np.zeros(shape, np.float32)
+        by_an_expert[row, column] = listed[row, item]
+        return found, absent, relevant, by_an_expert
 
     def total(self, weight: FloatArray) -> Scores:
         """The weighted sum of the experts."""
@@ -153,8 +156,40 @@ class Candidates:
         return float((hits @ DISCOUNT[: hits.shape[1]] / self._ideal).mean())
 
 
+def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
+    """Weights >= 0 of experts by RankSVM on bipartite feedback; None without any preference.
+
+    A user is a query, the experts are features, and what the user took is to come before the other
+    candidates. Only candidates that an expert listed count: a held-out item that no expert found
+    would teach that low scores are good. Experts with negative weights are left out, one fit after
+    another, until there are none.
+    """
+    from rankwright.rankers.gradient.ranksvm import RankSVM
+
+    parts, n_before = [], 0
+    for table in tables:
+        user, column = np.nonzero(table.listed)
+        rows = table.scores[:, user, column].T.astype(np.float64)
+        parts.append((rows, table.relevant[user, column], user + n_before))
+        n_before += len(table.listed)
+    X, y, qid = (np.concatenate(column) for column in zip(*parts, strict=True))
+    share = np.bincount(qid, y) / np.maximum(np.bincount(qid), 1)
+    kept = np.arange(X.shape[1])
+    while len(kept) and ((share > 0) & (share < 1)).any():
+        coef = np.asarray(RankSVM().fit(X[:, kept], y, qid=qid).coef_)
+        if (coef >= 0).all():
+            weight = np.zeros(X.shape[1])
+            weight[kept] = coef
+            return weight if weight.any() else None
+        kept = kept[coef > 0]
+    return None
+
+
 class Search:
     """Weights >= 0 of experts, by steps of one weight at a time: coordinate ascent.
+
+    It starts at mostly popularity ("ascent"), or at the weights of a RankSVM ("ranksvm"). "auto"
+    takes the second if only the next item is asked for.
 
     The value of weights is their NDCG@10, divided by that of the best expert. Of two questions, the
     period counts five times, but no more than its best expert; see PERIOD_SHARE.
@@ -164,7 +199,9 @@ class Search:
     alone : (n_questions, n_experts) NDCG@10 of each expert
     """
 
-    def __init__(self, tables: dict[str, Candidates], personal: Sequence[bool]) -> None:
+    def __init__(
+        self, tables: dict[str, Candidates], personal: Sequence[bool], combiner: str = "auto"
+    ) -> None:
         self.tables = tables
         self._n_experts = len(personal)
         eye = np.eye(self._n_experts)
@@ -173,6 +210,9 @@ class Search:
         start = np.ones(self._n_experts)
         if "period" in tables:
             start[~np.asarray(personal)] = POPULARITY_START
+        if combiner == "ranksvm" or (combiner == "auto" and "period" not in tables):
+            learned = learned_by_ranksvm(tables.values())
+            start = start if learned is None else learned
         self._start = start / start.sum()
 
     def value(self, found: Any) -> Any:
