@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import logging
 import math
 import operator
 import os
 import random
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +44,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rows", type=int, nargs="+", help="sizes of the data")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--models", nargs="+", help="Regression, MPRank, RankSVM, LambdaMART, ...")
     parser.add_argument("--rounds", type=int, default=20, help="rounds of boosting")
     parser.add_argument("--kills", type=int, default=20)
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no part {sorted(unknown)[0]!r}; there are {', '.join(PARTS)}")
     warnings.simplefilter("ignore")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    logging.disable(logging.CRITICAL)  # workers that die on purpose
     for name in options.parts or PARTS:
         part, rows = PARTS[name]
         options_of_part = argparse.Namespace(**{**vars(options), "rows": options.rows or rows})
@@ -58,18 +63,23 @@ def workers(options: Any) -> None:
     """seconds of a fit against the number of workers, files read by the workers"""
     for n in options.rows:
         with files(n) as folder:
-            for name, make in models(options.rounds).items():
-                local, expected = timed(fit_local, make(), folder)
-                texts, prints = [], {fingerprint(on_engine(make(), folder))}
-                for count in options.workers:
-                    with cluster(count) as client:
-                        fit_on(client, make(), folder)  # loads and compiles
+            chosen, local = models(options), {}
+            for name, make in chosen.items():
+                fit_local(make(), folder)
+                local[name] = timed(fit_local, make(), folder)
+            prints = {
+                name: {fingerprint(on_engine(make(), folder))} for name, make in chosen.items()
+            }
+            texts: dict[str, list[str]] = {name: [] for name in chosen}
+            for count in options.workers:
+                with cluster(count, chosen) as client:
+                    for name, make in chosen.items():
                         took, model = timed(fit_on, client, make(), folder)
-                    prints.add(fingerprint(model))
-                    texts.append(f"{count}: {took:.1f} s")
-                near = np.abs(scores(model) - scores(expected)).max()
-                print(f"{n:>9,} rows  {name:<11} local {local:5.1f} s   workers {'  '.join(texts)}"
-                      f"   different files {len(prints)}, from local {near:.1e}",
+                        prints[name].add(fingerprint(model))
+                        texts[name].append(f"{count}: {took:.1f} s")
+            for name, (took, _) in local.items():
+                print(f"{n:>9,} rows  {name:<11} local {took:5.1f} s   workers "
+                      f"{'  '.join(texts[name])}   different files {len(prints[name])}",
                       flush=True)  # fmt: skip
 
 
@@ -94,86 +104,259 @@ def _round(engine: Any, values: Any) -> Any:
 
 def crossover(options: Any) -> None:
     """rows from which the cluster is faster than a fit on one machine"""
-    count = max(options.workers)
-    with cluster(count) as client:
-        for name, make in models(options.rounds).items():
-            found = None
-            for n in options.rows:
-                with files(n) as folder:
-                    fit_on(client, make(), folder)
+    count, chosen = max(options.workers), models(options)
+    found: dict[str, int] = {}
+    with cluster(count, chosen) as client:
+        for n in options.rows:
+            with files(n) as folder:
+                for name, make in chosen.items():
                     there, _ = timed(fit_on, client, make(), folder)
                     here, _ = timed(fit_local, make(), folder)
-                print(f"{name:<11} {n:>9,} rows  local {here:6.1f} s  "
-                      f"{count} workers {there:6.1f} s", flush=True)  # fmt: skip
-                found = found or (n if there < here else None)
-            print(f"{name:<11} crossover: {f'{found:,} rows' if found else 'not reached'}")
+                    print(f"{name:<11} {n:>9,} rows  local {here:6.1f} s  "
+                          f"{count} workers {there:6.1f} s", flush=True)  # fmt: skip
+                    if there < here:
+                        found.setdefault(name, n)
+    for name in chosen:
+        text = f"{found[name]:,} rows" if name in found else "not reached"
+        print(f"{name:<11} crossover: {text}")
 
 
 def weak(options: Any) -> None:
     """seconds as rows grow with the workers (rows are those of the largest cluster)"""
-    for name, make in models(options.rounds).items():
-        for n in options.rows:
-            texts = []
-            for count in options.workers:
-                size = n * count // max(options.workers)
-                with files(size) as folder, cluster(count) as client:
-                    fit_on(client, make(), folder)
-                    texts.append(
-                        f"{size:,} on {count}: {timed(fit_on, client, make(), folder)[0]:.1f} s"
-                    )
-            print(f"{name:<11} {'   '.join(texts)}", flush=True)
+    chosen, most = models(options), max(options.workers)
+    seconds: dict[tuple[str, int], list[str]] = {}
+    for count in options.workers:
+        with cluster(count, chosen) as client:
+            for n in options.rows:
+                size = n * count // most
+                with files(size) as folder:
+                    for name, make in chosen.items():
+                        took, _ = timed(fit_on, client, make(), folder)
+                        text = f"{size:,} on {count}: {took:.1f} s"
+                        seconds.setdefault((name, n), []).append(text)
+    for (name, _), texts in seconds.items():
+        print(f"{name:<11} {'   '.join(texts)}", flush=True)
 
 
 def memory(options: Any) -> None:
     """out of core: rows of 4 times the allowed memory against all rows in memory"""
-    import rankwright as rw
-
     for n in options.rows:
         allowed = 8 * n * N_FEATURES // 4
-        with files(n) as folder:
-            for name, make in models(options.rounds).items():
-                with rw.engine("local:2"):
-                    whole, first = timed(make().fit, folder, "label", qid="query")
-                with rw.engine("local:2", memory=allowed):
-                    small, second = timed(make().fit, folder, "label", qid="query")
-                same = fingerprint(first) == fingerprint(second)
-                print(f"{n:>9,} rows  {name:<11} in memory {whole:5.1f} s   within "
-                      f"{allowed / 1e6:,.0f} MB {small:5.1f} s ({small / whole:.2f}x), "
-                      f"same file: {same}", flush=True)  # fmt: skip
+        with files(n, part=20_000) as folder:
+            for name in models(options):
+                whole = in_child(name, options.rounds, folder, None)
+                small = in_child(name, options.rounds, folder, allowed)
+                print(f"{n:>9,} rows ({8e-6 * n * N_FEATURES:,.0f} MB)  {name:<11} in memory "
+                      f"{whole['seconds']:5.1f} s, {whole['megabytes']:,.0f} MB   within "
+                      f"{allowed / 1e6:,.0f} MB {small['seconds']:5.1f} s "
+                      f"({small['seconds'] / whole['seconds']:.2f}x), "
+                      f"{small['megabytes']:,.0f} MB   same file: "
+                      f"{whole['print'] == small['print']}", flush=True)  # fmt: skip
+
+
+def in_child(name: str, rounds: int, folder: Path, allowed: int | None) -> dict[str, Any]:
+    """A fit in a process of its own: seconds, and how far its own memory rose above the start.
+
+    Pages of mapped files are not counted: the system takes them back whenever it needs them.
+    """
+    arguments = name, rounds, str(folder), allowed
+    call = f"from benchmarks.bench_cluster import measured; measured{arguments!r}"
+    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def measured(name: str, rounds: int, folder: str, allowed: int | None) -> None:
+    """Print what ``in_child`` reads."""
+    import rankwright as rw
+
+    warnings.simplefilter("ignore")
+    make = every_model(rounds)[name]
+    with files(2000) as small:
+        on_engine(make(), small)  # loads and compiles
+    before, done = own_memory(), threading.Event()
+    peak = [before]
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            peak[0] = max(peak[0], own_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with rw.engine("local:2", memory=allowed):
+            took, model = timed(make().fit, folder, "label", qid="query")
+    finally:
+        done.set()
+        watcher.join()
+    rise = (peak[0] - before) / 1e6
+    print(json.dumps({"seconds": took, "megabytes": rise, "print": fingerprint(model)}))
+
+
+def own_memory() -> int:
+    """Bytes of this process that are not pages of files."""
+    pages = Path("/proc/self/statm").read_text().split()
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
 def spill(options: Any) -> None:
-    """two workers with 256 MB each, which spill"""
+    """two workers with a limit of 256 MB each, which spill"""
+    from dask import config
+
+    # The libraries of a worker take more than that by themselves, so it must not be paused or
+    # ended for its size: only rows are to be spilled.
+    switches = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate")}
     for n in options.rows:
-        with files(n, part=20_000) as folder:
-            for name, make in models(options.rounds).items():
-                expected = fingerprint(on_engine(make(), folder))
-                with cluster(2, memory_limit="256MB") as client:
+        with files(n, part=20_000) as folder, config.set(switches):
+            chosen = models(options)
+            expected = {
+                name: fingerprint(on_engine(make(), folder)) for name, make in chosen.items()
+            }
+            with cluster(2, chosen, memory_limit="256MB") as client:
+                for name, make in chosen.items():
+                    before = sum(client.run(spilled).values())
                     took, model = timed(fit_on, client, make(), folder)
-                print(f"{n:>9,} rows ({8e-6 * n * N_FEATURES:,.0f} MB)  {name:<11} {took:5.1f} s, "
-                      f"same file: {fingerprint(model) == expected}", flush=True)  # fmt: skip
+                    written = sum(client.run(spilled).values()) - before
+                    print(f"{n:>9,} rows ({8e-6 * n * N_FEATURES:,.0f} MB)  {name:<11} "
+                          f"{took:5.1f} s, {written / 1e6:,.0f} MB written to disk, same file: "
+                          f"{fingerprint(model) == expected[name]}", flush=True)  # fmt: skip
+
+
+def spilled(dask_worker: Any) -> int:
+    """Bytes that a worker has written to disk so far."""
+    metrics = dask_worker.data.cumulative_metrics
+    return int(sum(value for key, value in metrics.items() if key == ("disk-write", "bytes")))
 
 
 def kill(options: Any) -> None:
-    """kill -9 of a random worker at a random time of a fit"""
+    """kill -9 of a random worker in the middle of a fit"""
     for n in options.rows:
         with files(n, part=5000) as folder:
-            for name, make in models(options.rounds).items():
-                expected = fingerprint(on_engine(make(), folder))
-                with cluster(3) as client:
-                    usual = timed(fit_on, client, make(), folder)[0]
-                    usual = timed(fit_on, client, make(), folder)[0]
-                    same, seconds = 0, []
-                    for number in range(options.kills):
-                        client.wait_for_workers(3)
-                        killer = killing(client, random.Random(number).uniform(0.0, usual))
-                        took, model = timed(fit_on, client, make(), folder)
-                        killer.join()
-                        same += fingerprint(model) == expected
-                        seconds.append(took)
-                print(f"{name:<11} {same} of {options.kills} fits end with the same file; "
-                      f"{usual:.1f} s, with a kill {np.median(seconds):.1f} s",
-                      flush=True)  # fmt: skip
+            chosen = models(options)
+            names = [name for _, name in zip(range(options.kills), cycle(chosen), strict=False)]
+            expected = {
+                name: fingerprint(on_engine(make(), folder)) for name, make in chosen.items()
+            }
+            same: dict[str, list[bool]] = {name: [] for name in chosen}
+            with cluster(3, chosen) as client:
+                rounds = {name: counted(client, make(), folder)[1] for name, make in chosen.items()}
+                for number, name in enumerate(names):
+                    draw = random.Random(number)
+                    with suppress(TimeoutError):  # two will do
+                        client.wait_for_workers(3, timeout=60)
+                    pid = draw.choice(list(client.run(os.getpid).values()))
+                    at, delay = draw.randint(1, rounds[name]), draw.uniform(0.0, 0.05)
+                    took, model = timed(killed, client, chosen[name](), folder, pid, at, delay)
+                    same[name].append(fingerprint(model) == expected[name])
+                    print(f"  {number + 1:>2}: {name:<11} killed {1e3 * delay:2.0f} ms after "
+                          f"sum {at} of {rounds[name]}: {took:5.1f} s, same file: {same[name][-1]}",
+                          flush=True)  # fmt: skip
+            for name, each in same.items():
+                print(f"{name:<11} {sum(each)} of {len(each)} fits end with the same file")
+
+
+def killed(client: Any, model: Any, folder: Path, pid: int, at: int, delay: float) -> Any:
+    """A fit during which a worker dies, some time after the fit asks for its ``at``-th sum."""
+
+    def strike() -> None:
+        time.sleep(delay)
+        os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=strike)
+    with collecting(lambda count: thread.start() if count == at else None):
+        fit_on(client, model, folder)
+    thread.join()
+    return model
+
+
+def gone(options: Any) -> None:
+    """seconds until a fit ends with an error when the scheduler is killed -9"""
+    import rankwright as rw
+    from distributed import Client
+
+    with tempfile.TemporaryDirectory() as name, files(20_000, part=2000) as folder:
+        path = Path(name) / "scheduler.json"
+        start = [sys.executable, "-m", "dask"]
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        place = ["--scheduler-file", str(path), "--no-dashboard"]
+        scheduler = subprocess.Popen([*start, "scheduler", "--port", "0", *place], **quiet)
+        worker = subprocess.Popen([*start, "worker", *place, "--nthreads", "1"], **quiet)
+        try:
+            with Client(scheduler_file=str(path), timeout=60) as client:
+                client.wait_for_workers(1, timeout=60)
+                times: list[float] = []
+
+                def strike(count: int) -> None:
+                    if count == 3:
+                        scheduler.kill()
+                        times.append(time.perf_counter())
+
+                with collecting(strike):
+                    try:
+                        fit_on(client, rw.RankSVM(), folder)
+                    except rw.exceptions.ClusterError as error:
+                        took = time.perf_counter() - times[0]
+                        print(f"ClusterError after {took:.1f} s: {error}", flush=True)
+        finally:
+            scheduler.kill()
+            worker.kill()
+            scheduler.wait(), worker.wait()
+
+
+def grid(options: Any) -> None:
+    """equal model files: workers 1, 2, 3 x partitions 1, 2, 7, 64 x shuffled rows x threads 1, 2"""
+    from dask.dataframe import from_pandas
+
+    import rankwright as rw
+
+    for n in options.rows:
+        with files(n) as folder:
+            frame = read_frame(folder)
+        rounds = min(options.rounds, 5)
+        chosen = {n: m for n, m in every_model(rounds).items() if n in (options.models or [n])}
+        prints: dict[str, set[str]] = {name: set() for name in chosen}
+        apart = {name: local_twin(make, frame, prints[name]) for name, make in chosen.items()}
+        for name, make in chosen.items():
+            for threads, order in ((1, None), (2, 1), (2, None), (1, 2)):
+                rows = frame if order is None or name in STREAMS else shuffled(frame, order)
+                with rw.engine(f"local:{threads}"):
+                    prints[name].add(fingerprint(fit_frame(make(), rows)))
+        for count in (1, 2, 3):
+            with cluster(count, chosen) as client, rw.engine(client):
+                for parts in (1, 2, 7, 64):
+                    mixed = shuffled(frame, 10 * count + parts)
+                    torn = [from_pandas(f, npartitions=parts, sort=False) for f in (frame, mixed)]
+                    for name, make in chosen.items():
+                        ddf = torn[name not in STREAMS]
+                        prints[name].add(fingerprint(make().fit(ddf, y="label", qid="query")))
+        for name in chosen:
+            print(f"{n:>9,} rows  {name:<13} 12 fits on clusters, 4 on threads{apart[name]}: "
+                  f"different files {len(prints[name])}", flush=True)  # fmt: skip
+
+
+def local_twin(make: Callable[[], Any], frame: Any, prints: set[str]) -> str:
+    """Add the files of local fits on one and two threads, or say how far the weights are."""
+    from rankwright.parallel import one_thread
+
+    model = fit_frame(make(), frame)
+    name = type(model).__name__
+    if name in BYTES_OF_LOCAL:
+        prints.add(fingerprint(model))
+        with one_thread():
+            prints.add(fingerprint(fit_frame(make(), frame)))
+        return ", 2 without an engine"
+    if name not in NEAR_LOCAL:
+        return ""
+    import rankwright as rw
+
+    with rw.engine("local:2"):
+        other = fit_frame(make(), frame)
+    error = np.abs(other.coef_ - model.coef_).max() / np.abs(model.coef_).max()
+    return f", {error:.0e} from a local fit"
+
+
+def shuffled(frame: Any, seed: int) -> Any:
+    return frame.sample(frac=1.0, random_state=seed, ignore_index=True)
 
 
 def beliefs(options: Any) -> None:
@@ -198,26 +381,29 @@ def beliefs(options: Any) -> None:
 
 def peers(options: Any) -> None:
     """lightgbm.dask and xgboost.dask beside LambdaMART: seconds, and different models"""
+    systems = {"LambdaMART": ours, "LightGBM": lightgbm, "XGBoost": xgboost}
     for n in options.rows:
-        with files(n) as folder:
-            for name, fit in (("LambdaMART", ours), ("LightGBM", lightgbm), ("XGBoost", xgboost)):
-                texts, prints = [], set()
-                for count in (1, 2, 3):
-                    try:
-                        with cluster(count) as client:
-                            fit(client, folder, options.rounds)
+        texts: dict[str, list[str]] = {name: [] for name in systems}
+        prints: dict[str, set[str]] = {name: set() for name in systems}
+        with files(n) as folder, files(2000, part=500) as few:
+            for count in (1, 2, 3):
+                with cluster(count) as client:
+                    for name, fit in systems.items():
+                        try:
+                            fit(client, few, 2)
                             took, text = timed(fit, client, folder, options.rounds)
-                    except ImportError as error:
-                        texts.append(str(error))
-                        break
-                    prints.add(text)
-                    texts.append(f"{count}: {took:.1f} s")
-                print(f"{n:>9,} rows  {name:<10} workers {'  '.join(texts)}   different models: "
-                      f"{len(prints)}", flush=True)  # fmt: skip
+                        except ImportError as error:
+                            texts[name].append(str(error))
+                            continue
+                        prints[name].add(text)
+                        texts[name].append(f"{count}: {took:.1f} s")
+        for name in systems:
+            print(f"{n:>9,} rows  {name:<10} workers {'  '.join(texts[name])}   different models: "
+                  f"{len(prints[name])}", flush=True)  # fmt: skip
 
 
 def ours(client: Any, folder: Path, rounds: int) -> str:
-    return fingerprint(fit_on(client, models(rounds)["LambdaMART"](), folder))
+    return fingerprint(fit_on(client, every_model(rounds)["LambdaMART"](), folder))
 
 
 def lightgbm(client: Any, folder: Path, rounds: int) -> str:
@@ -257,25 +443,32 @@ def simulation(options: Any) -> None:
     ``read`` and ``work`` are fitted to the smaller sizes, the largest one checks them. ``rounds``
     (sums that the fit waits for) and tasks are counted.
     """
-    small, large = options.rows[:-1], options.rows[-1]
-    with cluster(2) as client:
+    chosen, sizes = models(options), options.rows
+    with cluster(2, chosen) as client:
         latency, per_task = _round_costs(client)
-        for name, make in models(options.rounds).items():
-            seen = [_measured(client, make, n) for n in options.rows]
-            rest = [took - rounds * (latency + 2 * per_task) for took, rounds in seen[:-1]]
-            slope = sum(r * n for r, n in zip(rest, small, strict=True)) / sum(n * n for n in small)
-            rate = max(slope, 0.0) * 2 / N_FEATURES  # seconds a cell, on one worker
-            took, rounds = seen[-1]
+        seen: dict[str, list[tuple[float, int]]] = {name: [] for name in chosen}
+        for n in sizes:
+            with files(n) as folder:
+                for name, make in chosen.items():
+                    start = time.perf_counter()
+                    _, rounds = counted(client, make(), folder)
+                    seen[name].append((time.perf_counter() - start, rounds))
+    for name, times in seen.items():
+        rest = [took - rounds * (latency + 2 * per_task) for took, rounds in times[:-1]]
+        slope = sum(r * n for r, n in zip(rest, sizes, strict=False)) / sum(
+            n * n for n in sizes[:-1]
+        )
+        rate = max(slope, 0.0) * 2 / N_FEATURES  # seconds a cell, on one worker
+        took, rounds = times[-1]
 
-            def predict(n: float, count: int, rate: float = rate, rounds: int = rounds) -> float:
-                used, size = min(count, N_BLOCKS), 8.0 * N_FEATURES * 256
-                wire = math.log2(max(count, 1)) * size / NETWORK
-                return n * N_FEATURES * rate / used + rounds * (latency + used * per_task + wire)
+        def predict(n: float, count: int, rate: float = rate, rounds: int = rounds) -> float:
+            used, size = min(count, N_BLOCKS), 8.0 * N_FEATURES * 256 * 2
+            wire = math.log2(max(count, 1)) * size / NETWORK
+            return n * N_FEATURES * rate / used + rounds * (latency + used * per_task + wire)
 
-            guess = predict(large, 2)
-            print(f"{name:<11} {rounds} rounds, {1e9 * rate:.2f} ns a cell; {large:,} rows on 2 "
-                  f"workers: model {guess:.1f} s, measured {took:.1f} s; 10^9 rows on 100 workers: "
-                  f"{predict(1e9, 100):,.0f} s", flush=True)  # fmt: skip
+        print(f"{name:<11} {rounds} sums, {1e9 * rate:.1f} ns a cell; {sizes[-1]:,} rows on 2 "
+              f"workers: model {predict(sizes[-1], 2):.1f} s, measured {took:.1f} s; 10^9 rows on "
+              f"100 workers: {predict(1e9, 100):,.0f} s", flush=True)  # fmt: skip
     print(f"latency {1e3 * latency:.1f} ms, {1e3 * per_task:.2f} ms a task, network "
           f"{NETWORK / 1e9:.2f} GB/s (assumed)")  # fmt: skip
 
@@ -295,25 +488,39 @@ def _round_costs(client: Any) -> tuple[float, float]:
     return few, max(many - few, 0.0) / 64
 
 
-def _measured(client: Any, make: Any, n: int) -> tuple[float, int]:
+@contextmanager
+def collecting(call: Callable[[int], Any]) -> Iterator[None]:
+    """Call a function with 1, 2, 3 ... whenever a fit on Dask asks for a result."""
     from rankwright.distributed.dask import DaskEngine
 
     collect, count = DaskEngine._collect, [0]
 
-    def counted(self: Any, blocks: Any) -> Any:
+    def counting(self: Any, blocks: Any) -> Any:
         count[0] += 1
+        call(count[0])
         return collect(self, blocks)
 
-    with files(n) as folder:
-        fit_on(client, make(), folder)
-        DaskEngine._collect = counted  # type: ignore[method-assign]
-        try:
-            return timed(fit_on, client, make(), folder)[0], count[0]
-        finally:
-            DaskEngine._collect = collect  # type: ignore[method-assign]
+    DaskEngine._collect = counting  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        DaskEngine._collect = collect  # type: ignore[method-assign]
 
 
-def models(rounds: int) -> dict[str, Callable[[], Any]]:
+def counted(client: Any, model: Any, folder: Path) -> tuple[Any, int]:
+    """A fitted model, and how many sums it waited for."""
+    counts: list[int] = []
+    with collecting(counts.append):
+        fit_on(client, model, folder)
+    return model, len(counts)
+
+
+def models(options: Any) -> dict[str, Callable[[], Any]]:
+    names = options.models or ["Regression", "MPRank", "RankSVM", "LambdaMART"]
+    return {name: every_model(options.rounds)[name] for name in names}
+
+
+def every_model(rounds: int) -> dict[str, Callable[[], Any]]:
     import rankwright as rw
 
     return {
@@ -321,7 +528,15 @@ def models(rounds: int) -> dict[str, Callable[[], Any]]:
         "MPRank": rw.MPRank,
         "RankSVM": lambda: rw.RankSVM(C=100.0, tol=1e-3),
         "LambdaMART": lambda: rw.LambdaMART(n_estimators=rounds),
+        "RankBoost": lambda: rw.RankBoost(n_estimators=rounds),
+        "OAPBPM": lambda: rw.OAPBPM(n_estimators=5, random_state=0),
+        "BayesianPRank": rw.BayesianPRank,
     }
+
+
+BYTES_OF_LOCAL = ("LambdaMART", "RankBoost", "OAPBPM")
+NEAR_LOCAL = ("Regression", "MPRank", "RankSVM")
+STREAMS = ("OAPBPM",)  # another order of rows is another stream
 
 
 @contextmanager
@@ -342,38 +557,19 @@ def files(n: int, part: int = 50_000) -> Iterator[Path]:
 
 
 @contextmanager
-def cluster(n_workers: int, memory_limit: Any = 0) -> Iterator[Any]:
+def cluster(n_workers: int, warm: Any = None, memory_limit: Any = 0) -> Iterator[Any]:
+    """Worker processes that have loaded and compiled what the ``warm`` models need."""
     from distributed import Client, LocalCluster
 
     options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": memory_limit}
     with (
         LocalCluster(**options, dashboard_address=None, silence_logs=50) as place,
         Client(place) as client,
+        files(2000, part=500) as folder,
     ):
-        client.run(_warm)
+        for make in (warm or {}).values():
+            fit_on(client, make(), folder)
         yield client
-
-
-def _warm() -> None:
-    """What a worker imports at its first task, so that no fit pays for it."""
-    import pyarrow.parquet  # noqa: F401
-
-    import rankwright.distributed.inputs
-    import rankwright.distributed.linear
-    import rankwright.rankers.boosting._kernels.histogram
-    import rankwright.rankers.gradient._kernels  # noqa: F401
-
-
-def killing(client: Any, delay: float) -> threading.Thread:
-    pids = list(client.run(os.getpid).values())
-
-    def strike() -> None:
-        time.sleep(delay)
-        os.kill(random.Random(delay).choice(pids), signal.SIGKILL)
-
-    thread = threading.Thread(target=strike)
-    thread.start()
-    return thread
 
 
 def fit_on(client: Any, model: Any, folder: Path) -> Any:
@@ -389,14 +585,17 @@ def on_engine(model: Any, folder: Path) -> Any:
 
 def fit_local(model: Any, folder: Path) -> Any:
     """Read all files, then fit: what a user without a cluster does."""
+    return fit_frame(model, read_frame(folder))
+
+
+def read_frame(folder: Path) -> Any:
     from pyarrow import parquet
 
-    frame = parquet.read_table(folder).to_pandas()
+    return parquet.read_table(folder).to_pandas()
+
+
+def fit_frame(model: Any, frame: Any) -> Any:
     return model.fit(frame.drop(columns=["label", "query"]), frame["label"], qid=frame["query"])
-
-
-def scores(model: Any) -> Any:
-    return model.decision_function(np.random.default_rng(7).random((1000, N_FEATURES)))
 
 
 def fingerprint(model: Any) -> str:
@@ -415,12 +614,14 @@ def timed(work: Callable[..., Any], *arguments: Any, **more: Any) -> tuple[float
 
 PARTS: dict[str, tuple[Callable[[Any], None], list[int]]] = {
     "overhead": (overhead, [0]),
+    "grid": (grid, [5_000]),
     "workers": (workers, [200_000]),
     "crossover": (crossover, [100_000, 400_000]),
     "weak": (weak, [100_000, 400_000]),
     "memory": (memory, [400_000]),
     "spill": (spill, [400_000]),
     "kill": (kill, [50_000]),
+    "gone": (gone, [0]),
     "beliefs": (beliefs, [5_000, 100_000]),
     "peers": (peers, [100_000]),
     "simulation": (simulation, [100_000, 200_000, 400_000]),

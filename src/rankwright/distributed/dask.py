@@ -73,32 +73,37 @@ class DaskEngine(Engine):
         return Handles(tuple(self._apply(_listed, f) for f in futures), (1,) * len(futures))
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
-        from distributed.client import FutureCancelledError
+        from distributed import CancelledError, KilledWorker
 
-        from distributed import KilledWorker, wait
+        try:
+            self._wait(list(blocks))
+            return list(self.client.gather(list(blocks)))
+        except KilledWorker as error:
+            raise ClusterError(
+                f"{self.name}: workers died again and again under the same task ({error}). "
+                "This is usually memory: give workers more, or use more workers."
+            ) from error
+        except CancelledError as error:
+            raise self._gone(f" ({' '.join(str(error).split())[:200]})") from error
+        except (OSError, RuntimeError, ValueError):
+            self._check()  # else it is the error of a task
+            raise
+
+    def _wait(self, blocks: list[Any]) -> None:
+        """Wait for tasks, and look at the connection from time to time."""
+        from distributed import wait
 
         lost: float | None = None
         while True:
+            self._check()
             try:
-                self._check()
                 with self.client.as_current():
-                    wait(list(blocks), timeout=POLL)
-                return list(self.client.gather(list(blocks)))
+                    wait(blocks, timeout=POLL)
+                return
             except TimeoutError:
                 lost = None if self.client.status == "running" else lost or time.monotonic()
                 if lost is not None and time.monotonic() - lost > PATIENCE:
                     raise self._gone() from None
-                self._check()
-            except KilledWorker as error:
-                raise ClusterError(
-                    f"{self.name}: workers died again and again under the same task ({error}). "
-                    "This is usually memory: give workers more, or use more workers."
-                ) from error
-            except FutureCancelledError as error:
-                raise self._gone(f" ({error.reason})") from error
-            except (OSError, RuntimeError, ValueError):
-                self._check()  # else it is the error of a task
-                raise
 
     def _check(self) -> None:
         if self.client.status in ("closed", "closing"):
