@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ PARAMETERS = [
     {"weighting": "AP", "interaction_cst": "pairwise", "max_bins": 16},
     {"categorical_features": [3], "monotonic_cst": [1, 0, 0, 0, -1], "colsample": 0.6,
      "random_state": 3},
+    {"subsample": 0.5, "colsample": 0.6, "random_state": 4},
 ]  # fmt: skip
 
 
@@ -58,12 +61,25 @@ def test_a_small_fit_on_a_cluster_warns(judged, client):
         ranker().fit(judged.X, judged.y, qid=judged.qid)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"subsample": 0.5}, {"warm_start": True}, {"early_stopping": True}]
-)
-def test_what_cannot_be_obeyed_is_refused_by_name(parameters, judged):
-    with rw.engine("local:2"), pytest.raises(ParameterError, match=next(iter(parameters))):
-        ranker(**parameters).fit(judged.X, judged.y, qid=judged.qid)
+def test_trees_on_top_of_those_that_are_there(judged, model_bytes):
+    rows = {"qid": judged.qid, "eval_set": (judged.X[:200], judged.y[:200])}
+    rows["eval_qid"] = judged.qid[:200]
+    models = []
+    for where in (None, "local:2"):
+        model = ranker(warm_start=True, subsample=0.5).set_params(random_state=0)
+        with nullcontext() if where is None else rw.engine(where):
+            model.fit(judged.X, judged.y, **rows)
+            model.set_params(n_estimators=5).fit(judged.X, judged.y, **rows)
+            models.append(model_bytes(model.fit_more(1, judged.X, judged.y, **rows)))
+    assert models[0] == models[1]
+    assert len(model.alpha_) == len(model.validation_) == 6
+
+
+def test_what_cannot_be_obeyed_is_refused_by_name(judged):
+    with rw.engine("local:2"), pytest.raises(ParameterError, match="early_stopping"):
+        ranker(early_stopping=True).fit(judged.X, judged.y, qid=judged.qid)
+    with rw.engine("local:2"), pytest.raises(ParameterError, match="init_score"):
+        ranker().fit(judged.X, judged.y, qid=judged.qid, init_score=judged.y)
 
 
 def test_rankers_without_shards_are_refused_by_name(judged):

@@ -121,6 +121,8 @@ class Block(NamedTuple):
     codes: NDArray[np.uint32]  # (n_words, n_rows)
     copies: IntArray  # how many rows each counts as
     losses: Any
+    start: FloatArray  # the scores that boosting starts from
+    keys: Any  # hashes of the queries of rows, or None if every tree is grown on all of them
 
 
 def encode_shards(shards: list[Shard], used: list[Used], bins: QuantileBins) -> Any:
@@ -132,6 +134,7 @@ def encode_shards(shards: list[Shard], used: list[Used], bins: QuantileBins) -> 
 class Request(NamedTuple):
     """What a round asks of workers."""
 
+    draw: Any  # which queries the tree is grown on
     scales: FloatArray
     bits: int
     splits: list[tuple[int, int, bytes]]  # leaf, feature, which codes go up: all so far
@@ -146,9 +149,21 @@ class Gradients(NamedTuple):
     hessian: FloatArray
 
 
-def peaks(gradients: Gradients) -> FloatArray:
-    """The largest gradient and Hessian."""
-    return np.array([np.abs(gradients.gradient).max(initial=0), gradients.hessian.max(initial=0)])
+def measure(block: Block, gradients: Gradients, draw: Any) -> tuple[FloatArray, int]:
+    """The largest gradient and Hessian, and on how many rows the tree is grown."""
+    largest = np.abs(gradients.gradient).max(initial=0), gradients.hessian.max(initial=0)
+    return np.array(largest), len(drawn_rows(block, draw))
+
+
+def join_measures(one: Any, other: Any) -> tuple[FloatArray, int]:
+    return np.maximum(one[0], other[0]), one[1] + other[1]
+
+
+def drawn_rows(block: Block, draw: Any) -> NDArray[np.int32]:
+    rows: NDArray[np.int32] = (
+        np.arange(len(block.copies), dtype=np.int32) if draw is None else draw.rows(block.keys)
+    )
+    return rows
 
 
 class _Partition:
@@ -159,10 +174,10 @@ class _Partition:
 
         n = len(block.copies)
         self.gradients = gradients  # kept, so that no other array can have its address
-        self.rows, self.buffer = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+        self.rows, self.buffer = drawn_rows(block, request.draw), np.zeros(n, np.int32)
         self.pairs = np.zeros((n, 2), np.int64)
         quantize(*gradients, block.copies, request.scales, request.bits, self.pairs)
-        self.bounds = [(0, n)]
+        self.bounds = [(0, len(self.rows))]
 
     def follow(self, block: Block, splits: list[tuple[int, int, bytes]]) -> None:
         """Make the splits that were not made yet."""
@@ -180,7 +195,7 @@ class _Partition:
 
         rows = self.rows[slice(*self.bounds[leaf])]
         pairs = self.pairs
-        if len(rows) < len(self.rows):
+        if len(rows) < len(pairs):
             pairs = np.zeros((len(rows), 2), np.int64)
             gather(self.pairs, rows, pairs)
         for word in range(len(block.codes)):

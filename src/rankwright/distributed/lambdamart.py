@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.vocabulary import Hashes
 from rankwright.distributed import histograms as sums_of
 from rankwright.distributed.base import Engine, Handles
-from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.parallel import Team
+from rankwright.rankers.boosting.lambdamart import query_keys
 from rankwright.rankers.boosting.pair_losses import PairGradients
 from rankwright.rankers.boosting.pair_weights import PairWeights
 from rankwright.rankers.boosting.weak_learners.grower import (
@@ -43,6 +44,8 @@ class Plan(NamedTuple):
     loss: str
     weighting: str | None
     span: tuple[float, float]
+    known: Any  # a scorer of the trees to start from, or None
+    draws: bool  # whether trees are grown on some of the queries
 
 
 def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
@@ -53,27 +56,21 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
     validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
     if engine.memory is not None:
         rows = replace(rows, shards=engine.map(sums_of.by_columns, rows.shards))
+    known, n_known, n_new = estimator._resumed(validation)
     used = engine.map(find_used, rows.shards)
     total: Totals = engine.reduce(engine.map(sums_of.totals, used), sums_of.add_totals)
     trees: list[Tree] = []
     threads = None if estimator.n_jobs in (None, -1) else estimator.n_jobs
     with Team(threads) as pool:
         if total.n_rows:
-            trees = _boost(estimator, engine, rows, used, total, validation, pool)
-    kept = validation.n_kept(len(trees)) if validation else len(trees)
-    estimator._keep(None, trees[:kept], rows.n_features)
+            trees = _boost(estimator, engine, rows, used, total, validation, pool, known, n_new)
+    kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
+    estimator._keep(known, trees[: max(kept, 0)], rows.n_features)
     estimator.training_bound_ = None
     estimator.validation_ = np.array(validation.curve) if validation else None
 
 
 def _check(estimator: Any, rows: ShardedRows) -> None:
-    refuse(
-        estimator,
-        subsample="trees are grown on all queries",
-        warm_start="training starts from no trees",
-    )
-    if getattr(estimator, "_n_more", None):
-        raise ParameterError("LambdaMART.fit_more on an engine: training starts from no trees.")
     if estimator.loss == "exponential" and not PairWeights.parse(estimator.weighting).by_rank:
         raise ParameterError(
             f"LambdaMART(loss='exponential', weighting={estimator.weighting!r}) on an engine: this "
@@ -97,15 +94,23 @@ def find_used(shard: Shard) -> Used:
 
 def make_block(shards: list[Shard], used: list[Used], plan: Plan) -> Block:
     """The rows of all queries of a block in bins; the features themselves are not kept."""
-    codes = sums_of.encode_shards(shards, used, plan.bins)
-    losses = PairGradients(
-        join_grades(shards), plan.loss, PairWeights.parse(plan.weighting), Team(1), plan.span
-    )
-    return Block(codes, losses.count, losses)
+    codes, grades = sums_of.encode_shards(shards, used, plan.bins), join_grades(shards)
+    losses = PairGradients(grades, plan.loss, PairWeights.parse(plan.weighting), Team(1), plan.span)
+    start, keys = np.zeros(len(losses.rows)), None
+    if plan.known is not None:
+        parts = [plan.known.decision_function(s.X) for s in shards if len(s.y)]
+        start = np.concatenate([np.zeros(0), *parts])[losses.rows]
+    if plan.draws:
+        keys = query_keys(grades, losses.rows)
+    return Block(codes, losses.count, losses, start, keys)
 
 
 def first_scores(block: Block) -> FloatArray:
-    return np.zeros(len(block.copies))
+    return block.start.copy()
+
+
+def distinct_keys(block: Block) -> Hashes:
+    return np.unique(block.keys)
 
 
 def gradients_at(block: Block, scores: FloatArray) -> Gradients:
@@ -131,12 +136,19 @@ def _boost(
     total: Totals,
     validation: Validation | None,
     pool: Team,
+    known: Any,
+    n_new: int,
 ) -> list[Tree]:
     categorical = estimator._feature_mask(rows.n_features)
     monotone = estimator._monotone(categorical)
     held = rows.shards, used
     bins = sums_of.learn_bins(engine, held, total.n_rows, estimator.max_bins, categorical)
-    plan = engine.broadcast(Plan(bins, estimator.loss, estimator.weighting, total.span))
+    n_known = len(known.alpha) if known else 0
+    scorer = known.scorer(n_known) if known else None
+    draws_queries = estimator.subsample < 1.0
+    plan = engine.broadcast(
+        Plan(bins, estimator.loss, estimator.weighting, total.span, scorer, draws_queries)
+    )
     blocks = engine.map_blocks(make_block, held, plan)
     scores = engine.map(first_scores, blocks)
     rules = estimator._rules(rows.n_features)
@@ -146,7 +158,7 @@ def _boost(
     def grow(draw: tuple[Any, Any]) -> Tree:
         nonlocal gradients
         gradients = engine.map(gradients_at, (blocks, scores))
-        return grower.grow_on(gradients, draw[1])
+        return grower.grow_on(gradients, *draw)
 
     def add(tree: Tree, draw: tuple[Any, Any]) -> None:
         nonlocal scores
@@ -154,9 +166,11 @@ def _boost(
         scores = engine.map(next_scores, state, tree.table(), tree.alpha)
 
     held_out = bins.encode(validation.X, None, pool) if validation else None
-    n = estimator.n_estimators
-    draws = estimator._draws(None, rows.n_features, 0, n)
-    trees: list[Tree] = estimator._rounds(grow, add, draws, 0, n, validation, held_out)
+    keys = None
+    if draws_queries:
+        keys = engine.reduce(engine.map(distinct_keys, blocks), np.union1d)
+    draws = estimator._draws(keys, rows.n_features, n_known, n_new)
+    trees: list[Tree] = estimator._rounds(grow, add, draws, n_known, n_new, validation, held_out)
     return trees
 
 
@@ -192,17 +206,20 @@ class ShardGrower(Grower):
         )
         self._engine, self._workers, self._all = engine, blocks, total
 
-    def grow_on(self, gradients: Handles, features: Any) -> Tree:
+    def grow_on(self, gradients: Handles, draw: Any, features: Any) -> Tree:
         """One tree on the gradients that workers hold."""
         self._features = np.ones(self.n_features, bool) if features is None else features
         self._gradients = gradients
         self._splits: list[tuple[int, int, bytes]] = []
-        largest = self._engine.reduce(self._engine.map(sums_of.peaks, gradients), np.maximum)
-        self._units = integer_units(tuple(largest.tolist()), self._all.n_rows, self._all.n_copies)
+        self._draw, held = draw, (self._workers, gradients)
+        largest, n_rows = self._engine.reduce(
+            self._engine.map(sums_of.measure, held, draw), sums_of.join_measures
+        )
+        self._units = integer_units(tuple(largest.tolist()), n_rows, self._all.n_copies)
         _, sums = self._ask(0, [0])
         first, second = sums[0, 0].sum(axis=0).tolist()
         root = _Leaf(0, (first, second), (-np.inf, np.inf), sums=sums[0])
-        root.node.cover = self._all.n_rows
+        root.node.cover = n_rows
         self._set_growth(root.total, *self._units)
         self._open: list[_Leaf] = []
         self._find_split(root)
@@ -271,7 +288,7 @@ class ShardGrower(Grower):
 
     def _ask(self, n_new: int, leaves: list[int]) -> tuple[IntArray, IntArray]:
         """A round: rows of the new splits and histograms of leaves, summed over all workers."""
-        request = Request(*self._units, list(self._splits), n_new, leaves)
+        request = Request(self._draw, *self._units, list(self._splits), n_new, leaves)
         state = self._workers, self._gradients
         parts = self._engine.map(sums_of.histograms, state, request)
         sizes, sums = self._engine.reduce(parts, sums_of.add_pairs)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
-from rankwright._typing import BoolArray, FloatArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.data.vocabulary import Hashes, hash_ids, mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import Team
@@ -268,6 +270,26 @@ class LambdaMART(Explained, BoostedRanker):
         return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
 
     def _fit(self, X: Any, feedback: Grades, validation: Validation | None = None) -> None:
+        self._seen = X, feedback, validation, self._initial
+        start = self._start(X.shape[0], validation)
+        known, n_known, n_new = self._resumed(validation)
+        with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
+            weights = PairWeights.parse(self.weighting)
+            losses = gradients_of(feedback, X.shape[0], self.loss, weights, pool)
+            trees: list[Tree] = []
+            if len(losses.rows):
+                keys = query_keys(feedback, losses.rows) if self.subsample < 1.0 else None
+                trees = self._boost(X, losses, start, validation, pool, known, n_new, keys)
+            kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
+            self._keep(known, trees[: max(kept, 0)], X.shape[1])
+            self.training_bound_ = None
+            if isinstance(losses, ExponentialGradients):
+                scores = start + self._scorer().decision_function(X)
+                self.training_bound_ = losses.bound(scores[losses.rows])
+        self.validation_ = np.array(validation.curve) if validation else None
+
+    def _resumed(self, validation: Validation | None) -> tuple[Ensemble | None, int, int]:
+        """The trees to start from, how many these are, and how many to add."""
         more = getattr(self, "_n_more", None)
         known = self._ensemble if (more or self.warm_start) and hasattr(self, "alpha_") else None
         n_known = len(known.alpha) if known else 0
@@ -277,24 +299,10 @@ class LambdaMART(Explained, BoostedRanker):
                 f"LambdaMART(warm_start=True, n_estimators={self.n_estimators}).fit: there are "
                 f"{n_known} trees already. Set n_estimators to {n_known} or more."
             )
-        self._seen = X, feedback, validation, self._initial
-        start = self._start(X.shape[0], validation)
         if known and validation:
             curve = np.zeros(0) if self.validation_ is None else self.validation_[:n_known]
             validation.resume(known.scorer(n_known).decision_function(validation.X), curve)
-        with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
-            weights = PairWeights.parse(self.weighting)
-            losses = gradients_of(feedback, X.shape[0], self.loss, weights, pool)
-            trees: list[Tree] = []
-            if len(losses.rows):
-                trees = self._boost(X, losses, start, validation, pool, known, n_new)
-            kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
-            self._keep(known, trees[: max(kept, 0)], X.shape[1])
-            self.training_bound_ = None
-            if isinstance(losses, ExponentialGradients):
-                scores = start + self._scorer().decision_function(X)
-                self.training_bound_ = losses.bound(scores[losses.rows])
-        self.validation_ = np.array(validation.curve) if validation else None
+        return known, n_known, n_new
 
     def _boost(
         self,
@@ -305,6 +313,7 @@ class LambdaMART(Explained, BoostedRanker):
         pool: Team,
         known: Ensemble | None,
         n_new: int,
+        keys: Hashes | None,
     ) -> list[Tree]:
         """The trees of ``n_new`` rounds after those that are known."""
         from rankwright.rankers.boosting._kernels.tree import walk_tree
@@ -322,7 +331,8 @@ class LambdaMART(Explained, BoostedRanker):
             scores = known.scorer(n_known).decision_function(X)[losses.rows]
 
         def grow(draw: tuple[Any, Any]) -> Tree:
-            return grower.grow(*losses.at(start + scores), *draw)
+            rows = None if draw[0] is None else draw[0].rows(keys)
+            return grower.grow(*losses.at(start + scores), rows, draw[1])
 
         def add(tree: Tree, draw: tuple[Any, Any]) -> None:
             if draw[0] is None:
@@ -330,7 +340,7 @@ class LambdaMART(Explained, BoostedRanker):
             else:
                 walk_tree(binned.codes, tree.table(), tree.alpha, 0, len(scores), scores)
 
-        draws = self._draws(losses, X.shape[1], n_known, n_new)
+        draws = self._draws(keys, X.shape[1], n_known, n_new)
         return self._rounds(grow, add, draws, n_known, n_new, validation, held_out)
 
     def _rounds(
@@ -369,24 +379,27 @@ class LambdaMART(Explained, BoostedRanker):
         return trees
 
     def _draws(
-        self, losses: Gradients, n_features: int, first: int, n: int
-    ) -> Iterator[tuple[Any, Any]]:
-        """The rows and the features of each tree; None for all. A draw depends on its number."""
+        self, keys: Hashes | None, n_features: int, first: int, n: int
+    ) -> Iterator[tuple[QueryDraw | None, BoolArray | None]]:
+        """The queries and the features of each tree; None for all. A draw depends on its number.
+
+        ``keys`` are hashes of queries, so neither the order of rows nor where they are matters.
+        """
         seed = check_random_state(self.random_state).randint(2**31 - 1)
+        distinct = None if keys is None else np.unique(keys)
         for number in range(first, first + n):
             rng = np.random.default_rng([seed, number])
-            rows = features = None
-            if self.subsample < 1.0:
-                n_queries = int(losses.query.max()) + 1
-                drawn = np.zeros(n_queries, bool)
-                size = max(1, round(self.subsample * n_queries))
-                drawn[rng.permutation(n_queries)[:size]] = True
-                rows = np.flatnonzero(drawn[losses.query]).astype(np.int32)
+            queries = features = None
+            if distinct is not None:
+                size = max(1, round(self.subsample * len(distinct)))
+                salt = np.uint64(rng.integers(2**63))
+                limit = np.partition(mix(distinct ^ salt), size - 1)[size - 1]
+                queries = QueryDraw(salt, limit)
             if self.colsample < 1.0:
                 features = np.zeros(n_features, bool)
                 size = max(1, round(self.colsample * n_features))
                 features[rng.permutation(n_features)[:size]] = True
-            yield rows, features
+            yield queries, features
 
     def _rules(self, n_features: int) -> TreeRules:
         return TreeRules(
@@ -456,6 +469,22 @@ class LambdaMART(Explained, BoostedRanker):
         """The scores after each round, one round after the other."""
         check_is_fitted(self)
         return self._ensemble.staged(self._checked(X, reset=False))
+
+
+class QueryDraw(NamedTuple):
+    """Some of all queries: those whose salted hashes are up to a limit."""
+
+    salt: Any
+    limit: Any
+
+    def rows(self, keys: Hashes) -> NDArray[np.int32]:
+        """The rows of these queries, given the hashes of the queries of rows."""
+        return np.flatnonzero(mix(keys ^ self.salt) <= self.limit).astype(np.int32)
+
+
+def query_keys(grades: Grades, rows: IntArray) -> Hashes:
+    """A hash of the query of each row."""
+    return hash_ids(grades.queries.ids)[grades.queries.codes[rows]]
 
 
 def _feature_number(value: Any, names: list[Any], n_features: int, parameter: str) -> int:
