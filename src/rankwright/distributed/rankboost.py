@@ -51,6 +51,8 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Cuts,
     Gains,
     Weighted,
+    binary_ranking,
+    put_codes,
 )
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.scoring.trees import Additive
@@ -243,17 +245,22 @@ def find_cuts(values: FloatArray, mass: IntArray, max_bins: int) -> FloatArray:
 
 
 def encode(shards: list[Shard], rows: list[Rows], edges: list[FloatArray]) -> Any:
-    """(n_features, n_rows) codes: how many edges are below each value; 255 where it is missing."""
-    codes = np.full((len(edges), len(rows[0].row)), 255, np.uint8)
+    """How many edges are below each value, or 255 where it is missing, four features to a word."""
+    n_rows = len(rows[0].row)
+    words = np.zeros((-(-len(edges) // 4), n_rows), np.uint32)
     for feature, own in enumerate(edges):
         values = column(shards, rows[0], feature)
         known = ~np.isnan(values)
-        codes[feature, known] = np.searchsorted(own[:-1], values[known])
-    return codes
+        codes = np.full(n_rows, 255, np.uint8)
+        codes[known] = np.searchsorted(own[:-1], values[known])
+        put_codes(codes, feature, words)
+    return words
 
 
-def lacks(codes: NDArray[np.uint8]) -> BoolArray:
-    return np.asarray((codes == 255).any(axis=1))
+def lacks(codes: NDArray[np.uint32], n_features: int) -> BoolArray:
+    """Whether any row lacks each feature."""
+    by_byte = [((codes >> np.uint32(8 * k)) & 255 == 255).any(axis=1) for k in range(4)]
+    return np.stack(by_byte, axis=1).ravel()[:n_features]
 
 
 def without_mass(state: State) -> State:
@@ -263,21 +270,17 @@ def without_mass(state: State) -> State:
 def advance(codes: Any, rows: Rows, state: State, move: Move, abstains: bool) -> State:
     """Move the scores by a cut."""
     feature, cut, default = move.h
-    own = codes[feature]
-    h = (own > cut).view(np.uint8)
-    if abstains and default == 0:
-        h = h & (own != 255).view(np.uint8)
+    h = binary_ranking(codes, feature, cut, abstains and default == 0)
     return _moved(rows, state, move._replace(h=h))
 
 
 def summarize(codes: Any, state: State, bound: float) -> tuple[int, IntArray]:
     """The weight of all pairs and the histogram of potentials, as whole numbers."""
-    from rankwright.rankers.boosting._kernels.histogram import round_rows, sum_bins
+    from rankwright.rankers.boosting._kernels.histogram import sum_part
 
-    n_features, n = codes.shape
-    units, sums = np.zeros(n, np.int64), np.zeros((n_features, 256), np.int64)
-    round_rows(state.potential, UNIT / bound, 0, n, units)
-    sum_bins(codes, units, 0, n, 0, n_features, sums)
+    n_blocks, n = codes.shape
+    units, sums = np.zeros(n, np.int64), np.zeros((4 * n_blocks, 256), np.int64)
+    sum_part(codes, state.potential, UNIT / bound, 0, n, units, sums)
     return unit_sum(state.levels.query_sum, bound), sums
 
 
@@ -320,7 +323,7 @@ class ShardScan(BinnedScan):
         n = self.n_features = len(edges)
         self._edges, self.abstains, self._pool, self.n_rows = edges, abstains, pool, 0
         n_cuts = np.array([max(len(own) - 1, 0) for own in edges], np.int64)
-        self.bins = Bins(np.zeros((n, 0), np.uint8), n_cuts, abstains)
+        self.bins = Bins(np.zeros((0, 0), np.uint32), n_cuts, abstains)
         self.gains, self._sums = Gains.empty(n), np.zeros((n, 256))
         self.blocks = [(0, n)]
 
@@ -376,7 +379,7 @@ def _rounds(
     counts = count_all(engine, count_mass, held, size, heaviest, facts.n_rows)
     edges = [np.append(find_cuts(*count, model.max_bins), count[0][-1:]) for count in counts]
     codes = engine.map_blocks(encode, (rows.shards, own), engine.broadcast(edges))
-    abstains = engine.reduce(engine.map(lacks, codes), np.logical_or)
+    abstains = engine.reduce(engine.map(lacks, codes, len(edges)), np.logical_or)
     pairs = ShardPairs(engine, own, engine.map(without_mass, state), facts)
     pairs.start(codes, abstains, power_above(peak, facts.n_queries))
     with Team(1) as pool:

@@ -58,24 +58,22 @@ def link_levels(levels, state, first, last, shift):
 @njit(cache=True, nogil=True)
 def step_levels(move, levels, state, first_level, last_level):
     """Apply a move to rising and falling (after a refresh: nothing to do), and sum each level."""
-    rising, falling, level_ptr = state.rising, state.falling, levels.level_ptr
+    level_ptr = levels.level_ptr
     if move.h.size and not move.refresh:
-        # h is 0 or 1: two constants instead of exponentials. They are looked up, because a branch
-        # on h could not be predicted.
-        grow, shrink = np.ones(2), np.ones(2)
-        grow[1], shrink[1] = np.exp(move.step), np.exp(-move.step)
-        begin, end = level_ptr[first_level], level_ptr[last_level]
-        if levels.direct:
-            for k in range(begin, end):
-                rising[k] *= grow[move.h[k]]
-                falling[k] *= shrink[move.h[k]]
-        else:
-            for k in range(begin, end):
-                rising[k] *= grow[move.h[levels.row[k]]]
-                falling[k] *= shrink[move.h[levels.row[k]]]
+        # h is 0 or 1: two constants instead of exponentials. Loops over slices are vectorized,
+        # because their indices cannot be negative.
+        grow, shrink = np.exp(move.step), np.exp(-move.step)
+        documents = slice(level_ptr[first_level], level_ptr[last_level])
+        rising, falling = state.rising[documents], state.falling[documents]
+        h = move.h[documents] if levels.direct else move.h[levels.row[documents]]
+        for k in range(len(h)):
+            rising[k] *= grow if h[k] else 1.0
+            falling[k] *= shrink if h[k] else 1.0
     for level in range(first_level, last_level):
+        documents = slice(level_ptr[level], level_ptr[level + 1])
+        rising, falling = state.rising[documents], state.falling[documents]
         lower, upper = 0.0, 0.0
-        for k in range(level_ptr[level], level_ptr[level + 1]):
+        for k in range(len(rising)):
             lower += rising[k]
             upper += falling[k]
         state.lower_sum[level], state.upper_sum[level] = lower, upper
@@ -118,13 +116,12 @@ def level_potentials(scores, move, levels, state, first, last, out):
     """
     level_ptr, query_ptr = levels.level_ptr, levels.query_ptr
     if levels.direct and move.h.size:
-        steps = np.zeros(2)
-        steps[1] = move.step
-        for k in range(level_ptr[query_ptr[first]], level_ptr[query_ptr[last]]):
-            scores[k] += steps[move.h[k]]
+        documents = slice(level_ptr[query_ptr[first]], level_ptr[query_ptr[last]])
+        own, h = scores[documents], move.h[documents]
+        for k in range(len(own)):
+            own[k] += move.step if h[k] else 0.0
     if move.refresh:
         refresh_levels(scores, levels, state, first, last, move.shift)
-    rising, falling, potential, mass = state.rising, state.falling, out.potential, out.mass
     # A few queries at a time: then their documents are still in the cache when they come again.
     for block in range(first, last, 16):
         stop = min(block + 16, last)
@@ -133,10 +130,14 @@ def level_potentials(scores, move, levels, state, first, last, out):
         level_factors(levels, state, block, stop, move.ratio)
         for level in range(start_level, stop_level):
             up, down = state.as_upper[level], state.as_lower[level]
-            for k in range(level_ptr[level], level_ptr[level + 1]):
+            documents = slice(level_ptr[level], level_ptr[level + 1])
+            rising, falling = state.rising[documents], state.falling[documents]
+            potential = out.potential[documents]
+            for k in range(len(potential)):
                 potential[k] = falling[k] * up - rising[k] * down
-            if mass.size:
-                for k in range(level_ptr[level], level_ptr[level + 1]):
+            if out.mass.size:
+                mass = out.mass[documents]
+                for k in range(len(mass)):
                     mass[k] = falling[k] * up + rising[k] * down
 
 

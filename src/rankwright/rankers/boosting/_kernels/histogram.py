@@ -2,7 +2,7 @@
 
 Potentials are rounded to integers before they are added, so a sum is the same in any order.
 
-bins       Bins, of splitting; cut c has h = 1 for the codes > c
+bins  Bins, of splitting; cut c has h = 1 for the codes > c
 """
 
 from __future__ import annotations
@@ -14,49 +14,58 @@ from numba import njit
 @njit(cache=True, nogil=True)
 def round_rows(potential, scale, begin, end, units):
     """Write scale times the potentials of rows begin .. end, rounded, to units (n_rows,) int64."""
-    for i in range(begin, end):
-        units[i] = np.int64(np.rint(potential[i] * scale))
+    own, out = potential[begin:end], units[begin:end]
+    for i in range(len(own)):
+        out[i] = np.int64(np.rint(own[i] * scale))
 
 
 @njit(cache=True, nogil=True)
 def sum_bins(codes, units, begin, end, first, last, sums):
-    """Sums of the potentials of rows begin .. end, per feature first .. last and bin.
+    """Sums of the potentials of rows begin .. end, per feature and bin.
 
-    codes  (n_features, n_rows) uint8
-    units  (n_rows,) int64
-    sums   (n_features, 256) int64   written
-
-    Four features at a time: a potential is read once for all of them.
+    codes        (n_blocks, n_rows) uint32: four features to a word, a byte each
+    units        (n_rows,) int64
+    first, last  which features, from a multiple of four on
+    sums         (4 * n_blocks, 256) int64   written
     """
-    feature = first
-    while feature + 4 <= last:
-        a, b, c, d = codes[feature], codes[feature + 1], codes[feature + 2], codes[feature + 3]
-        at_a, at_b = sums[feature], sums[feature + 1]
-        at_c, at_d = sums[feature + 2], sums[feature + 3]
-        at_a[:] = 0
-        at_b[:] = 0
-        at_c[:] = 0
-        at_d[:] = 0
-        for i in range(begin, end):
-            p = units[i]
-            at_a[a[i]] += p
-            at_b[b[i]] += p
-            at_c[c[i]] += p
-            at_d[d[i]] += p
-        feature += 4
-    while feature < last:
-        column, at = codes[feature], sums[feature]
+    byte = np.uint32(255)
+    own = units[begin:end]
+    for block in range(first // 4, (last + 3) // 4):
+        words, at = codes[block][begin:end], sums[4 * block : 4 * block + 4]
+        a, b, c, d = at[0], at[1], at[2], at[3]
         at[:] = 0
-        for i in range(begin, end):
-            at[column[i]] += units[i]
-        feature += 1
+        for i in range(len(own)):
+            word, p = words[i], own[i]
+            a[word & byte] += p
+            b[(word >> np.uint32(8)) & byte] += p
+            c[(word >> np.uint32(16)) & byte] += p
+            d[word >> np.uint32(24)] += p
+
+
+@njit(cache=True, nogil=True)
+def sum_part(codes, potential, scale, begin, end, units, sums):
+    """``round_rows`` and ``sum_bins`` of all features in one call."""
+    round_rows(potential, scale, begin, end, units)
+    sum_bins(codes, units, begin, end, 0, len(sums), sums)
+
+
+@njit(cache=True, nogil=True)
+def above_cut(words, shift, cut, abstains, h):
+    """Write whether each code exceeds a cut to h (n_rows,) uint8.
+
+    words     (n_rows,) uint32, shift: which byte of them holds the codes
+    abstains  int: the code of a missing value that counts as 0; 256 if none does
+    """
+    for i in range(len(words)):
+        code = (words[i] >> np.uint32(shift)) & np.uint32(255)
+        h[i] = (code > cut) & (code != abstains)
 
 
 @njit(cache=True, nogil=True)
 def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
     """The best cuts of features first .. last.
 
-    parts  (n_parts, n_features, 256) int64: sums of the potentials of each part of the rows
+    parts  (n_parts, >= n_features, 256) int64: sums of the potentials of each part of the rows
     whole  float: the sum of all potentials (zero, where they come from pairs)
     limits (tolerance, unit): gains that differ by less than the tolerance are equal, and the first
            one is kept; what an integer of the parts is worth
@@ -64,14 +73,16 @@ def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
     gains  Gains, of splitting   written
     """
     tolerance, unit = limits
-    for feature in range(first, last):
-        for code in range(256):
-            total = np.int64(0)
-            for part in range(len(parts)):
-                total += parts[part, feature, code]
-            sums[feature, code] = unit * total
+    total = np.empty(256, np.int64)
     for feature in range(first, last):
         at = sums[feature]
+        total[:] = parts[0, feature]
+        for part in range(1, len(parts)):
+            own = parts[part, feature]
+            for code in range(256):
+                total[code] += own[code]
+        for code in range(256):
+            at[code] = unit * total[code]
         above, high, low = 0.0, -np.inf, np.inf
         high_cut, low_cut = -2, -2
         for cut in range(bins.n_cuts[feature] - 1, -1, -1):

@@ -90,7 +90,7 @@ class PerQueryScan(Scan):
         n_queries = len(levels.query_weight)
         self._query_parts = ranges(n_queries, pool.threads)
         self._bins = Bins(
-            np.zeros((0, 0), np.uint8), np.zeros(self.n_features, np.int64), self.abstains
+            np.zeros((0, 0), np.uint32), np.zeros(self.n_features, np.int64), self.abstains
         )
         self._dtype: Any = np.int32 if columns.max_bins is None else np.uint8
         self._document_row = levels.row

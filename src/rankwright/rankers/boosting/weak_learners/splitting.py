@@ -135,9 +135,23 @@ def concatenate(pieces: list[Any]) -> tuple[IntArray, Any]:
 class Bins(NamedTuple):
     """Features as codes of bins; cut c has h = 1 for the codes above c."""
 
-    codes: NDArray[np.uint8]  # (n_features, n_rows) 255 where the feature abstains; may be empty
+    codes: NDArray[np.uint32]  # (n_blocks, n_rows) as in BinnedRows; may be empty
     n_cuts: IntArray  # (n_features,)
     abstains: BoolArray  # (n_features,) whether any row lacks the feature
+
+
+def put_codes(codes: NDArray[np.uint8], feature: int, words: NDArray[np.uint32]) -> None:
+    """Write the codes of one feature into its byte of the words (n_blocks, n_rows), which is 0."""
+    words[feature // 4] |= codes.astype(np.uint32) << np.uint32(8 * (feature % 4))
+
+
+def binary_ranking(codes: Any, feature: int, cut: int, zero: bool) -> Binary:
+    """Which rows are above a cut; ``zero``: rows that lack the feature are not."""
+    from rankwright.rankers.boosting._kernels.histogram import above_cut
+
+    h = np.empty(codes.shape[1], np.uint8)
+    above_cut(codes[feature // 4], 8 * (feature % 4), cut, 255 if zero else 256, h)
+    return h
 
 
 class BinnedScan(Scan):
@@ -145,11 +159,11 @@ class BinnedScan(Scan):
 
     def __init__(self, columns: Columns, pool: Team, parts: Parts | None = None) -> None:
         super().__init__(columns, pool, align=4)
-        codes = np.full((self.n_features, self.n_rows), 255, np.uint8)
+        codes = np.zeros((-(-self.n_features // 4), self.n_rows), np.uint32)
         self.bins = Bins(codes, np.zeros(self.n_features, np.int64), self.abstains)
         self._edges: list[FloatArray] = [np.zeros(0)] * self.n_features
         self._parts = parts or [(0, self.n_rows)]
-        self._part_sums = np.zeros((len(self._parts), self.n_features, 256), np.int64)
+        self._part_sums = np.zeros((len(self._parts), 4 * len(codes), 256), np.int64)
         self._units = np.zeros(self.n_rows, np.int64)
         self._sums = np.zeros((self.n_features, 256))
         self._summed = False
@@ -159,22 +173,18 @@ class BinnedScan(Scan):
         from rankwright.rankers.boosting._kernels.cuts import write_codes
 
         column = self._columns.read(feature, stable=False).explicit(self.n_rows)
-        self.bins.n_cuts[feature] = write_codes(
-            column.rows, column.starts, self.bins.codes[feature]
-        )
+        codes = np.full(self.n_rows, 255, np.uint8)
+        self.bins.n_cuts[feature] = write_codes(column.rows, column.starts, codes)
+        put_codes(codes, feature, self.bins.codes)
         self.abstains[feature] = column.abstains
         lows = column.values[column.starts][::-1]
         self._edges[feature] = np.concatenate([lows, column.values[:1]])
 
     def packed(self) -> BinnedRows:
         """The codes as trees read them."""
-        n = self.n_features
-        words = np.zeros((-(-n // 4), self.n_rows, 4), np.uint8)
-        for feature in range(n):
-            words[feature // 4, :, feature % 4] = self.bins.codes[feature]
-        none = np.zeros(n, np.int64)
+        none = np.zeros(self.n_features, np.int64)
         return BinnedRows(
-            words.view(np.uint32)[:, :, 0],
+            self.bins.codes,
             self.bins.n_cuts + 1,
             none.astype(bool),
             none,
@@ -184,13 +194,16 @@ class BinnedScan(Scan):
     def part_callback(self, pairs: Weighted) -> Callable[[int], None] | None:
         if len(self._parts) < 2 * self._pool.threads:
             return None  # there is more to share among threads by features
+        from rankwright.rankers.boosting._kernels.histogram import sum_part
+
         self._summed = True
+        codes, units, sums, parts = self.bins.codes, self._units, self._part_sums, self._parts
 
-        def sum_part(part: int) -> None:
-            self._round(pairs, part)
-            self._sum(part, (0, self.n_features))
+        def add_up(part: int) -> None:
+            scale = UNIT / pairs.bound
+            sum_part(codes, pairs.potential, scale, *parts[part], units, sums[part])
 
-        return sum_part
+        return add_up
 
     def _round(self, pairs: Weighted, part: int) -> None:
         """Potentials as integers: their sums are the same in any order."""
@@ -223,16 +236,15 @@ class BinnedScan(Scan):
         alone = summed and self.n_features < 512  # done before another thread has woken up
         self._pool.map(block, [(0, self.n_features)] if alone else self.blocks)
         feature, cut, default = earlier
+        if not len(feature):
+            return np.zeros(0)
         empty = cut == self.bins.n_cuts[feature]
         above = np.where(empty, 0.0, self._sums[feature, np.minimum(cut + 1, 255)])
         return np.asarray(above - default * self.gains.present[feature])
 
     def h(self, feature: int, cut: int, default: int) -> Binary:
-        codes = self.bins.codes[feature]
-        h: Binary = (codes > cut).view(np.uint8)
-        if self.abstains[feature] and default == 0:
-            h &= (codes != 255).view(np.uint8)
-        return h
+        zero = bool(self.abstains[feature]) and default == 0
+        return binary_ranking(self.bins.codes, feature, cut, zero)
 
     def threshold(self, feature: int, cut: int) -> float:
         return -np.inf if cut < 0 else float(self._edges[feature][cut])
