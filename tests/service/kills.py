@@ -1,8 +1,9 @@
 """Kill a process that logs and learns, again and again; started by test_kills.py.
 
 ``python kills.py STORE N RANKER``: a parent that has everything loaded forks a child, the child
-appends events and feedback and learns from them, and is killed after a random time. The parent
-knows what the child said was on the disk, and replays the log without ever being killed.
+appends events, feedback and judgments, takes some of these back, learns from all of it, and is
+killed after a random time. The parent knows what the child said was on the disk, and replays the
+log without ever being killed.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ import signal
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rankwright.service.experiments import Experiments
 from rankwright.service.learning.follower import Follower
 from rankwright.service.learning.live import LiveRanker, Plan
-from rankwright.service.log.entries import Event, Feedback, decode_event, decode_feedback, encode
+from rankwright.service.log.entries import Event, Feedback, Judgment, encode
 from rankwright.service.log.reader import LogReader
 from rankwright.service.log.store import Store
 from rankwright.service.models import Models
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from service.replay import replayed
+
 N_FEATURES = 5
+CHECK_EVERY = 20  # kills between two replays of the whole log
 TRUTH = np.array([1.0, -2.0, 0.5, 0.0, 1.5])
 
 
@@ -41,14 +48,27 @@ def child(path: str, plan: Plan, seed: int, said: int) -> None:
         ids = [f"d{i}" for i in range(4)]
         store.append_event(event, encode(Event("q", "m", ids, b"", rows.tobytes())))
         body = encode(Feedback("1", grades=dict(zip(ids, grades.tolist(), strict=True))))
-        waiting.append((event, store.append("feedback", f"{event}/1", body, event=event)))
+        waiting.append((f"{event}/1", store.append("feedback", f"{event}/1", body, event=event)))
         if number % 3 == 0:  # a client that did not hear the answer sends it again
-            waiting.append((event, store.append("feedback", f"{event}/1", body, event=event)))
+            waiting.append(
+                (f"{event}/1", store.append("feedback", f"{event}/1", body, event=event))
+            )
+        for key, entry in judgments(rows[0].tolist(), f"{seed}-{number}", random):
+            waiting.append((key, store.append("judgment", key, encode(entry), user="ann")))
         if len(waiting) >= 8:
             for name, future in waiting:
                 future.result()
-                os.write(said, f"{name}/1\n".encode())
+                os.write(said, f"{name}\n".encode())
             waiting = []
+
+
+def judgments(row: list[float], name: str, random: np.random.Generator) -> Any:
+    """A judgment of one of twenty documents; every third one takes a judgment back."""
+    document = f"d{random.integers(20)}"
+    judged = {"query": "q", "documents": (document,), "features": [row]}
+    yield f"j{name}", Judgment("judge", "grades", value=float(random.integers(5)), **judged)
+    if random.random() < 0.3:
+        yield f"u{name}", Judgment("undo", "grades", of=f"j{name}")
 
 
 def run_and_kill(path: str, plan: Plan, seed: int, seconds: float) -> set[str]:
@@ -73,34 +93,33 @@ def run_and_kill(path: str, plan: Plan, seed: int, seconds: float) -> set[str]:
 
 
 class Reference:
-    """The ranker that is never killed, and what the log held so far."""
+    """A learner that is never killed, and what the log held so far."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.live, self.seen, self.keys = LiveRanker(plan), 0, Counter()
+    def __init__(self, path: str, plan: Plan) -> None:
+        self.path, self.plan, self.seen, self.keys = path, plan, 0, Counter()
 
-    def check(self, path: str, said: set[str]) -> None:
-        """Everything said is in the log once; the snapshot has the bits of the reference."""
-        log = LogReader(path)
-        snapshot = log.state("live")
-        last = 0 if snapshot is None else LiveRanker.restore(snapshot).progress.last_seq
-        for entry in log.entries(("feedback",), after=self.seen):
+    def check(self, said: set[str], thoroughly: bool) -> None:
+        """Everything said is in the log once; the snapshot has the bits of a replay."""
+        log = LogReader(self.path)
+        for entry in log.entries(("feedback", "judgment"), after=self.seen):
             self.keys[entry.key] += 1
             self.seen = entry.seq
-            event = decode_event(log.find(entry.event, "event").body)
-            self.live.apply(entry.seq, decode_feedback(entry.body), event)
-            if entry.seq == last:
-                assert snapshot == self.live.snapshot(), f"other bits after entry {last}"
-        ok = log.select("PRAGMA quick_check")
+        assert all(self.keys[key] == 1 for key in said), "an acknowledged entry is lost"
+        assert max(self.keys.values()) == 1, "an entry is there twice"
+        snapshot = log.state("live")
+        if thoroughly and snapshot is not None:
+            last = LiveRanker.restore(snapshot).progress.last_seq
+            same = snapshot == replayed(log, self.plan, last).snapshot()
+            assert same, f"other bits after entry {last}"
+            ok = log.select("PRAGMA quick_check")
+            assert ok == [("ok",)], ok
         log.close()
-        assert ok == [("ok",)], ok
-        assert all(self.keys[key] == 1 for key in said), "an acknowledged feedback is lost"
-        assert max(self.keys.values()) == 1, "a feedback is there twice"
 
 
 def main(path: str, n_kills: int, ranker: str) -> None:
     plan = Plan(ranker, grades=(0.0, 1.0, 2.0, 3.0, 4.0))
-    reference, random, n_said = Reference(plan), np.random.default_rng(0), 0
-    Reference(plan).live.apply(  # compile before the first fork
+    reference, random, n_said = Reference(path, plan), np.random.default_rng(0), 0
+    LiveRanker(plan).apply(  # compile before the first fork
         1,
         Feedback("1", grades={"a": 1.0}),
         Event("q", "m", ["a"], b"", np.ones((1, N_FEATURES)).tobytes()),
@@ -108,7 +127,7 @@ def main(path: str, n_kills: int, ranker: str) -> None:
     for number in range(n_kills):
         said = run_and_kill(path, plan, number, random.uniform(0.0, 0.04))
         n_said += len(said)
-        reference.check(path, said)
+        reference.check(said, thoroughly=number % CHECK_EVERY == 0)
     store = Store(path)  # a last start, which learns what the last kill left
     final = Follower(store, Models(store, ()), Experiments(store), plan)
     final.start()
@@ -116,7 +135,10 @@ def main(path: str, n_kills: int, ranker: str) -> None:
         time.sleep(0.01)
     final.close()
     store.close()
-    assert final.live.snapshot() == reference.live.snapshot(), "the replay has other bits"
+    log = LogReader(path)
+    assert final.live.snapshot() == replayed(log, plan).snapshot(), "the replay has other bits"
+    log.close()
+    assert final.live.progress.n_taken_back > n_kills, "nothing was taken back"
     n_log = sum(reference.keys.values())
     print(f"{n_kills} kills, {n_said} acknowledged, {n_log} in the log, 0 lost, bits equal")
 

@@ -29,6 +29,7 @@ from rankwright.service.models import LIVE, Models, Served
 PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
+LEAST_KEPT = 200  # entries that are learned again between two states that are kept
 STATE = "live/"  # names of the earlier states in the store
 log = logging.getLogger("rankwright.service")
 
@@ -180,14 +181,13 @@ class Follower:
                 self.history.drop_from(changed[0])
                 self.live = self._relearned(entry.seq)
                 return
-            if entry.seq in self.standing:
-                self.history.remember(live)
         self._learn(live, entry)
 
     def _learn(self, live: LiveRanker, entry: Entry) -> None:
         if entry.kind == "feedback":
             live.apply(entry.seq, decode_feedback(entry.body), self._event(entry.event))
         elif entry.seq in self.standing:
+            self.history.remember(live)
             live.apply(entry.seq, *decode_judgment(entry.body).as_feedback())
         else:
             live.pass_over(entry.seq, taken_back=_is_graded(decode_judgment(entry.body)))
@@ -201,7 +201,7 @@ class Follower:
             if self._stop or self._rebuild:  # the next start begins with the last snapshot
                 raise _Interrupted
             self._learn(live, entry)
-            if number % self.snapshot_every == 0:
+            if number % max(self.snapshot_every, LEAST_KEPT) == 0:
                 self.history.keep(live)
         return live
 

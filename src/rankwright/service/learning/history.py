@@ -12,7 +12,8 @@ from rankwright.service.learning.live import LiveRanker
 from rankwright.service.log.entries import decode_judgment
 from rankwright.service.log.reader import Entry
 
-MOST_COPIES = 8  # states before the latest judgments, in memory only
+MOST_COPIES = 40  # states before judgments, in memory only
+LATEST = 8  # of them that are kept whatever their ages
 
 _Document = tuple[str | None, str, tuple[str, ...]]  # a judge, a query, a document
 _NONE: _Document = (None, "", ())
@@ -90,9 +91,8 @@ class Standing:
 class History:
     """Earlier states of a ranker. Each has learned what counts now up to its entry, and no more.
 
-    Snapshots are in the store; fewer are kept the older they are, so that going back ``n`` entries
-    learns a few times ``n`` again. Copies of the states just before the latest judgments, which are
-    taken back most often, are in memory only.
+    Snapshots are in the store, copies of the states just before judgments are in memory only. Fewer
+    are kept the older they are, so that going back ``n`` entries learns a few times ``n`` again.
 
     Parameters
     ----------
@@ -106,9 +106,11 @@ class History:
 
     def remember(self, live: LiveRanker) -> None:
         """Keep a copy of the state before a judgment."""
-        self._copies[live.progress.last_seq] = live.copy()
+        last = live.progress.last_seq
+        self._copies[last] = live.copy()
         if len(self._copies) > MOST_COPIES:
-            del self._copies[min(self._copies)]
+            kept = _spread(self._copies, last) | set(sorted(self._copies)[-LATEST:])
+            self._copies = {seq: self._copies[seq] for seq in kept}
 
     def keep(self, live: LiveRanker) -> bytes:
         """Keep a snapshot, which goes to the store with the next write."""
@@ -126,22 +128,33 @@ class History:
         return LiveRanker.restore(self.stored[stored])
 
     def thin(self, last: int) -> None:
-        """Keep the oldest snapshot of each power of two of entries back from the last one."""
-        by_age: dict[int, int] = {}
-        for seq in sorted(self.stored):
-            by_age.setdefault((last - seq).bit_length(), seq)
-        self.drop(set(self.stored) - set(by_age.values()))
+        """Keep fewer snapshots the older they are."""
+        kept = _spread(self.stored, last)
+        self.stored = {seq: self.stored[seq] for seq in kept}
+        self.unwritten &= kept
 
     def drop_from(self, seq: int) -> None:
         """Drop the states that have learned an entry which does not count, or lack one."""
-        self.drop({last for last in (*self.stored, *self._copies) if last >= seq})
+        self._drop({last for last in (*self.stored, *self._copies) if last >= seq})
 
     def drop_until(self, seq: int) -> None:
         """Drop the states that the log no longer leads on from."""
-        self.drop({last for last in (*self.stored, *self._copies) if last < seq})
+        self._drop({last for last in (*self.stored, *self._copies) if last < seq})
 
-    def drop(self, seqs: set[int]) -> None:
+    def _drop(self, seqs: set[int]) -> None:
         for seq in seqs:
             self.stored.pop(seq, None)
             self._copies.pop(seq, None)
         self.unwritten -= seqs
+
+
+def _spread(seqs: Iterable[int], last: int) -> set[int]:
+    """The oldest entry of each power of two of entries back from the last one.
+
+    >>> sorted(_spread(range(100), last=99))
+    [0, 36, 68, 84, 92, 96, 98, 99]
+    """
+    by_age: dict[int, int] = {}
+    for seq in sorted(seqs):
+        by_age.setdefault((last - seq).bit_length(), seq)
+    return set(by_age.values())
