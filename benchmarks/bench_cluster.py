@@ -385,7 +385,7 @@ def peers(options: Any) -> None:
     for n in options.rows:
         texts: dict[str, list[str]] = {name: [] for name in systems}
         prints: dict[str, set[str]] = {name: set() for name in systems}
-        with files(n) as folder, files(2000, part=500) as few:
+        with files(n, part=-(-n // 12)) as folder, files(2000, part=500) as few:
             for count in (1, 2, 3):
                 with cluster(count) as client:
                     for name, fit in systems.items():

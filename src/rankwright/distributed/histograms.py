@@ -7,14 +7,15 @@ shortcut; without it (another worker took over) it starts from the root, with th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, Handles, tree_reduce
 from rankwright.distributed.shards import Shard
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.weak_learners.quantile_bins import (
@@ -89,30 +90,56 @@ def _merged(
     return both[new], np.add.reduceat(masses, new)
 
 
-def count_all(
-    engine: Engine, count: Any, held: tuple[Handles, ...], size: tuple[int, int], *arguments: Any
-) -> Iterator[tuple[FloatArray, Any]]:
-    """What ``count`` gives of every feature of (n_rows, n_features) rows, some at a time."""
+def learn_edges(
+    engine: Engine,
+    count: Any,
+    find: Any,
+    held: tuple[Handles, ...],
+    size: tuple[int, int],
+    *arguments: Any,
+) -> list[FloatArray]:
+    """``find(feature, values, mass)`` of every feature of (n_rows, n_features) rows.
+
+    ``count`` gives the values of some features in a block. Each worker gets the counts of a share
+    of the features from all others, so only what ``find`` makes of them comes back.
+    """
     n_rows, n_features = size
     n_values = VALUES if engine.memory is None else min(VALUES, engine.memory // 64)
-    step = max(1, n_values // max(n_rows, 1))
+    step = max(1, n_values // max(n_rows, 1)) * (engine.threads if engine.is_cluster else 1)
+    edges: list[FloatArray] = []
     for first in range(0, n_features, step):
         last = min(first + step, n_features)
-        yield from engine.reduce(
-            engine.map_blocks(count, held, first, last, *arguments), merge_counts
-        )
+        counted = engine.map_blocks(count, held, first, last, *arguments)
+        merge = partial(_find_share, find=find, first=first, last=last)
+        edges += engine.gather(engine.exchange(counted, _split_features, merge, last - first))
+    return edges
+
+
+def _split_features(counts: Counts, n_blocks: int) -> list[Counts]:
+    cuts = [len(counts) * block // n_blocks for block in range(n_blocks + 1)]
+    return [counts[start:stop] for start, stop in pairwise(cuts)]
+
+
+def _find_share(
+    pieces: list[Counts], block: int, n_blocks: int, find: Any, first: int, last: int
+) -> list[FloatArray]:
+    start = first + (last - first) * block // n_blocks
+    counts: Counts = tree_reduce(pieces, merge_counts)
+    return [find(start + number, *count) for number, count in enumerate(counts)]
 
 
 def learn_bins(
     engine: Engine, held: tuple[Handles, Handles], n_rows: int, max_bins: int, categorical: Any
 ) -> QuantileBins:
     """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
-    counts = count_all(engine, count_values, held, (n_rows, len(categorical)))
-    edges = [
-        (find_categories if is_category else find_edges)(values, mass, max_bins)
-        for is_category, (values, mass) in zip(categorical, counts, strict=True)
-    ]
-    return QuantileBins(edges, categorical)
+    find, size = partial(_find_bins, max_bins, categorical), (n_rows, len(categorical))
+    return QuantileBins(learn_edges(engine, count_values, find, held, size), categorical)
+
+
+def _find_bins(
+    max_bins: int, categorical: Any, feature: int, values: FloatArray, mass: FloatArray
+) -> FloatArray:
+    return (find_categories if categorical[feature] else find_edges)(values, mass, max_bins)
 
 
 class Block(NamedTuple):

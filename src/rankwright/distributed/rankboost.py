@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import hash_rows
 from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.fitting import refuse
-from rankwright.distributed.histograms import Counts, add_pairs, by_columns, count_all
+from rankwright.distributed.histograms import Counts, add_pairs, by_columns, learn_edges
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.levels import (
@@ -233,15 +234,15 @@ def count_mass(
     return counts
 
 
-def find_cuts(values: FloatArray, mass: IntArray, max_bins: int) -> FloatArray:
+def find_cuts(max_bins: int, feature: int, values: FloatArray, mass: IntArray) -> FloatArray:
     """The highest values of bins, as ``Columns`` cuts them: at most ``max_bins`` of equal mass."""
     from rankwright.rankers.boosting._kernels.cuts import find_bins
 
     if len(values) + 1 <= max_bins:
-        return values[:-1]
+        return values
     begins = np.zeros(len(values), bool)
     find_bins(mass.astype(np.float64), max_bins, begins)
-    return values[np.flatnonzero(begins) - 1]
+    return np.append(values[np.flatnonzero(begins) - 1], values[-1:])
 
 
 def encode(shards: list[Shard], rows: list[Rows], edges: list[FloatArray]) -> Any:
@@ -376,8 +377,8 @@ def _rounds(
     state = engine.map(first_state, own)
     peak, heaviest = engine.reduce(engine.map(peaks, state), np.maximum).tolist()
     held, size = (rows.shards, own, state), (facts.n_rows, rows.n_features)
-    counts = count_all(engine, count_mass, held, size, heaviest, facts.n_rows)
-    edges = [np.append(find_cuts(*count, model.max_bins), count[0][-1:]) for count in counts]
+    find = partial(find_cuts, model.max_bins)
+    edges = learn_edges(engine, count_mass, find, held, size, heaviest, facts.n_rows)
     codes = engine.map_blocks(encode, (rows.shards, own), engine.broadcast(edges))
     abstains = engine.reduce(engine.map(lacks, codes, len(edges)), np.logical_or)
     pairs = ShardPairs(engine, own, engine.map(without_mass, state), facts)
