@@ -15,11 +15,15 @@ def checked_csr(X: Any, name: str = "X") -> Any:
     """A SciPy sparse matrix as CSR; raises a DataError if an index points outside of it.
 
     SciPy and compiled kernels follow these indices without a check, so a damaged matrix would read
-    or write foreign memory. Values are not copied. SciPy remembers whether indices are sorted and
-    distinct; the result forgets it, because arrays may have changed since.
+    or write foreign memory. Values are not copied; indices become int32 where the matrix is small
+    enough. SciPy remembers whether indices are sorted and distinct; the result forgets it, because
+    arrays may have changed since.
 
     >>> from scipy.sparse import csr_array
     >>> X = csr_array([[1.0, 0.0], [0.0, 2.0]])
+    >>> X.indices = X.indices.astype("int64")
+    >>> checked_csr(X).indices.dtype
+    dtype('int32')
     >>> X.indices[1] = 9
     >>> checked_csr(X)
     Traceback (most recent call last):
@@ -39,7 +43,10 @@ def checked_csr(X: Any, name: str = "X") -> Any:
     table = X.tocsr()
     if table is not X:
         _check_compressed(table, name)
-    table = type(table)((table.data, table.indices, table.indptr), shape=table.shape, copy=False)
+    # One type of index wherever it suffices: kernels are compiled for each type they meet.
+    kind = np.int32 if max(*table.shape, len(table.data)) < 2**31 else np.int64
+    index = tuple(part.astype(kind, copy=False) for part in (table.indices, table.indptr))
+    table = type(table)((table.data, *index), shape=table.shape, copy=False)
     table._rankwright_checked = True  # of this object, which no caller has
     return table
 
