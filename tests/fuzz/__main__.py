@@ -13,6 +13,7 @@ import copy
 import errno
 import gzip
 import hashlib
+import io
 import json
 import os
 import random
@@ -213,6 +214,7 @@ def model_cases(rng: random.Random) -> Iterator[tuple[str, bytes]]:
 
 IO_CALLS = [(os, name) for name in ("open", "fsync", "replace", "chmod", "fdopen", "stat")]
 IO_CALLS += [(builtins, "open")]
+FILE_CALLS = ("read", "readinto", "readline", "write", "flush")  # of the files that these open
 MEMORY_CALLS = [
     (np, name)
     for name in (
@@ -224,7 +226,10 @@ MEMORY_CALLS = [
 
 @contextmanager
 def failing(calls: list[tuple[Any, str]], number: int, error: BaseException) -> Iterator[list[int]]:
-    """Make the call of this number (from 1) to any of these functions raise the error."""
+    """Make the call of this number (from 1) to any of these functions raise the error.
+
+    Reads and writes of a file that one of them opens are calls too.
+    """
     count = [0]
 
     def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -232,7 +237,12 @@ def failing(calls: list[tuple[Any, str]], number: int, error: BaseException) -> 
             count[0] += 1
             if count[0] == number:
                 raise error
-            return real(*args, **kwargs)
+            result = real(*args, **kwargs)
+            if isinstance(result, io.IOBase):
+                for name in FILE_CALLS:
+                    if hasattr(result, name):
+                        setattr(result, name, wrapped(getattr(result, name)))
+            return result
 
         return call
 
@@ -254,6 +264,7 @@ def operations(folder: Path) -> dict[str, Callable[[], Any]]:
         "load": lambda: rw.load(folder / "given.rw"),
         "load_scorer": lambda: rw.load_scorer(folder / "given.rw"),
         "write letor": lambda: rw.write_letor(items, folder / "old"),
+        "fit": lambda: rw.PRank().fit(items.X, items.y).decision_function(items.X),
         "write csv": lambda: rw.data.write_items(items, folder / "old", format="csv"),
     }
     for name, (read, _) in SEEDS.items():
