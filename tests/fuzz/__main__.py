@@ -98,7 +98,9 @@ def read_case(name: str, data: bytes, folder: Path) -> str:
     try:
         SEEDS[name.removesuffix(".gz")][0](path)
     except RankwrightError as error:
-        return "refused" if str(path) in str(error) else "refused, file not named"
+        if str(path) not in str(error):
+            raise Failed(f"{error} does not name the file") from error
+        return "refused"
     return "read"
 
 

@@ -79,6 +79,17 @@ def read_interactions(
         ratings = read_ratings(path, format, duplicates="last")
         return Interactions.from_ratings(ratings, at_least=at_least)
     table = _read(path, format, separator, encoding)
+    try:
+        return _from_table(table, columns, at_least, os.fspath(path))
+    except DataError as error:  # about columns and values: it does not know the file
+        if os.fspath(path) in str(error):
+            raise
+        raise type(error)(f"{os.fspath(path)}: {error}") from None
+
+
+def _from_table(
+    table: Mapping[str, NDArray[Any]], columns: Mapping[str, Any], at_least: float | None, path: str
+) -> Interactions:
     names = list(table)
     roles = {
         role: find_column(
@@ -89,7 +100,7 @@ def read_interactions(
         )
         for role in ROLES
     }
-    kept = slice(None) if at_least is None else _rated(table, at_least, os.fspath(path))
+    kept = slice(None) if at_least is None else _rated(table, at_least, path)
     arrays = {role: None if name is None else table[name][kept] for role, name in roles.items()}
     return Interactions(
         arrays["user"], arrays["item"], weight=arrays["weight"], time=arrays["time"]
