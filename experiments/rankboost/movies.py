@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ FILL = {
     "normalized regression": "standard",
 }
 GAPS = ("VSIM, unseen = 0", "VSIM, unseen skipped")  # RankBoost minus these, user by user
+SHARED: list[Any] = []  # the ratings, in a process that works on jobs
 TITLES = ("disagreement", "average precision", "PROT", "coverage")
 
 
@@ -108,13 +109,13 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
     folder = RESULTS / f"rankboost_{name}"
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [
-        job for seed, points in splits for point in points for job in _jobs(seed, point, folder)
+        job for seed, points in splits for point in points for job in jobs_of(seed, point, folder)
     ]
     if size.recompute is not None:
         for job in jobs:
             _forget(job.path, size.recompute)
     names = set(algorithms(1))
-    _run(ratings, [job for job in jobs if names - set(_kept(job.path))], len(jobs))
+    run_jobs(ratings, _work, [job for job in jobs if names - set(kept(job.path))], len(jobs))
     print(f"{size.splits} splits, at most {size.targets} target users a point")
     values = {
         point.name: _read([job.path for job in jobs if job.point.name == point.name])
@@ -123,7 +124,7 @@ def draw(ratings: Any, splits: list[tuple[int, list[Point]]], size: Size, name: 
     (RESULTS / f"rankboost_{name}.json").write_text(json.dumps(_report(values), indent=1))
 
 
-def _jobs(seed: int, point: Point, folder: Path) -> Iterator[Job]:
+def jobs_of(seed: int, point: Point, folder: Path) -> Iterator[Job]:
     """One point in parts of at most 25 users, so that a larger run reuses a smaller one."""
     for start in range(0, len(point.targets), 25):
         users = point.targets[start : start + 25]
@@ -131,13 +132,13 @@ def _jobs(seed: int, point: Point, folder: Path) -> Iterator[Job]:
         yield Job(seed, point._replace(targets=users), folder / name)
 
 
-def _run(ratings: Any, jobs: list[Job], n_all: int) -> None:
+def run_jobs(ratings: Any, work: Callable[..., float], jobs: list[Job], n_all: int) -> None:
     """Split after split, so that what an interrupted run leaves is of use; largest first."""
     jobs = sorted(jobs, key=lambda job: (job.seed, -len(job.point.reference)))
     start = time.perf_counter()
     with ProcessPoolExecutor(initializer=_prepare, initargs=(ratings,)) as pool:
         seconds = []
-        for done in as_completed([pool.submit(_work, job) for job in jobs]):
+        for done in as_completed([pool.submit(work, job) for job in jobs]):
             seconds.append(done.result())
             left = f"{len(seconds)} of {len(jobs)}, {time.perf_counter() - start:.0f} s"
             print(left, file=sys.stderr, flush=True)
@@ -148,8 +149,7 @@ def _run(ratings: Any, jobs: list[Job], n_all: int) -> None:
 
 def _prepare(ratings: Any) -> None:
     """One process for each core: threads inside them would only be in each other's way."""
-    global RATINGS
-    RATINGS = ratings
+    SHARED.append(ratings)
     os.environ["RANKWRIGHT_THREADS"] = "1"
     threadpool_limits(1)
 
@@ -157,17 +157,17 @@ def _prepare(ratings: Any) -> None:
 def _work(job: Job) -> float:
     """Keep one table (users x measures) a method; the CPU seconds that it took."""
     start = time.process_time()
-    point, kept = job.point, _kept(job.path)
-    split = halve_users(RATINGS.user, random_state=job.seed)
-    chosen = {n: a for n, a in algorithms(len(point.reference)).items() if n not in kept}
+    point, before = job.point, kept(job.path)
+    split = halve_users(SHARED[0].user, random_state=job.seed)
+    chosen = {n: a for n, a in algorithms(len(point.reference)).items() if n not in before}
     fill = {name: how for name, how in FILL.items() if name in chosen}
-    found = compare_rankers(RATINGS, split, chosen, point.targets, point.reference, missing=fill)
+    found = compare_rankers(SHARED[0], split, chosen, point.targets, point.reference, missing=fill)
     tables = {name: scores.matrix.T for name, scores in found.items()}
-    _keep(job.path, {"user": point.targets, **kept, **tables})
+    keep(job.path, {"user": point.targets, **before, **tables})
     return time.process_time() - start
 
 
-def _kept(path: Path) -> dict[str, np.ndarray]:
+def kept(path: Path) -> dict[str, np.ndarray]:
     """The tables of a job that were computed before, by method."""
     if not path.exists():
         return {}
@@ -175,7 +175,7 @@ def _kept(path: Path) -> dict[str, np.ndarray]:
         return dict(tables)
 
 
-def _keep(path: Path, tables: dict[str, np.ndarray]) -> None:
+def keep(path: Path, tables: dict[str, np.ndarray]) -> None:
     half = path.with_suffix(".half")
     with half.open("wb") as file:
         np.savez_compressed(file, **tables)
@@ -184,16 +184,13 @@ def _keep(path: Path, tables: dict[str, np.ndarray]) -> None:
 
 def _forget(path: Path, prefix: str) -> None:
     """Drop the tables of the methods whose names begin so."""
-    if kept := _kept(path):
-        _keep(
-            path,
-            {n: table for n, table in kept.items() if n == "user" or n[: len(prefix)] != prefix},
-        )
+    if tables := kept(path):
+        keep(path, {n: t for n, t in tables.items() if n == "user" or not n.startswith(prefix)})
 
 
 def _read(paths: list[Path]) -> dict[str, np.ndarray]:
     """The values of a point from all of its jobs, one below the other, in the order of methods."""
-    parts = [_kept(path) for path in paths]
+    parts = [kept(path) for path in paths]
     names = ["user", *algorithms(1)]
     tables = {name: np.concatenate([part[name] for part in parts]) for name in names}
     return tables | {f"RankBoost - {name}": tables["RankBoost"] - tables[name] for name in GAPS}
