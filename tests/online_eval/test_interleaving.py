@@ -132,7 +132,7 @@ def test_random_clicks_credit_all_rankers_equally(method: str, lists: list[Any],
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_optimized_credits_no_ranker_more_whatever_the_lists(random: Random) -> None:
-    from rankwright.online_eval.optimized import _program
+    from rankwright.online_eval.interleaving import _program
 
     size = random.choice([3, 6, 8])
     lists = tuple(tuple(random.sample(range(size), size)) for _ in range(random.choice([2, 3])))

@@ -25,6 +25,7 @@ from rankwright.rankers.online._kernels.ensembles import draw_count, member_key
 from rankwright.rankers.online._kernels.prank import (
     SUMS,
     inner_product,
+    keep_model,
     move_thresholds,
     thresholds_passed,
 )
@@ -148,7 +149,7 @@ def voted_kernel_pass(expansion, start, size, grade, model, extra, classes, expe
     expected  (n_examples,) float64, out: the mean grade before learning; no entries: not needed
     """
     values, columns, dual = expansion
-    thresholds, _, _, counts = model
+    thresholds, past_thresholds, votes, counts = model
     mistakes, skipped = 0, 0
     n_old = values.shape[1] - values.shape[0]
     scores = np.empty(dual.shape[1])
@@ -165,7 +166,8 @@ def voted_kernel_pass(expansion, start, size, grade, model, extra, classes, expe
             continue
         mistakes += 1
         if counts[1] + extra > 0:
-            keep_dual(dual, size, model, extra)
+            past = (dual[:size, 1:].T, past_thresholds, votes)
+            keep_model(dual[:size, 0], thresholds, past, counts, extra)
         counts[1] = 0
         dual[size, :] = 0.0
         columns[size], dual[size, 0] = n_old + i, move_thresholds(thresholds, score, grade[i])
@@ -188,31 +190,6 @@ def mean_vote(scores, model, extra, classes):
         own = 1  # nothing was right yet: only the present model votes
     summed += own * classes[thresholds_passed(thresholds, scores[0])]
     return summed / (total + own)
-
-
-@njit(cache=True, nogil=True)
-def keep_dual(dual, size, model, extra):
-    """Copy the present model to the past ones; if they are full, the one of fewest votes goes."""
-    thresholds, past_thresholds, votes, counts = model
-    slot = counts[0]
-    if slot == votes.shape[0]:
-        counts[2] += 1
-        slot = 0
-        for m in range(1, votes.shape[0]):
-            if votes[m] < votes[slot]:
-                slot = m
-        if votes[slot] > counts[1] + extra:
-            return
-        for m in range(slot, votes.shape[0] - 1):  # keep the order of age
-            dual[:size, m + 1] = dual[:size, m + 2]
-            past_thresholds[m, :] = past_thresholds[m + 1, :]
-            votes[m] = votes[m + 1]
-        slot = votes.shape[0] - 1
-    else:
-        counts[0] += 1
-    dual[:size, slot + 1] = dual[:size, 0]
-    past_thresholds[slot, :] = thresholds
-    votes[slot] = counts[1] + extra
 
 
 @njit(cache=True, nogil=True)
