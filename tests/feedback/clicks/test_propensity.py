@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from rankwright.data import ClickSimulator, ImpressionLog, Items, make_queries
-from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
+from rankwright.exceptions import (
+    ConvergenceWarning,
+    DegenerateDataWarning,
+    FeedbackError,
+    ParameterError,
+)
 from rankwright.feedback import calibration, effective_sample_size, estimate_propensities
 from rankwright.feedback.clicks.cells import Cells
-from rankwright.feedback.clicks.propensity import _contrasts
+from rankwright.feedback.clicks.propensity import _contrasts, _shrunken_fit
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,64 @@ def test_regression_em_needs_no_experiment() -> None:
     truth = np.asarray(users.examination)
     assert np.abs(found - truth).max() < 0.06
     assert np.abs(found - truth).mean() < np.abs(naive - truth).mean()
+
+
+def test_many_clicks_are_not_shrunk(users: ClickSimulator, scores: np.ndarray) -> None:
+    log = users.sessions(scores, 60_000, experiment="swap", random_state=1)
+    clicks = _contrasts(Cells.of(log))
+    ratios = clicks[1:, 0] / clicks[0, 1:]  # the plain estimate from swaps
+    assert estimate_propensities(log, "swap")[1:] == pytest.approx(ratios, abs=0.02)
+
+
+def test_few_clicks_are_shrunk_to_a_smooth_curve(users: ClickSimulator, scores: np.ndarray) -> None:
+    truth, errors, plain = users.examination, [], []
+    for seed in range(10):
+        log = users.sessions(scores, 150, experiment="swap", random_state=seed)
+        clicks = _contrasts(Cells.of(log))
+        ratios = np.append(1.0, clicks[1:, 0] / np.maximum(clicks[0, 1:], 1e-12))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DegenerateDataWarning)
+            errors.append(np.abs(estimate_propensities(log, "swap") - truth).mean())
+        plain.append(np.abs(np.minimum(ratios, 1.0) - truth).mean())
+    assert np.mean(errors) < 0.7 * np.mean(plain)
+
+
+def test_the_fit_is_where_its_cost_is_least() -> None:
+    rng = np.random.default_rng(0)
+    clicks = rng.poisson(6.0, (4, 4)) * (1.0 - np.eye(4))
+
+    def cost(value: Any) -> float:  # eta, u_2, u_3, u_4, written out
+        log = np.append(0.0, value[1:]) - value[0] * np.log([1, 2, 3, 4])
+        pairs = sum(
+            clicks[k, j] * np.log1p(np.exp(log[j] - log[k])) for k in range(4) for j in range(4)
+        )
+        return float(pairs + 0.5 * (value[0] - 1) ** 2 + 0.5 * np.sum(value[1:] ** 2) / 0.3**2)
+
+    best = minimize(cost, np.zeros(4), tol=1e-12).x
+    expected = np.append(0.0, best[1:]) - best[0] * np.log([1, 2, 3, 4])
+    assert _shrunken_fit(clicks, 0.3)[0] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("method, experiment", [("shuffle", "shuffle"), ("harvest", "swap")])
+def test_standard_errors_cover_the_truth(
+    method: str, experiment: str, users: ClickSimulator, scores: np.ndarray
+) -> None:
+    inside = []
+    for seed in range(20):
+        log = users.sessions(scores, 2000, experiment=experiment, random_state=seed)
+        found, error = estimate_propensities(log, method, return_std=True)
+        assert error[0] == 0.0
+        inside.append(np.abs(found - users.examination)[1:] <= 1.96 * error[1:])
+    assert 0.85 < np.mean(inside) <= 1.0
+
+
+def test_too_few_clicks_warn(users: ClickSimulator, scores: np.ndarray) -> None:
+    log = users.sessions(scores, 20, experiment="shuffle", random_state=0)
+    for method in ("shuffle", "harvest"):
+        with pytest.warns(DegenerateDataWarning, match="uncertain by a factor of 2"):
+            estimate_propensities(log, method)
+    with pytest.raises(ParameterError, match="EM gives no standard errors"):
+        estimate_propensities(log, "em", return_std=True)
 
 
 def test_contrasts_are_those_written_out(users: ClickSimulator, scores: np.ndarray) -> None:

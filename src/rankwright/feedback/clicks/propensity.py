@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -12,11 +11,18 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
-from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
+from rankwright.exceptions import (
+    ConvergenceWarning,
+    DegenerateDataWarning,
+    FeedbackError,
+    ParameterError,
+)
 from rankwright.feedback.clicks.cells import Cells
 
 METHODS = ("shuffle", "swap", "harvest", "em", "regression_em")
 _LEAST = 1e-4
+_WIDTHS = np.geomspace(0.1, 2.0, 7)  # of the prior on log propensities around a power law
+_UNCERTAIN = np.log(2.0)  # standard error of a log propensity: a factor of two
 
 
 def estimate_propensities(
@@ -26,7 +32,8 @@ def estimate_propensities(
     items: Items | None = None,
     regressor: Any = None,
     max_iter: int = 200,
-) -> FloatArray:
+    return_std: bool = False,
+) -> Any:
     """Estimate how likely each position is examined; position 1 counts as 1.
 
     ``"shuffle"``
@@ -45,6 +52,11 @@ def estimate_propensities(
         predicted from features (Wang et al. 2018), so needs ``items``. It is as good as the
         prediction: prefer a small experiment with shuffled or swapped lists.
 
+    With ``"swap"`` and ``"harvest"``, few clicks decide each position. Log propensities are shrunk
+    to -eta log(position); eta, and how far positions may be from that, are estimated from the
+    same clicks (empirical Bayes), so that the curve is free where there are many clicks. A warning
+    says when a propensity is uncertain by a factor of two.
+
     Parameters
     ----------
     log : ImpressionLog
@@ -53,10 +65,13 @@ def estimate_propensities(
     regressor : object with ``fit(X, y, sample_weight)`` and ``predict(X)``; by default a
         logistic regression on standardized features
     max_iter : int, iterations of EM
+    return_std : bool, also return standard errors; for the first three methods
 
     Returns
     -------
     propensity : (n_positions,) float64
+    std : (n_positions,) float64, only with ``return_std``; 0 for position 1, to which the others
+        are relative
 
     Examples
     --------
@@ -70,21 +85,63 @@ def estimate_propensities(
     """
     if method not in METHODS:
         raise ParameterError(f"method is {method!r}; use one of {', '.join(METHODS)}.")
+    if method in ("em", "regression_em"):
+        if return_std:
+            raise ParameterError(
+                f"estimate_propensities(method={method!r}, return_std=True): EM gives no standard "
+                'errors. Use "shuffle", "swap" or "harvest".'
+            )
+        return _by_em(log, method, items, regressor, max_iter)
+    if method == "shuffle":
+        propensity = _relative(log.click_rates())
+        error = _rate_errors(log)
+    else:
+        cells = Cells.of(log)
+        _refuse_unmoved(cells)
+        clicks = _contrasts(cells)
+        if method == "swap":  # ratios to position 1 alone
+            clicks[1:, 1:] = 0.0
+        strength, error = _strengths(clicks)
+        propensity = _relative(strength)
+    _warn_of_uncertainty(error, method)
+    return (propensity, propensity * error) if return_std else propensity
+
+
+def _by_em(
+    log: ImpressionLog, method: str, items: Items | None, regressor: Any, max_iter: int
+) -> FloatArray:
     if method == "regression_em":
         if items is None:
             raise ParameterError('method="regression_em" needs items, the table of features.')
         return _regression_em(log, items, regressor or _Logistic(), max_iter)
-    if method == "shuffle":
-        return _relative(log.click_rates())
-    if method == "em":
-        from rankwright.feedback.clicks.click_models import PositionBasedModel
+    from rankwright.feedback.clicks.click_models import PositionBasedModel
 
-        _refuse_unmoved(Cells.of(log))
-        return PositionBasedModel(max_iter=max_iter).fit(log).examination_
-    estimate: Callable[[FloatArray], FloatArray] = _pivot if method == "swap" else _bradley_terry
-    cells = Cells.of(log)
-    _refuse_unmoved(cells)
-    return _relative(estimate(_contrasts(cells)))
+    _refuse_unmoved(Cells.of(log))
+    return PositionBasedModel(max_iter=max_iter).fit(log).examination_
+
+
+def _rate_errors(log: ImpressionLog) -> FloatArray:
+    """Standard errors of the logs of the click rates, relative to the first."""
+    clicks = np.bincount(log.position, log.clicked, log.n_positions + 1)[1:]
+    variance = (1.0 - log.click_rates()) / np.maximum(clicks, 0.5)
+    error = np.sqrt(variance + variance[0])
+    error[0] = 0.0
+    return np.asarray(error)
+
+
+def _warn_of_uncertainty(error: FloatArray, method: str) -> None:
+    """Warn when the log of a propensity has a standard error of more than log 2."""
+    if len(uncertain := np.flatnonzero(error > _UNCERTAIN)):
+        worst = int(error.argmax())
+        factor = np.exp(min(float(error[worst]), 20.0))
+        warnings.warn(
+            f"estimate_propensities(method={method!r}): the propensities of {len(uncertain)} of "
+            f"{len(error)} positions are uncertain by a factor of 2 or more (position {worst + 1}: "
+            f"{factor:.1f}). A ranker that learns from them may reverse the order that was shown. "
+            "Shuffle or swap more lists.",
+            DegenerateDataWarning,
+            stacklevel=3,
+        )
 
 
 def _relative(rates: FloatArray) -> FloatArray:
@@ -129,26 +186,51 @@ def _contrasts(cells: Cells) -> FloatArray:
     return total
 
 
-def _pivot(clicks: FloatArray) -> FloatArray:
-    """Ratios to position 1."""
-    ratio = np.ones(len(clicks))
-    ratio[1:] = clicks[1:, 0] / np.maximum(clicks[0, 1:], 1e-12)
-    return ratio
+def _strengths(clicks: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Propensities from contrasts by a Bradley-Terry model, and standard errors of their logs.
+
+    The log of position k is -eta log(k) + u_k with u_k ~ N(0, width^2) and a wide prior on eta; the
+    width is the one under which the contrasts are most likely (Laplace's approximation).
+    """
+    if not clicks[0].any():
+        raise FeedbackError("position 1 was never clicked: propensities cannot be estimated.")
+    fits = [_shrunken_fit(clicks, width) for width in _WIDTHS]
+    log_strength, covariance, _ = max(fits, key=lambda fit: fit[2])
+    return np.exp(log_strength), np.sqrt(np.maximum(np.diag(covariance), 0.0))
 
 
-def _bradley_terry(clicks: FloatArray, max_iter: int = 1000, tol: float = 1e-8) -> FloatArray:
-    """Strengths whose ratios fit all pairs of positions (Hunter 2004)."""
-    strength, wins = np.ones(len(clicks)), clicks.sum(axis=1)
-    both = clicks + clicks.T
+def _shrunken_fit(
+    clicks: FloatArray, width: float, max_iter: int = 100
+) -> tuple[FloatArray, FloatArray, float]:
+    """Log strengths, their covariance, and the log of the marginal likelihood, by Newton steps."""
+    n = len(clicks)
+    design = np.eye(n)  # strengths from (eta, u_2, .., u_n): position 1 is the unit
+    design[:, 0] = -np.log(np.arange(1, n + 1))
+    center, precision = np.zeros(n), np.full(n, width**-2.0)
+    center[0] = precision[0] = 1.0
+    both, wins, value = clicks + clicks.T, clicks.sum(axis=1), center
+
+    def cost(value: FloatArray) -> float:
+        log = design @ value
+        pairs = 0.5 * float(np.sum(both * np.logaddexp.outer(log, log)))
+        return pairs - float(wins @ log) + 0.5 * float(precision @ (value - center) ** 2)
+
+    now = cost(value)
     for _ in range(max_iter):
-        rivals = (both / (strength[:, None] + strength[None, :])).sum(axis=1)
-        new = np.maximum(wins / np.maximum(rivals, 1e-12), 1e-9)
-        new /= new.max()
-        change = np.abs(new - strength).max()
-        strength = new
-        if change < tol:
+        log = design @ value
+        ahead = 1.0 / (1.0 + np.exp(np.clip(log[None, :] - log[:, None], -500.0, 500.0)))
+        slope = design.T @ ((both * ahead).sum(axis=1) - wins) + precision * (value - center)
+        information = both * ahead * (1.0 - ahead)
+        laplacian = np.diag(information.sum(axis=1)) - information
+        curvature = design.T @ laplacian @ design + np.diag(precision)
+        step, before = np.linalg.solve(curvature, slope), now
+        while (now := cost(value - step)) > before and np.abs(step).max() > 1e-12:
+            step = step / 2
+        value = value - step
+        if before - now <= 1e-10 * max(1.0, abs(now)):
             break
-    return strength
+    evidence = 0.5 * float(np.log(precision).sum() - np.linalg.slogdet(curvature)[1]) - now
+    return design @ value, design @ np.linalg.inv(curvature) @ design.T, evidence
 
 
 def _regression_em(
