@@ -85,10 +85,11 @@ def first_repeat(left: IntArray, right: IntArray) -> tuple[int, int] | None:
     >>> first_repeat(np.array([5, 7, 5, 7]), np.array([0, 0, 0, 0]))
     (2, 0)
     """
-    keys = pair_keys(left, right)
-    in_order = np.sort(keys)
+    in_order = pair_keys(left, right)
+    in_order.sort()
     if not (in_order[1:] == in_order[:-1]).any():
         return None
+    keys = pair_keys(left, right)
     order = np.argsort(keys, kind="stable")
     row = int(order[1:][keys[order[1:]] == keys[order[:-1]]].min())
     return row, int(np.flatnonzero(keys[:row] == keys[row])[0])

@@ -117,19 +117,24 @@ class ImpressionLog:
         queries: NDArray[Any],
         items: NDArray[Any],
     ) -> ImpressionLog:
-        """A log from checked columns whose queries, items and sessions are dense numbers."""
+        """A log from checked columns whose queries, items and sessions are dense numbers.
+
+        ``columns`` is changed: with millions of rows, old and new columns would fill the memory.
+        """
         if lists is None:
             session = _consecutive(columns)
             ids = np.arange(session.max(initial=-1) + 1)
         else:  # a session id that covers several queries is a list for each of them
             session, first = _distinct(pair_keys(lists[0], columns["query"]))
             ids = lists[1][lists[0][first]]
+            del lists
         if columns["position"] is None:
             columns["position"] = _order_in(session)
         order = _sorted_order(session, columns["position"])
         if order is not None:
-            columns = {k: None if v is None else v[order] for k, v in columns.items()}
             session = session[order]
+            for name in [name for name, values in columns.items() if values is not None]:
+                columns[name] = columns[name][order]
         log = cls(session, **columns, sessions=ids, queries=queries, items=items)
         log._check_once()
         return log

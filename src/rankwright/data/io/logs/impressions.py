@@ -245,7 +245,7 @@ def _from_table(table: Columns, columns: Mapping[str, str], where: str) -> Impre
 def _click_numbers(values: NDArray[Any], where: str) -> NDArray[Any]:
     """0, 1 or a count; also true and false, yes and no, in any case, and blank for none."""
     if values.dtype.kind in "iufb":
-        return np.nan_to_num(values.astype(np.float64))
+        return values if values.dtype.kind in "iub" else np.nan_to_num(values)
     words = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": 0.0, "none": 0.0}
     numbers = []
     for value in values.tolist():
@@ -282,74 +282,99 @@ def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
     """Read with DuckDB; ids of text become numbers there, so that no text per row comes here."""
     import duckdb
 
-    source = "read_parquet" if is_parquet(path) else "read_csv"
+    parquet = is_parquet(path)
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
         try:
-            one = _quoted(one_file(path))
-            connection.execute(
-                f"CREATE VIEW log AS SELECT * FROM {source}('{one}', hive_partitioning = false)"
-            )
-            names = [row[0] for row in connection.execute("DESCRIBE log").fetchall()]
-            roles = find_columns(names, columns, path)
-            arrays, ids = _fetched(connection, roles)
+            source = f"read_{'parquet' if parquet else 'csv'}('{_quoted(one_file(path))}'"
+            connection.execute(f"CREATE VIEW log AS SELECT * FROM {source}, hive_partitioning = 0)")
+            kinds = {row[0]: row[1] for row in connection.execute("DESCRIBE log").fetchall()}
+            roles = find_columns(kinds, columns, path)
+            arrays, ids = _fetched(connection, roles, kinds, parquet)
         except duckdb.Error as error:
             raise DataError(f"{path}: DuckDB cannot read this file ({error}).") from error
     for name in ("user", "time", "dwell", "ranker", "position"):
         arrays.setdefault(name, None)
+    n_rows = len(arrays["query"])
     if arrays["position"] is not None:
-        arrays["position"] = _positions(arrays["position"], len(arrays["query"]))
-    arrays["clicks"] = _counts(_click_numbers(arrays["clicks"], path), len(arrays["query"]))
+        arrays["position"] = _positions(arrays["position"], n_rows)
+    arrays["clicks"] = _counts(_click_numbers(arrays["clicks"], path), n_rows)
     if arrays["time"] is not None:
         arrays["time"] = _times(arrays["time"])
-    lists = (arrays.pop("session"), ids["session"]) if "session" in roles else None
     for name in ("user", "ranker"):
         if name in ids:
             arrays[name] = ids[name][arrays[name]]
-    return ImpressionLog.from_codes(arrays, lists, ids["query"], ids["item"])
+    return ImpressionLog.from_codes(
+        arrays,
+        (arrays.pop("session"), ids["session"]) if "session" in roles else None,
+        ids["query"],
+        ids["item"],
+    )
 
 
-def _fetched(connection: Any, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns as numbers, and for each column of ids its distinct values."""
-    kinds = {row[0]: row[1] for row in connection.execute("DESCRIBE log").fetchall()}
-    chosen, ids = [], {}
+def _fetched(
+    connection: Any, roles: Mapping[str, str], kinds: Mapping[str, str], by_column: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns as numbers, and for each column of ids its distinct values.
+
+    Ids of text come as 64-bit hashes: DuckDB hashes each distinct text of a Parquet file once,
+    while a cast to an enum looks up every row. Single columns take less memory at a time, but a
+    CSV file would be parsed for each.
+    """
+    chosen = {}
     for role, name in roles.items():
         column = '"' + name.replace('"', '""') + '"'
         is_text = role in _IDS and kinds[name] in ("VARCHAR", "UUID")
-        if is_text and role == "session":  # too many different ones for an enum: hashes
-            chosen.append(f"CASE WHEN {column} IS NOT NULL THEN hash({column}) END AS session")
-        elif is_text:
-            connection.execute(
-                f"CREATE TYPE {role}_type AS ENUM (SELECT DISTINCT {column}::VARCHAR FROM log "
-                f"WHERE {column} IS NOT NULL ORDER BY 1)"
-            )
-            values = connection.execute(f"SELECT unnest(enum_range(NULL::{role}_type))")
-            ids[role] = np.array([row[0] for row in values.fetchall()], dtype=object)
-            chosen.append(f"enum_code({column}::{role}_type)::BIGINT AS {role}")
-        else:
-            chosen.append(f"{column} AS {role}")
-    fetched = connection.execute(f"SELECT {', '.join(chosen)} FROM log").fetchnumpy()
+        chosen[role] = (f"{column}::VARCHAR" if is_text else column, is_text)
+    groups = [[role] for role in chosen] if by_column else [list(chosen)]
     arrays: dict[str, Any] = {}
-    for role, values in fetched.items():
-        if np.ma.is_masked(values) and role in _IDS:
-            raise DataError(f"{role} is missing in row {int(np.argmax(values.mask))}.")
-        arrays[role] = np.ma.filled(values, 0) if role == "clicks" else np.asarray(values)
-    for role in _IDS:
-        if role in arrays and role not in ids:
-            arrays[role], ids[role] = encode(arrays[role], role)
-    if "session" in roles and kinds[roles["session"]] in ("VARCHAR", "UUID"):
-        ids["session"] = _session_ids(connection, roles["session"], ids["session"])
+    ids: dict[str, Any] = {}
+    for group in groups:
+        terms = (_term(role, *chosen[role]) for role in group)
+        fetched = connection.execute(f"SELECT {', '.join(terms)} FROM log").fetchnumpy()
+        for role in group:
+            values = fetched.pop(role)
+            if role in _IDS and np.ma.is_masked(values):
+                raise DataError(f"{role} is missing in row {int(np.argmax(values.mask))}.")
+            values = np.ma.filled(values, 0) if role == "clicks" else np.asarray(values)
+            if chosen[role][1]:
+                arrays[role], ids[role] = _decoded(connection, role, chosen[role][0], values)
+            elif role in _IDS:
+                arrays[role], ids[role] = encode(values, role)
+            else:
+                arrays[role] = values
     return arrays, ids
 
 
-def _session_ids(connection: Any, name: str, hashes: NDArray[Any]) -> NDArray[Any]:
-    """The session ids behind their hashes, in the order of the hashes."""
-    column = '"' + name.replace('"', '""') + '"'
-    query = f"SELECT hash({column}) AS key, any_value({column}::VARCHAR) AS id FROM log GROUP BY 1"
-    table = connection.execute(query).fetchnumpy()
-    order = np.argsort(table["key"])
-    ids = np.asarray(table["id"], dtype=object)[order]
-    return np.asarray(ids[np.searchsorted(np.asarray(table["key"])[order], hashes)])
+def _term(role: str, column: str, is_text: bool) -> str:
+    """How a column is selected; the hash of a missing text would be a number."""
+    chosen = f"CASE WHEN {column} IS NOT NULL THEN hash({column}) END" if is_text else column
+    return f"{chosen} AS {role}"
+
+
+def _decoded(
+    connection: Any, role: str, column: str, hashes: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Dense numbers for the hashes of texts, and the texts: sorted, sessions as they appear."""
+    order = "" if role == "session" else "ORDER BY id"
+    table = connection.execute(
+        f"SELECT id, hash(id) AS key FROM (SELECT DISTINCT {column} AS id FROM log "
+        f"WHERE {column} IS NOT NULL) {order}"
+    ).fetchnumpy()
+    texts, key = np.asarray(table["id"], dtype=object), np.asarray(table["key"])
+    by_key = np.argsort(key)
+    key = key[by_key]
+    if len(twice := np.flatnonzero(key[1:] == key[:-1])):
+        pair = texts[by_key[twice[0]]], texts[by_key[twice[0] + 1]]
+        raise DataError(f"{role}: {pair[0]!r} and {pair[1]!r} have one hash: rename one of them.")
+    starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
+    number = by_key[np.searchsorted(key, hashes[starts])]
+    if role == "session":
+        number, distinct = encode(number, role)
+        texts = texts[distinct]
+    if len(starts) < len(hashes):
+        number = np.repeat(number, np.diff(np.append(starts, len(hashes))))
+    return number.astype(np.int64, copy=False), texts
 
 
 def _quoted(path: str) -> str:
