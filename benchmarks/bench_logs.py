@@ -1,9 +1,10 @@
-"""Logs of ten million rows: reading, and EM of the position-based model, beside a DuckDB scan.
+"""Logs of ten million rows: reading, and EM of the position-based model, beside DuckDB.
 
 A million simulated sessions of ten items each go to a Parquet file, with ids of text. Each step
 runs in a process of its own; memory is the peak of that process. The plain scan counts rows and
 clicks by position in DuckDB; ``group`` counts them by query, item and position, which is what EM
-needs; the third step makes numbers of all ids by enums, as ``read_log`` does by hashes. Set RANKWRIGHT_LOG_ROWS for another size.
+needs; the third step makes numbers of all ids by enums, as ``read_log`` does by hashes. Set
+RANKWRIGHT_LOG_ROWS for another size.
 """
 
 from __future__ import annotations
