@@ -188,7 +188,7 @@ def _shared(reference: bytes) -> Any:
 
 def show(tested: dict[str, np.ndarray], chosen: dict[str, tuple[Method, int]]) -> None:
     """Print the means, and what each is ahead of both parents; keep them as JSON."""
-    print(f"  {'':<56}{'':>9}{'minus VSIM':>18}{'minus RankBoost':>18}  chosen")
+    print(f"  {'':<60}{'':>9}{'minus VSIM':>18}{'minus RankBoost':>18}  chosen")
     plain = next(iter(chosen))
     report = {}
     for name, value in tested.items():
@@ -203,7 +203,7 @@ def show(tested: dict[str, np.ndarray], chosen: dict[str, tuple[Method, int]]) -
             method, stage = chosen[name]
             setting = f"scale {method.scale:g}, " if method.over else ""
             setting += f"{ROUNDS[stage]} rounds"
-        print(f"  {name:<56}{np.nanmean(value):>9.4f}{cells}  {setting}")
+        print(f"  {name:<60}{np.nanmean(value):>9.4f}{cells}  {setting}")
         report[name] = [float(np.nanmean(value)), gaps, setting]
     print("hybrids: learning_rate 0.3, up to 140 rounds, minus the VSIM that they start from;")
     print("others minus VSIM over rated. RankBoost is the first family.")
