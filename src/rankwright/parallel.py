@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache, wraps
 from pathlib import Path
@@ -238,7 +238,8 @@ def single_threaded_blas() -> Iterator[None]:
     with _BLAS_LOCK:
         _BLAS_OPEN.append(_BLAS_OPEN[0] if _BLAS_OPEN else _limit_blas())
     try:
-        yield
+        with _limit_of_this_thread():
+            yield
     finally:
         with _BLAS_LOCK:
             limit = _BLAS_OPEN.pop()
@@ -257,6 +258,16 @@ def _limit_blas() -> ExitStack:
     limit = owner.submit(lambda: _blas().limit(limits=1, user_api="blas").__enter__()).result()
     stack.callback(lambda: owner.submit(limit.__exit__, None, None, None).result())
     return stack
+
+
+def _limit_of_this_thread() -> Any:
+    """A limit of one thread, needed only where the calling thread has set another one itself.
+
+    While a thread holds a limit, threadpoolctl ignores those of all other threads.
+    """
+    libraries = _blas().select(user_api="blas")
+    threads = [library.num_threads for library in libraries.lib_controllers]
+    return libraries.limit(limits=1) if max(threads, default=1) > 1 else nullcontext()
 
 
 @cache

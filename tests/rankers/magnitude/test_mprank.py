@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
+from threadpoolctl import threadpool_limits
 
 import rankwright as rw
 from rankwright.exceptions import (
@@ -200,3 +202,17 @@ def test_weights_of_zero_leave_nothing_to_learn() -> None:
     with pytest.warns(DegenerateDataWarning):
         model = rw.MPRank().fit_feedback([[1.0], [2.0]], rw.Grades([1, 2], sample_weight=[0, 0]))
     assert model.coef_.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("solver", ["dual", "online", "nystroem"])
+def test_kernel_models_have_the_same_bits_for_any_number_of_blas_threads(solver: str) -> None:
+    rng = np.random.default_rng(0)  # large enough that BLAS would share the work
+    X, y = rng.normal(size=(900, 20)), rng.integers(0, 5, 900)
+    fitted = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = rw.MPRank(kernel="rbf", gamma=0.05, solver=solver, max_iter=5, random_state=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fitted.append(model.fit(X, y).dual_coef_.tobytes())
+    assert fitted[0] == fitted[1]
