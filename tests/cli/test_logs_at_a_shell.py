@@ -97,6 +97,18 @@ def test_a_log_without_clicks_option_is_refused_with_the_way_out(
     refused = shell("train", str(folder / "log.csv"), "--clicks", "--features",
                     str(folder / "features.csv"), "--propensity", "1,half", code=2)  # fmt: skip
     assert "write numbers with commas" in refused.stderr
+    refused = shell("train", str(folder / "log.csv"), "--clicks", "--features",
+                    str(folder / "features.csv"), "--weight", "0.1", code=2)  # fmt: skip
+    assert "--judgments" in refused.stderr
+    refused = shell("train", str(folder / "pairs.csv"), "--features", str(folder / "features.csv"),
+                    "--unseen", "0.1", code=2)  # fmt: skip
+    assert "--unseen is for logs" in refused.stderr
+
+
+def test_training_on_clicks_as_grades_warns(shell: Shell, folder: Path) -> None:
+    done = shell("train", str(folder / "log.csv"), "--y", "clicked", "--ranker", "Regression")
+    assert "'clicked' is a click" in done.stderr
+    assert "'position' is where the item was shown" in done.stderr
 
 
 def test_features_in_the_log_itself(shell: Shell, folder: Path, tmp_path: Path) -> None:

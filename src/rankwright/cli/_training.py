@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import rankwright as rw
-from rankwright.cli._console import working
+from rankwright.cli._console import note, working
 from rankwright.cli._options import TableOptions, note_items
 from rankwright.exceptions import DataError, ParameterError
 
@@ -131,11 +131,14 @@ def read_training_data(
 ) -> tuple[rw.Items, rw.Items | None]:
     """Training and validation items; missing values are refused if the ranker needs all."""
     from rankwright.data.io.items import first_missing
+    from rankwright.data.validation.rules import click_findings
 
     with working(f"reading {data}"):
         items = read_log_items(data) if is_log else table.read(data)
         other = None if valid is None else table.of_another_file().read(valid, like=items)
     note_items(items, data)
+    for finding in click_findings(items, table.y):
+        note(f"warning: {data}: {finding.reason}. Learn from the log itself with --clicks.")
     if ranker is not None:
         from sklearn.utils import get_tags
 

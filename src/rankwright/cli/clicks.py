@@ -32,7 +32,7 @@ class ClickOptions:
     judgments
         Qrels to learn from as well as from the clicks.
     weight
-        The weight of all clicks together, where that of all judgments is 1.
+        The weight of all clicks together, where that of all judgments is 1: 0.1 by default.
     propensity
         The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.
     unseen
@@ -42,9 +42,9 @@ class ClickOptions:
     clicks: bool = False
     features: str | None = None
     judgments: str | None = None
-    weight: Weight = 0.1
+    weight: Weight | None = None
     propensity: str | None = None
-    unseen: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] = 0.0
+    unseen: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] | None = None
 
     def chances(self) -> list[float] | None:
         """The propensities as numbers."""
@@ -118,10 +118,12 @@ def train_if_asked(job: Job) -> bool:
             f"{job.data} is a log of impressions. Learn from its clicks with --clicks, and name "
             "the features of its items with --features FILE."
         )
+    for option in ("judgments", "weight", "propensity", "unseen"):
+        if getattr(job.options, option) is not None:
+            raise ParameterError(f"--{option} is for logs: add --clicks, or leave it out.")
     if kind != "pairs":
-        for option in ("features", "judgments", "propensity"):
-            if getattr(job.options, option) is not None:
-                raise ParameterError(f"--{option} is for logs (--clicks) and pairs.")
+        if job.options.features is not None:
+            raise ParameterError("--features is for logs (--clicks) and pairs.")
         return False
     _train_from_pairs(job)
     return True
@@ -152,6 +154,8 @@ def _train_from_log(job: Job) -> None:
 
     start = time.perf_counter()
     options = job.options
+    if options.weight is not None and options.judgments is None:
+        raise ParameterError("--weight weighs clicks against judgments: name those: --judgments.")
     with console.working(f"reading {job.data}"):
         with opt.local_file(job.data) as local:
             log = _read_log(local)
@@ -165,8 +169,8 @@ def _train_from_log(job: Job) -> None:
         chosen,
         propensity=options.chances(),
         judgments=judgments,
-        weight=options.weight,
-        unseen=options.unseen,
+        weight=0.1 if options.weight is None else options.weight,
+        unseen=options.unseen or 0.0,
         random_state=job.random_state,
     )
     name_features(found.model, items)

@@ -237,8 +237,7 @@ def describe(data: Items | Ratings | Run | Qrels | ImpressionLog | Preferences) 
             "n_clicks": int(data.clicks.sum()),
             "items_per_session": _spread(np.diff(data.starts)),
             "click_rate_by_position": [float(f"{rate:.4g}") for rate in rates],
-            "rankers": None if data.ranker is None else sorted(set(map(str, data.ranker))),
-        }
+        } | ({} if data.ranker is None else {"rankers": sorted(set(map(str, data.ranker)))})
     if isinstance(data, Preferences):
         ids = set(data.winner.tolist()) | set(data.loser.tolist())
         return {
