@@ -128,9 +128,11 @@ def test_answers_and_errors_do_not_depend_on_the_kernel(client, reader):
 def test_packed_rows_keep_every_bit(reader, compiled):
     random_rows = np.random.default_rng(0).standard_normal((5, 3))
     special = [[0.0, -0.0], [np.nan, 1.0], [1e300, np.inf], [2147.483647, -2147.483648], [2e3]]
-    tables = [random_rows, random_rows.round(6), random_rows.astype(np.float32).astype(float)]
+    special += [[8.388607, -8.388607], [8.388608], [-8.388608], [-2147.483648], [-1e-6, 1e-6]]
+    single = random_rows.astype(np.float32).astype(float)
+    tables = [random_rows, random_rows.round(6), (9 * random_rows).round(5), single]
     for rows in (*tables, np.empty((0, 3)), *(np.array([row], dtype=float) for row in special)):
         packed, form = pack_rows(rows, reader.kernels if compiled else None)
         assert unpack(packed, form).tobytes() == rows.tobytes()
     forms = [pack_rows(rows, reader.kernels if compiled else None)[1] for rows in tables]
-    assert forms == ["f8", "i4", "f4"]
+    assert forms == ["f8", "i3", "i4", "f4"]

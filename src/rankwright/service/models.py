@@ -272,6 +272,9 @@ class Models:
         """At the start: the models of the command line, or what was active with the same ones."""
         models, active = self._state.models, dict[str, str]()
         first = [LIVE] if prefer_live else []
+        if prefer_live:
+            kind = models[LIVE].kind
+            self.note = f"No model was given: {kind} learns from feedback and judgments."
         for key in (*first, *self._given, *models):
             active.setdefault(models[key].task, key)
         self._state = replace(self._state, active=active)

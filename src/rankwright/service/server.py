@@ -79,4 +79,5 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
             self.note(f"{task}: {version}")
         access = "this machine only" if is_loopback(settings.host) else "a token is needed"
         self.note(f"log: {settings.store}; access: {access}")
-        self.note(f"serving on http://{host}:{port} (API: /api, stop with Ctrl-C)")
+        pages = "dashboard: /, judging: /judge, API: /api"
+        self.note(f"serving on http://{host}:{port} ({pages}; stop with Ctrl-C)")

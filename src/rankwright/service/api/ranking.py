@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +65,8 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     if request.n is not None:
         order = order[: request.n]
     shown, values = order.tolist(), scores[order]
-    ids = [found.ids[i] for i in shown]
-    keys = ids if found.keys is found.ids else [found.keys[i] for i in shown]
+    ids = list(map(found.ids.__getitem__, shown))
+    keys = ids if found.keys is found.ids else list(map(found.keys.__getitem__, shown))
     event = log_event(
         service,
         query=request.query,
@@ -130,8 +131,11 @@ def log_event(
     rows: FloatArray | None = None,
     **more: Any,
 ) -> str:
-    """Append what is shown to the log; its id."""
-    event = os.urandom(12).hex()
+    """Append what is shown to the log; its id.
+
+    Ids begin with the time, so that the index of a large log grows at its end and not everywhere.
+    """
+    event = f"{time.time_ns() // 1_000_000:012x}{os.urandom(6).hex()}"  # in the order of time
     rows = np.empty((0, 0)) if rows is None else rows
     features, form = pack_rows(rows, service.reader.kernels)
     query = None if query is None else str(query)

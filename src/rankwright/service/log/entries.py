@@ -13,11 +13,12 @@ from rankwright._typing import FloatArray
 if TYPE_CHECKING:
     from rankwright.service.log.reader import Entry
 
-Form = Literal["f8", "f4", "i4"]  # float64, float32, or integers of millionths
+Form = Literal["f8", "f4", "i4", "i3"]  # float64, float32, millionths of 32 or 24 bits
 Mode = Literal["grades", "pairs", "magnitudes"]  # how judges judge
 MODES: tuple[Mode, ...] = ("grades", "pairs", "magnitudes")
 Action = Literal["judge", "skip", "later", "cannot", "undo"]
 MILLION = 1e6
+LEAST_LONG = 2**23  # millionths that need more than 24 bits
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,23 +85,37 @@ def pack_rows(rows: FloatArray, kernels: Any = None) -> tuple[bytes, Form]:
     """A table in half the bytes of float64 where that keeps every bit, and in what form it is.
 
     Most features are float32 numbers, or decimals with up to six places, which are stored as
-    whole millionths: k / 1e6 is the float64 nearest to that decimal, and so is what was sent.
+    whole millionths: k / 1e6 is the float64 nearest to that decimal, and so is what was sent. If
+    none is above 8.38, three bytes are enough for each.
 
-    >>> [pack_rows(np.array([row]))[1] for row in ([0.1, -1.234567], [2.0**-9], [1 / 3])]
-    ['i4', 'f4', 'f8']
+    >>> [pack_rows(np.array([row]))[1] for row in ([0.1, -1.2], [99.5], [2.0**-9], [1 / 3])]
+    ['i3', 'i4', 'f4', 'f8']
     """
     if kernels is not None:
         whole = np.empty(rows.size, np.int32)
-        if kernels.pack_millionths(rows.ravel(), whole):
-            return whole.tobytes(), "i4"
+        short = np.empty(3 * rows.size, np.uint8)
+        n_bytes = kernels.pack_millionths(rows.ravel(), whole, short)
+        if n_bytes:
+            return (short.tobytes(), "i3") if n_bytes == 3 else (whole.tobytes(), "i4")
     for form in _SHORT:  # most tables fit or fail by their first row
         if _packed(rows[:1], form) is not None and (packed := _packed(rows, form)) is not None:
-            return packed, form
+            if (
+                form == "i4"
+                and packed.size
+                and -LEAST_LONG < packed.min() <= packed.max() < LEAST_LONG
+            ):
+                return packed.view(np.uint8).reshape(-1, 4)[:, :3].tobytes(), "i3"
+            return packed.tobytes(), form
     return rows.tobytes(), "f8"
 
 
 def unpack(packed: bytes, form: Form) -> FloatArray:
     """The float64 values of :func:`pack_rows`."""
+    if form == "i3":
+        parts = np.frombuffer(packed, np.uint8).reshape(-1, 3)
+        whole = np.zeros((len(parts), 4), np.uint8)
+        whole[:, 1:] = parts  # the highest byte has the sign
+        return (whole.view("<i4")[:, 0] >> 8) / MILLION
     values = np.frombuffer(packed, f"<{form}")
     return values / MILLION if form == "i4" else values.astype(np.float64, copy=False)
 
@@ -108,13 +123,13 @@ def unpack(packed: bytes, form: Form) -> FloatArray:
 _SHORT: tuple[Form, ...] = ("i4", "f4")
 
 
-def _packed(rows: FloatArray, form: Form) -> bytes | None:
+def _packed(rows: FloatArray, form: Form) -> Any:
     """The table in a form, None if some value has other bits then."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(rows * MILLION) if form == "i4" else rows
         packed = scaled.astype(f"<{form}")
         again = packed / MILLION if form == "i4" else packed.astype(np.float64)
-    return packed.tobytes() if (again.view(np.int64) == rows.view(np.int64)).all() else None
+    return packed if (again.view(np.int64) == rows.view(np.int64)).all() else None
 
 
 _ENCODER = msgspec.msgpack.Encoder()

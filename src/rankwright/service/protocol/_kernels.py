@@ -325,17 +325,25 @@ def read_items(text, start, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pack_millionths(values, packed):
-    """Write values to packed as whole millionths; whether that keeps every bit.
+def pack_millionths(values, packed, short):
+    """Write values as whole millionths; 0 if that does not keep every bit, else 3 or 4 bytes.
 
     values  (n,) float64
     packed  (n,) int32, changed
+    short   (3 * n,) uint8, changed: the three low bytes of each, for an answer of 3
     """
-    exact = True
+    exact, largest = True, 0
     for i in range(values.size):
         x = values[i]
         scaled = np.rint(x * 1e6)
         packed[i] = np.int32(scaled)
         again = np.float64(packed[i]) / 1e6
         exact &= again == x and (x != 0 or math.copysign(1.0, x) > 0)
-    return exact
+        largest |= abs(np.int64(packed[i]))
+    if not exact or largest >> 23:
+        return 4 if exact else 0
+    for i in range(values.size):
+        short[3 * i] = packed[i] & 255
+        short[3 * i + 1] = (packed[i] >> 8) & 255
+        short[3 * i + 2] = (packed[i] >> 16) & 255
+    return 3

@@ -271,7 +271,7 @@ class ItemReader:
         from rankwright.service.protocol import _kernels
 
         _kernels.read_items(np.frombuffer(b"[}", np.uint8), 0, _kernels.Table(*_buffers(2)))
-        _kernels.pack_millionths(np.zeros(1), np.zeros(1, np.int32))
+        _kernels.pack_millionths(np.zeros(1), np.zeros(1, np.int32), np.zeros(3, np.uint8))
         self.kernels = _kernels
 
     def _count(self, n_bytes: int) -> None:
@@ -296,7 +296,7 @@ class ItemReader:
         request.items, request.ids = None, _decoded(_IDS, table.ids, n_ids)
         values = table.values[: n_items * n_features]
         if n_names == 1:
-            request.float64 = values.tobytes()
+            request.float64 = values.data.cast("B")  # not copied
             return request
         columns = values.reshape(n_items, n_features).T
         request.columns = dict(zip(_decoded(_NAMES, table.names, n_names), columns, strict=True))

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
-from inspect import isawaitable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -153,7 +152,7 @@ class Api:
         try:
             operation = self._operation(methods, scope)
             answer = operation.handler(self.service, Call(operation, scope, parts))
-            if isawaitable(answer):
+            if hasattr(answer, "__await__"):
                 answer = await answer
             status = await self._send(operation, answer, scope, send)
         except Problem as problem:

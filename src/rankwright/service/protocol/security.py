@@ -61,12 +61,12 @@ class Security:
             return
         started = False
 
-        async def send_safely(message: Any) -> None:
+        def send_safely(message: Any) -> Any:  # not a coroutine of its own: it costs time
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 message["headers"] = [*message.get("headers", ()), *self.headers]
-            await send(message)
+            return send(message)
 
         try:
             receive = await self._admit(scope, receive)
