@@ -102,6 +102,7 @@ from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .recommend.recommender import Recommender as Recommender
 from .selection.auto import AutoRanker as AutoRanker
+from .selection.by_name import make_ranker as make_ranker
 from .selection.importance import partial_dependence as partial_dependence
 from .selection.importance import permutation_importance as permutation_importance
 from .selection.search import RankSearchCV as RankSearchCV

@@ -154,7 +154,7 @@ def test_check_flags_clicks_as_grades_and_positions_as_features(
 
 def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     pytest.importorskip("apsw")
-    from rankwright.cli.clicks import _read_log
+    from rankwright.cli._options import read_log
     from rankwright.exceptions import DataError
     from rankwright.service.log.entries import Feedback, encode
     from rankwright.service.log.store import Store
@@ -164,4 +164,4 @@ def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     store.append("feedback", "e1/1", body, event="e1").result()
     store.close()
     with pytest.raises(DataError, match="no event with items shown"):
-        _read_log(str(tmp_path / "feedback.db"))
+        read_log(str(tmp_path / "feedback.db"))

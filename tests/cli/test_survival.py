@@ -98,7 +98,7 @@ def test_no_failure_looks_like_a_check_that_failed(shell, monkeypatch, error, co
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(rw, "read_items", fail)
+    monkeypatch.setattr("rankwright.data.io.writing.read_items", fail)
     told = shell("info", "$F/train.txt", code=code)
     assert words in told.stderr
     assert ("Traceback" in told.stderr) == (code == 70)
@@ -135,11 +135,11 @@ def test_a_full_disk_names_the_file(files, tmp_path):
 
 SLOW = """
 import sys, time
-import rankwright as rw
+from rankwright.data.io import writing
 def slow(path, **options):
     print("reading", path, file=sys.stderr, flush=True)
     time.sleep(60)
-rw.read_items = slow
+writing.read_items = slow
 sys.argv = ["rankwright", "info", "-"]
 from rankwright.cli.entry import main
 main()

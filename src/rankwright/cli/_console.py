@@ -11,10 +11,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankwright.data.io.files import naming, refuse_overwriting, write_lines
 from rankwright.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from rankwright.data.items import RankedItem
 
 STDIN = "<stdin>"  # what "-" is called inside, and in errors
 
@@ -132,6 +135,30 @@ def _check_target(path: str) -> None:
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{path}: permission denied to write in the folder {folder}.")
+
+
+def write_ranking(
+    rows: Iterable[RankedItem],
+    path: str | None,
+    *,
+    run_name: str | None = None,
+    about: dict[str, Any] | None = None,
+) -> None:
+    """Write ordered lists: as JSON with ``about``, as a TREC run with a name, else as a table."""
+    lines: Iterable[str]
+    if about is not None:
+        lists: dict[str, list[dict[str, Any]]] = {}
+        for query, item, rank, score in rows:
+            entry = {"item": item, "rank": rank, "score": score}
+            lists.setdefault(str(query), []).append(entry)
+        lines = [to_json({**about, "queries": lists})]
+    elif run_name is not None:
+        from rankwright.data.io.trec import run_lines
+
+        lines = run_lines(rows, run_name)
+    else:
+        lines = (f"{query}\t{rank}\t{item}\t{score:.6g}\n" for query, item, rank, score in rows)
+    write_result(lines, path)
 
 
 def write_result(lines: Iterable[str], path: str | None = None) -> None:

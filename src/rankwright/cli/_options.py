@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
-from rankwright.cli._console import STDIN, note
+from rankwright.cli._console import STDIN, note, working
 from rankwright.exceptions import DataError, FileFormatError, ModelFileError, ParameterError
 
 
@@ -164,10 +164,6 @@ class RatingsOptions:
         given = {"user": self.user_column, "item": self.item_column, "value": self.rating_column}
         return {"format": self.ratings_format, **_columns(given)}
 
-    def read(self, path: str, duplicates: str) -> rw.Ratings:
-        with local_file(path, RATING_OPTIONS) as local:
-            return rw.read_ratings(local, duplicates=duplicates, **self.parameters())
-
 
 @Parameter(name="*", group=Group("How to read events", sort_key=12))
 @dataclass(frozen=True)
@@ -268,6 +264,76 @@ def load_system(path: str, *kinds: str) -> Any:
 
     with local_file(path) as local:
         return load_system(local, kinds)
+
+
+def parse_settings(settings: list[str], example: str = "--set n_estimators=200") -> dict[str, Any]:
+    """``name=value`` words as a mapping of texts; ``example`` shows the option that has them."""
+    option = example.partition(" ")[0]
+    pairs: dict[str, Any] = {}
+    for word in settings:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"{option} {word}: write name=value, such as {example}.")
+        name = name.strip().replace("-", "_")
+        if name in pairs:
+            raise ParameterError(f"{option} {word}: {name} is given twice. Give it once.")
+        pairs[name] = value.strip()
+    return pairs
+
+
+def parse_propensity(text: str | None) -> list[float] | None:
+    """Numbers with commas."""
+    try:
+        return None if text is None else [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"--propensity {text}: write numbers with commas, such as 1,0.6,0.4."
+        ) from None
+
+
+def read_log(path: str) -> rw.ImpressionLog:
+    """A log of impressions from a file, a pipe, or the store of ``rankwright serve``."""
+    with local_file(path) as local:
+        with open(local, "rb") as file:
+            is_store = file.read(15) == b"SQLite format 3"
+        return rw.service.read_impressions(local) if is_store else rw.read_log(local)
+
+
+def read_log_features(log: str, features: str | None, table: TableOptions, **more: Any) -> rw.Items:
+    """The features of the items of a log, from a file of their own or from its other columns."""
+    if features is not None:
+        return table.read(features, graded=False, **more)
+    with local_file(log) as local:
+        return rw.data.read_log_features(local)
+
+
+def read_training_data(
+    data: str,
+    valid: str | None,
+    table: TableOptions,
+    ranker: Any,
+    read: Callable[[str], rw.Items] | None = None,
+) -> tuple[rw.Items, rw.Items | None]:
+    """Training and validation items; missing values are refused if the ranker needs all."""
+    from rankwright.data.io.items import first_missing
+    from rankwright.data.validation.rules import click_findings
+
+    with working(f"reading {data}"):
+        items = (read or table.read)(data)
+        other = None if valid is None else table.of_another_file().read(valid, like=items)
+    note_items(items, data)
+    for finding in click_findings(items, table.y):
+        note(f"warning: {data}: {finding.reason}. Learn from the log itself with --clicks.")
+    if ranker is None or ranker.__sklearn_tags__().input_tags.allow_nan:
+        return items, other
+    for path, some in ((data, items), (valid, other)):
+        missing = None if some is None else first_missing(some)
+        if missing is not None:
+            raise DataError(
+                f"{path}: {type(ranker).__name__} needs every value, and {missing}. Fill them, "
+                "or use a ranker that learns from missing values, such as RankBoost."
+            )
+    return items, other
 
 
 def note_missing_queries(items: rw.Items, path: str) -> None:

@@ -11,7 +11,7 @@ import shlex
 import sys
 import traceback
 import warnings
-from argparse import ArgumentError, ArgumentParser
+from argparse import ArgumentError, ArgumentParser, Namespace
 from typing import Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
@@ -66,7 +66,7 @@ VERBS = {
     "data": ("data:app", "Known public data sets."),
     "info": ("data:info", "What is in a model or data file."),
     "convert": ("data:convert", "Write data in another format."),
-    "compile": ("compile:compile", "Compile the loops of the rankers ahead of their first use."),
+    "compile": ("demo:compile", "Compile the loops of the rankers ahead of their first use."),
 }
 
 # The first line of help where cyclopts would say ARGS...
@@ -151,7 +151,10 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 
 
 def _run(words: list[str]) -> None:
-    words, config, print_only = take_config(take_key(words))
+    from rankwright.persist.signature import read_key, use_key
+
+    words, ours = take_options(words)
+    use_key(None if ours.key_file is None else read_key(ours.key_file))
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
         sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
@@ -161,48 +164,37 @@ def _run(words: list[str]) -> None:
             verb.help = None
             verb.usage = USAGE.get(words[0])
     app.config = ()
-    if config is not None:
+    if ours.config is not None:
         from cyclopts.config import Toml
 
-        app.config = (Toml(config, must_exist=True),)
-    if print_only:
+        _check_config(ours.config)
+        app.config = (Toml(ours.config, must_exist=True),)
+    if ours.print_config:
         print_config(words)
     else:
         app(words, exit_on_error=False)
 
 
-def take_config(words: list[str]) -> tuple[list[str], str | None, bool]:
-    """The words without ``--config FILE`` and ``--print-config``, and these two.
+def take_options(words: list[str]) -> tuple[list[str], Namespace]:
+    """The words without the options that every verb has, and these options.
 
-    >>> take_config(["train", "a.txt", "--print-config"])
+    >>> words, ours = take_options(["train", "a.txt", "--print-config"])
+    >>> words, ours.config, ours.print_config
     (['train', 'a.txt'], None, True)
     """
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config")
+    parser.add_argument("--key-file")
     parser.add_argument("--print-config", action="store_true")
     ours = words[: words.index("--")] if "--" in words else words
     try:
         known, rest = parser.parse_known_args(ours)
-    except ArgumentError:
-        raise ParameterError("--config: give the TOML file that holds the options.") from None
-    if known.config is not None:
-        _check_config(known.config)
-    return rest + words[len(ours) :], known.config, known.print_config
-
-
-def take_key(words: list[str]) -> list[str]:
-    """The words without ``--key-file FILE``, whose key signs and checks all model files."""
-    from rankwright.persist.signature import read_key, use_key
-
-    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--key-file")
-    ours = words[: words.index("--")] if "--" in words else words
-    try:
-        known, rest = parser.parse_known_args(ours)
-    except ArgumentError:
-        raise ParameterError("--key-file: give the file that holds the key.") from None
-    use_key(None if known.key_file is None else read_key(known.key_file))
-    return rest + words[len(ours) :]
+    except ArgumentError as error:
+        option = str(error.argument_name)
+        holds = "the options" if option == "--config" else "the key"
+        kind = "TOML file" if option == "--config" else "file"
+        raise ParameterError(f"{option}: give the {kind} that holds {holds}.") from None
+    return rest + words[len(ours) :], known
 
 
 def _check_config(path: str) -> None:

@@ -67,23 +67,11 @@ def check(
 
 def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions) -> str:
     """What a file holds; options for ratings or for items decide before its columns do."""
-    from rankwright.data.io.items import ITEM_FORMATS, detect_format
     from rankwright.data.validation.findings import detect_kind
 
     if reading != opt.RatingsOptions():
         return "ratings"
-    if table == type(table)():
-        return detect_kind(path)
-    kind = table.read_as or detect_format(path) or "letor"
-    return "items" if kind in ITEM_FORMATS else kind
-
-
-def _read(path: str, kind: str, table: opt.TableOptions) -> Any:
-    if kind in ("log", "pairs"):
-        return rw.read_log(path) if kind == "log" else rw.data.read_preferences(path)
-    if kind in ("run", "qrels"):
-        return rw.read_run(path) if kind == "run" else rw.read_qrels(path)
-    return rw.read_items(path, graded=False, **table.parameters(path))
+    return detect_kind(path, table.read_as, by_columns=table == type(table)())
 
 
 def info(
@@ -106,20 +94,10 @@ def info(
         A model, items, a TREC run, qrels, ratings (--read-as ratings, if not detected), a log of
         impressions, or pairs of winner and loser.
     """
-    from rankwright.data.io.items import detect_format
-    from rankwright.data.validation.findings import describe
-    from rankwright.persist.systems import describe_model
-
     with opt.local_file(file) as local:
         kind = _detect_kind(local, table, reading)
-        if kind == "model":
-            about = describe_model(local)
-        elif kind == "ratings":
-            about = describe(reading.read(local, duplicates="keep"))
-        else:
-            kind = kind if kind != "items" else table.read_as or detect_format(local) or "letor"
-            about = describe(_read(local, kind, table))
-    about = {"file": file, "format": kind, **about}
+        options = {"ratings": reading.parameters(), **table.parameters(local)}
+        about = {"file": file, **rw.persist.describe_file(local, kind, **options)}
     if json:
         console.print_json(about)
         return
@@ -159,41 +137,24 @@ def convert(
     write_as
         The format, if the extension does not give it.
     """
-    from rankwright.data.io.items import detect_format, format_of_name
-    from rankwright.data.io.writing import write_data
-
     to_stdout = target in ("-", console.STDIN)
     console.check_targets(source, table.group, TARGET=console.file_name(target))
-    with opt.local_file(source) as local:
-        found = table.read_as or detect_format(local) or "letor"
-        kind = write_as or format_of_name(target) or _plain_format(found, target)
-        if to_stdout and kind == "parquet":
-            raise ParameterError("Parquet is written to a file only. Give its name instead of -.")
-        data = _read(local, found, table)
-    if to_stdout:
-        with tempfile.TemporaryDirectory() as folder:
-            copy = os.path.join(folder, "copy")
-            write_data(data, copy, kind)
-            with open(copy, encoding="utf-8", newline="") as file:
+    if to_stdout and write_as is None:
+        raise ParameterError("-: standard output has no extension. Give --write-as.")
+    if to_stdout and write_as == "parquet":
+        raise ParameterError("Parquet is written to a file only. Give its name instead of -.")
+    with opt.local_file(source) as local, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "copy") if to_stdout else target
+        options = table.parameters(source)
+        forms: dict[str, Any] = {"read_as": options.pop("format"), "write_as": write_as}
+        kind, n_rows = rw.data.convert(local, path, **forms, **options)
+        if to_stdout:
+            with open(path, encoding="utf-8", newline="") as file:
                 console.write_result(file)
-    else:
-        write_data(data, target, kind)
     if json:
-        console.print_json(
-            {"source": source, "target": target, "format": kind, "n_rows": len(data)}
-        )
+        console.print_json({"source": source, "target": target, "format": kind, "n_rows": n_rows})
     elif not to_stdout:
-        console.note(f"{target}: {len(data):,} rows as {kind}")
-
-
-def _plain_format(found: str, target: str) -> str:
-    """The format of ``.txt``: TREC for runs and qrels, else LETOR."""
-    if not target.lower().removesuffix(".gz").endswith(".txt"):
-        raise ParameterError(
-            f"{'-' if target == console.STDIN else target}: the extension gives no format. Use "
-            ".letor, .txt, .csv, .tsv, .jsonl, .parquet, .run or .qrels, or --write-as."
-        )
-    return found if found in ("run", "qrels") else "letor"
+        console.note(f"{target}: {n_rows:,} rows as {kind}")
 
 
 app = App(name="data", help="Known public data sets.")

@@ -1,10 +1,11 @@
-"""``rankwright demo``: every family of rankers on generated data."""
+"""``rankwright demo`` and ``rankwright compile``: to begin with."""
 
 from __future__ import annotations
 
 import os
 import time
 
+import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
 
@@ -36,19 +37,20 @@ def demo(
         The port of --serve; 0 takes a free one.
     """
     if serve:
-        _serve(random_state, port)
+        from rankwright.service.demo import serve_demo
+
+        serve_demo(random_state, port, note=console.note)
         return
     start = time.perf_counter()
     console.check_targets(report=report)
-    from rankwright.report.demonstrations import PARTS, demo_page
+    from rankwright.report.demonstrations import demo_page, run_demo
     from rankwright.report.page import write_page
 
     parts = []
-    for number, make in enumerate(PARTS, 1):
-        console.note(f"[{number} of {len(PARTS)}] {make.__doc__}")
-        parts.append(make(random_state))
+    for part in run_demo(random_state, note=console.note):
+        parts.append(part)
         if not json:
-            print(f"\n{parts[-1].title}\n\n{parts[-1].text}\n")
+            print(f"\n{part.title}\n\n{part.text}\n")
     write_page(demo_page(parts, f"rankwright demo --random-state {random_state}"), report)
     seconds = time.perf_counter() - start
     if json:
@@ -59,13 +61,30 @@ def demo(
     console.suggest("train", "YOUR-DATA.txt", "--report", "training.html")
 
 
-def _serve(random_state: int, port: int) -> None:
-    import tempfile
+def compile(
+    *,
+    family: list[str] = [],  # noqa: B006
+    processes: opt.Count | None = None,
+    json: opt.Json = False,
+) -> None:
+    """Compile the loops of every ranker once, as for a container image.
 
-    from rankwright.service.demo import demo_settings
-    from rankwright.service.server import serve
+    Compiled code is kept in the folder NUMBA_CACHE_DIR, or next to the
+    package. Later trainings load it instead of compiling for 5 to 25 s.
 
-    with tempfile.TemporaryDirectory() as folder:
-        with console.working("training the models of the demo"):
-            settings = demo_settings(folder, random_state)
-        serve(settings, port, note=console.note)
+    rankwright compile
+    NUMBA_CACHE_DIR=/opt/kernels rankwright compile --family boosting
+
+    Parameters
+    ----------
+    family
+        Only boosting, online, recommend, gradient, neighbors, keeprank, magnitude or readers; may
+        be repeated.
+    processes
+        How many processes compile at the same time; by default one for each core.
+    """
+    seconds = rw.compile_kernels(family or None, n_processes=processes, note=console.note)
+    if json:
+        console.print_json({name: round(value, 1) for name, value in seconds.items()})
+    else:
+        print(f"{len(seconds)} families compiled: {sum(seconds.values()):.0f} s of CPU")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import Group, Parameter
 
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli import clicks
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from rankwright.metrics.evaluation import Scores
-    from rankwright.persist.systems import JudgedFile
+    from rankwright.persist import JudgedFile
 
 
 def evaluate(
@@ -56,7 +57,8 @@ def evaluate(
         judged = _open_judged(local, data, table, ranking)
         scores = judged.evaluate(ranking, names, like=like, name=system)
     if json:
-        console.print_json({"system": system, "data": data, **_as_dict(scores, per_query)})
+        about = {"system": system, "data": data}
+        console.print_json({**about, **scores.describe(per_query=per_query)})
     else:
         print(scores)
         if per_query:
@@ -70,6 +72,51 @@ def evaluate(
         if mean < least if side == "below" else mean > least:
             console.note(f"rankwright: {measure} is {mean:.4f}, {side} the limit of {least:g}")
             sys.exit(1)
+
+
+@Parameter(name="*", group=Group("How to compare on a log", sort_key=12))
+@dataclass(frozen=True)
+class LogOptions:
+    """How to compare on a log.
+
+    Parameters
+    ----------
+    log
+        A log of impressions: estimate what each model would have earned there.
+    features
+        The features of its items, with a column for query and item. By default the other columns
+        of the log.
+    propensity
+        The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.
+    estimator
+        How to estimate; pbm and doubly_robust need propensities, the others lists that varied.
+    earned
+        Clicks per session (CTR), or relevance discounted by position (DCG).
+    """
+
+    log: str | None = None
+    features: str | None = None
+    propensity: str | None = None
+    estimator: Literal[
+        "pbm", "doubly_robust", "item_position", "ips", "snips", "pseudo_inverse"
+    ] = "pbm"
+    earned: Literal["CTR", "DCG"] = "CTR"
+
+    def compare(self, models: dict[str, str], table: opt.TableOptions) -> Any:
+        """Estimates of what each model would have earned, and their differences."""
+        path = str(self.log)
+        loaded = {name: opt.load_system(file, "model") for name, file in models.items()}
+        try:
+            return rw.persist.compare_models_on_log(
+                loaded,
+                opt.read_log(path),
+                lambda model: opt.read_log_features(path, self.features, table, like=model),
+                method=self.estimator,
+                measure=self.earned,
+                propensity=opt.parse_propensity(self.propensity),
+            )
+        except DataError as error:
+            raise DataError(f"{self.features or path}: {error}") from None
 
 
 def compare(
@@ -86,7 +133,7 @@ def compare(
     report: opt.Report = None,
     json: opt.Json = False,
     reading: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
-    on_log: clicks.LogOptions = clicks.LogOptions(),  # noqa: B008
+    on_log: LogOptions = LogOptions(),  # noqa: B008
 ) -> None:
     """Print the table of several systems on the same data, with significance letters.
 
@@ -117,68 +164,35 @@ def compare(
     sources = (*files, on_log.log, on_log.features, reading.group)
     console.check_targets(*sources, output=console.file_name(output), report=report)
     if on_log.log is not None:
-        called = _system_names(list(files), [name for given in names for name in given.split(",")])
-        models = dict(zip(called, files, strict=True))
-        found = clicks.compare_on_log(models, on_log, reading)
+        found = on_log.compare(_named(list(files), names), reading)
         text = console.to_json(found.to_dict()) if json else str(found)
         console.write_result([text + "\n"], output)
         return
     if len(files) < 2:
         raise ParameterError("compare: give one or more systems, and the data last.")
     opt.refuse_two_pipes(*files)
-    *paths, data = files
-    called = _system_names(paths, [name for given in names for name in given.split(",")])
-    rankings = [opt.load_system(path, "model", "run", "scores") for path in paths]
-    systems = dict(zip(called, zip(paths, rankings, strict=True), strict=True))
-    with opt.local_file(data) as local:
-        judged = _open_judged(local, data, reading, rankings[0])
-        scores = {
-            name: judged.evaluate(ranking, opt.split_measures(measures), like=like, name=path)
-            for name, (path, ranking) in systems.items()
-        }
-        comparison = rw.compare(scores, test=test, alpha=alpha, baseline=baseline)
-        if json:
-            text = comparison.to_json()
-        else:
-            text = str(getattr(comparison.table(intervals=intervals), f"to_{table}")())
-        console.write_result([text + "\n"], output)
+    called = _named(list(files[:-1]), names)
+    systems = {n: opt.load_system(path, "model", "run", "scores") for n, path in called.items()}
+    with opt.local_file(files[-1]) as local:
+        judged = _open_judged(local, files[-1], reading, next(iter(systems.values())))
+        options: dict[str, Any] = {"test": test, "alpha": alpha, "baseline": baseline}
+        options |= {"like": like, "called": called}
+        comparison, scores = judged.compare(systems, opt.split_measures(measures), **options)
+        form = "" if json else str(getattr(comparison.table(intervals=intervals), f"to_{table}")())
+        console.write_result([(comparison.to_json() if json else form) + "\n"], output)
         if report is not None:
-            from rankwright.report.page import write_page
-            from rankwright.report.sections import comparison_page, fingerprints
-
-            on_items = {
-                name: (ranking, judged.items(ranking))
-                for name, (_, ranking) in systems.items()
-                if judged.qrels is None and not isinstance(ranking, rw.Run)
-            }
-            about = {"command": console.command(), **fingerprints(files)}
-            page = comparison_page(comparison, scores, systems=on_items, data=data, settings=about)
-            write_page(page, report)
+            about: dict[str, Any] = {"settings": {"command": console.command()}, "files": files}
+            rw.report.write_comparison(
+                comparison, scores, report, judged=judged, systems=systems, **about
+            )
             console.note(f"report: {report}")
 
 
 def _open_judged(local: str, data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
-    from rankwright.persist.systems import JudgedFile
-
-    judged = JudgedFile(local, data, **table.parameters(data))
+    judged = rw.persist.JudgedFile(local, data, **table.parameters(data))
     if judged.qrels is None:
         opt.note_missing_queries(judged.items(first), data)
     return judged
-
-
-def _as_dict(scores: Scores, per_query: bool) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "n_queries": scores.n_queries,
-        "measures": scores.to_dict(),
-        "skipped": {name: scores.n_skipped(name) for name in scores},
-        "conventions": dict(scores.conventions),
-    }
-    if per_query:
-        ids = [str(query) for query in scores.query_ids.tolist()]
-        content["per_query"] = {
-            name: dict(zip(ids, scores.per_query(name).tolist(), strict=True)) for name in scores
-        }
-    return content
 
 
 def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
@@ -194,12 +208,12 @@ def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
     raise ParameterError(f"--fail-under {limit}: write {form}.")
 
 
-def _system_names(paths: list[str], given: list[str]) -> list[str]:
-    """File names without folder and extension, made different from each other."""
-    if given:
-        if len(given) != len(paths) or len(set(given)) < len(given):
-            raise ParameterError(f"--names: give {len(paths)} different names.")
-        return given
+def _named(paths: list[str], names: list[str]) -> dict[str, str]:
+    """Files by ``--names``, or else by their names without folder and extension."""
+    given = [name for text in names for name in text.split(",")]
+    if given and (len(given) != len(paths) or len(set(given)) < len(given)):
+        raise ParameterError(f"--names: give {len(paths)} different names.")
     short = [os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0] for path in paths]
     numbered = [f"{number} {path}" for number, path in enumerate(paths, 1)]
-    return next(names for names in (short, paths, numbered) if len(set(names)) == len(names))
+    called = next(n for n in (given, short, paths, numbered) if len(set(n)) == len(paths))
+    return dict(zip(called, paths, strict=True))

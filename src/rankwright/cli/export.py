@@ -15,10 +15,6 @@ from rankwright.exceptions import ParameterError
 Target = Literal[
     "elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", "ranklib", "sql"
 ]
-EXTENSIONS = {
-    "vespa": "profile", "onnx": "onnx", "sql": "sql", "lightgbm": "lightgbm.txt",
-    "ranklib": "ranklib.txt",
-}  # fmt: skip
 
 
 def export(
@@ -70,7 +66,7 @@ def export(
         SQL: the database.
     """
     stem = os.path.splitext(os.path.basename(model))[0]
-    path = output or f"{stem}.{EXTENSIONS.get(to, f'{to}.json')}"
+    path = output or f"{stem}.{rw.exports.usual_extension(to)}"
     certificate_path = f"{os.path.splitext(path)[0]}.certificate.json"
     console.check_targets(model, check, table.group, output=path, certificate=certificate_path)
     with opt.local_file(model) as local:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Literal
 
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli._training import make_ranker, parse_settings
-from rankwright.cli.predict import Row, nested, run_lines
 from rankwright.exceptions import DataError, ParameterError
 
 Method = Literal[
@@ -70,24 +67,19 @@ def fuse(
     method = method or ("learned" if qrels or model or save else "rrf")
     _check_method(method, qrels=qrels, model=model, save=save)
     lists = _read_runs(runs)
-    if model is not None:
-        fusion = rw.load(model)
+    if method != "learned":
+        fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
+    else:
+        fusion = rw.load(model) if model is not None else _make_fusion(ranker, set)
         if not isinstance(fusion, rw.LearnedFusion):
             raise DataError(f"{model} holds a {type(fusion).__name__}, not a learned fusion.")
-        fused = fusion.fuse(lists, name=name)
-    elif qrels is not None:
-        fusion = _make_fusion(ranker, set).fit(lists, rw.read_qrels(qrels))
-        fused = fusion.fuse(lists, name=name)
+        if qrels is not None:
+            fusion.fit(lists, rw.read_qrels(qrels))
         if save is not None:
             rw.save(fusion, save)
-    else:
-        fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
-    rows = _rows(fused if cutoff is None else fused.top(cutoff))
-    if json:
-        lines = [console.to_json({"name": name, "method": method, "queries": nested(rows)})]
-    else:
-        lines = run_lines(rows, name)
-    console.write_result(lines, output)
+        fused = fusion.fuse(lists, name=name)
+    about = {"name": name, "method": method} if json else None
+    console.write_ranking(fused.ranking(cutoff), output, run_name=name, about=about)
 
 
 def _check_method(method: str, *, qrels: str | None, model: str | None, save: str | None) -> None:
@@ -117,14 +109,8 @@ def _read_runs(paths: tuple[str, ...]) -> dict[str, rw.Run]:
 
 
 def _make_fusion(ranker: str | None, settings: list[str]) -> rw.LearnedFusion:
-    given = parse_settings(settings)
+    given = opt.parse_settings(settings)
     if ranker is None:
         default = rw.LearnedFusion().default_ranker()
         ranker, given = type(default).__name__, default.get_params(deep=False) | given
-    return rw.LearnedFusion(make_ranker(ranker, given))
-
-
-def _rows(run: rw.Run) -> Iterator[Row]:
-    rows = run.order
-    queries, docs = run.queries[run.query[rows]].tolist(), run.docs[run.doc[rows]].tolist()
-    yield from zip(queries, docs, run.rank[rows].tolist(), run.score[rows].tolist(), strict=True)
+    return rw.LearnedFusion(rw.make_ranker(ranker, given))

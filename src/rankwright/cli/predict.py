@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.exceptions import DataError, ParameterError
-
-Row = tuple[Any, str, int, float]  # query, item, rank, score
+from rankwright.exceptions import ParameterError
 
 
 def predict(
@@ -74,44 +68,6 @@ def rank(
     scorer = opt.load_system(model, "model")
     items = table.read(data, graded=False, like=scorer)
     opt.note_missing_queries(items, data)
-    rows = _ordered(items, scorer.decision_function(items.X, items.qid), cutoff)
-    if json:
-        lines = iter([console.to_json({"model": model, "data": data, "queries": nested(rows)})])
-    elif trec:
-        lines = iter(run_lines(rows, name))
-    else:
-        lines = (f"{q}\t{k}\t{item}\t{score:.6g}\n" for q, item, k, score in rows)
-    console.write_result(lines, output)
-
-
-def nested(rows: Iterator[Row]) -> dict[str, list[dict[str, Any]]]:
-    lists: dict[str, list[dict[str, Any]]] = {}
-    for query, item, position, score in rows:
-        entry = {"item": item, "rank": position, "score": score}
-        lists.setdefault(str(query), []).append(entry)
-    return lists
-
-
-def run_lines(rows: Iterable[Row], name: str) -> list[str]:
-    """The lines of a TREC run, whose columns are separated by blanks, so no id may have one."""
-    lines = [f"{q} Q0 {item} {k} {score!r} {name}\n" for q, item, k, score in rows]
-    for line in lines:
-        if len(line.split()) != 6 or "  " in line:
-            raise DataError(
-                f"an id is empty or has a blank, which a TREC run cannot hold: {line.rstrip()!r}. "
-                "Use other ids, or another format."
-            )
-    return lines
-
-
-def _ordered(items: rw.Items, scores: Any, cutoff: int | None) -> Iterator[Row]:
-    """Query by query in order of appearance; equal scores keep the order of the data."""
-    import numpy as np
-
-    positions = items.queries.places(scores)
-    for row in np.lexsort((positions, items.queries.codes)).tolist():
-        position = int(positions[row])
-        if cutoff is None or position <= cutoff:
-            query = 0 if items.qid is None else items.qid[row]
-            docid = None if items.docid is None else items.docid[row]
-            yield query, str(row + 1 if docid is None else docid), position, float(scores[row])
+    rows = items.ranking(scorer.decision_function(items.X, items.qid), cutoff)
+    about = {"model": model, "data": data} if json else None
+    console.write_ranking(rows, output, run_name=name if trec else None, about=about)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -12,7 +12,6 @@ from cyclopts import Parameter
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli._training import make_ranker, parse_settings, parse_value
 from rankwright.exceptions import DataError, ParameterError
 
 
@@ -71,7 +70,7 @@ def recommend(
         Save the recommender to this file.
     """
     console.check_targets(ratings, save=save, output=console.file_name(output))
-    learner = None if ranker is None else make_ranker(ranker, dict(parse_settings(set)))
+    learner = None if ranker is None else rw.make_ranker(ranker, opt.parse_settings(set))
     model = _load(ratings, ranker) if ratings.endswith(".rw") else None
     data = events.read(ratings, reading, duplicates) if model is None else model.data_
     console.note(f"{ratings}: {str(data).partition('(')[2].removesuffix(')')}")
@@ -79,8 +78,10 @@ def recommend(
         system = model or rw.Recommender(ranker=learner, random_state=random_state)
         _evaluate(system, data, evaluate, n, json)
         return
+    from rankwright.data.vocabulary import find_id
+
     given = _parse_ratings(new, data)
-    users = [_parse_id(word, data.users, "user") for word in user]
+    users = [find_id(word, data.users, "user") for word in user]
     if model is None:
         with console.working("learning"):
             model = rw.Recommender(ranker=learner, random_state=random_state).fit(data)
@@ -135,24 +136,18 @@ def _lines(entries: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 
 def _parse_ratings(words: list[str], data: Any) -> dict[Any, float]:
+    from rankwright.data.vocabulary import find_id
+
     ratings = {}
     for word in words:
         if isinstance(data, rw.Interactions) and "=" not in word:
             word += "=1"
         item, equals, text = word.rpartition("=")
-        value = parse_value(text)
-        if not equals or isinstance(value, bool) or not isinstance(value, int | float):
+        try:
+            value = float(text) if equals else math.nan
+        except ValueError:
+            value = math.nan
+        if math.isnan(value):
             raise ParameterError(f"--new {word}: write ITEM=RATING, such as --new 1193=5.")
-        ratings[_parse_id(item, data.items, "item")] = float(value)
+        ratings[find_id(item, data.items, "item")] = value
     return ratings
-
-
-def _parse_id(word: str, known: Any, what: str) -> Any:
-    """An id as the data have it: a number or a text."""
-    is_number = known.dtype.kind in "iu" and word.removeprefix("-").isdigit()
-    key: Any = int(word) if is_number else word
-    if not (known == key).any():
-        near = get_close_matches(word, [str(name) for name in known.tolist()], 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"One of them is {known[0]!r}."
-        raise DataError(f"{what} {word!r} is not one of the {len(known):,} in the ratings. {hint}")
-    return key

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cyclopts import Parameter, validators
+from cyclopts import Group, Parameter, validators
 
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli._training import parse_settings, parse_value
 from rankwright.exceptions import ParameterError
+
+
+@Parameter(name="*", group=Group("What to judge at /judge", sort_key=10))
+@dataclass(frozen=True)
+class JudgingOptions:
+    """What to judge.
+
+    Parameters
+    ----------
+    images
+        Let the judging page show pictures of other sites.
+    queue
+        What to judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
+    documents
+        Titles, texts and URLs of the documents of the queue: CSV, TSV or JSONL with ids.
+    queries
+        Texts of the queries of the queue: lines of a query id, a tab and the text.
+    guidelines
+        What the grades mean, in Markdown.
+    judging_grades
+        The number of grades that judges give.
+    overlap
+        The share of the queue that every judge gets; the rest goes to one judge each.
+    """
+
+    images: bool = False
+    queue: str | None = None
+    documents: str | None = None
+    queries: str | None = None
+    guidelines: str | None = None
+    judging_grades: Annotated[int, Parameter(validator=validators.Number(gte=2, lte=5))] = 5
+    overlap: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] = 0.3
 
 
 def serve(
@@ -26,13 +58,7 @@ def serve(
     retention_days: float | None = None,
     rate_limit: float | None = None,
     allow_host: list[str] = [],  # noqa: B006
-    images: bool = False,
-    queue: str | None = None,
-    documents: str | None = None,
-    queries: str | None = None,
-    guidelines: str | None = None,
-    judging_grades: Annotated[int, Parameter(validator=validators.Number(gte=2, lte=5))] = 5,
-    overlap: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] = 0.3,
+    judging: JudgingOptions = JudgingOptions(),  # noqa: B008
 ) -> None:
     """Rank, recommend and fuse over HTTP; collect feedback, and learn from it.
 
@@ -68,38 +94,25 @@ def serve(
         Requests a second of one token or address.
     allow_host
         Another name of this service, such as that of a proxy; may be repeated.
-    images
-        Let the judging page show pictures of other sites.
-    queue
-        What to judge at /judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
-    documents
-        Titles, texts and URLs of the documents of the queue: CSV, TSV or JSONL with ids.
-    queries
-        Texts of the queries of the queue: lines of a query id, a tab and the text.
-    guidelines
-        What the grades mean, in Markdown.
-    judging_grades
-        The number of grades that judges give.
-    overlap
-        The share of the queue that every judge gets; the rest goes to one judge each.
     """
     if set and learn is None:
         raise ParameterError("--set needs --learn: it sets parameters of the ranker that learns.")
-    if queue is None and (documents or queries or guidelines):
+    files = (judging.queue, judging.documents, judging.queries, judging.guidelines)
+    if judging.queue is None and any(files):
         raise ParameterError(
             "--documents, --queries and --guidelines belong to a --queue: give it."
         )
+    from rankwright.selection.by_name import parse_value
     from rankwright.service.app import Settings
     from rankwright.service.protocol.tokens import NO_TOKENS, Tokens
     from rankwright.service.server import serve as run
 
-    sources = (*models, token_file, queue, documents, queries, guidelines)
-    console.check_targets(*sources, store=store)
+    console.check_targets(*models, token_file, *files, store=store)
     settings = Settings(
         models=models,
         store=store,
         learn=learn,
-        learn_settings=tuple((k, parse_value(v)) for k, v in parse_settings(set).items()),
+        learn_settings=tuple((k, parse_value(v)) for k, v in opt.parse_settings(set).items()),
         learn_from=learn_from,
         grades=parse_grades(grades),
         snapshot_every=snapshot_every,
@@ -108,13 +121,7 @@ def serve(
         allow_hosts=tuple(allow_host),
         retention_days=retention_days,
         rate_limit=rate_limit,
-        images=images,
-        queue=queue,
-        documents=documents,
-        queries=queries,
-        guidelines=guidelines,
-        judging_grades=judging_grades,
-        overlap=overlap,
+        **vars(judging),
     )
     run(settings, port, note=console.note)
 

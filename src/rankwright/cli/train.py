@@ -1,22 +1,80 @@
-"""``rankwright train``: graded items in, a model file out."""
+"""``rankwright train``: graded items, a log of clicks or pairs in, a model file out."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli import clicks
-from rankwright.cli._training import (
-    make_ranker,
-    name_features,
-    one_source,
-    parse_settings,
-    read_training_data,
-)
-from rankwright.cli.cluster import Engine, Job, train_on_engine
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import DataError, ParameterError
+
+
+@Parameter(name="*", group=Group("How to learn from clicks and pairs", sort_key=12))
+@dataclass(frozen=True)
+class ClickOptions:
+    """How to learn from clicks and pairs.
+
+    Parameters
+    ----------
+    clicks
+        The data are a log: a row for each item shown, with query, item, position and clicks.
+    features
+        The features of the items of a log or of pairs, with a column for query and item.
+        By default the other columns of the log.
+    judgments
+        Qrels to learn from as well as from the clicks.
+    weight
+        The weight of all clicks together, where that of all judgments is 1: 0.1 by default.
+    propensity
+        The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.
+    unseen
+        The weight of items that were never shown, taken to be worse than those shown.
+    """
+
+    clicks: bool = False
+    features: str | None = None
+    judgments: str | None = None
+    weight: Annotated[float, Parameter(validator=validators.Number(gt=0))] | None = None
+    propensity: str | None = None
+    unseen: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] | None = None
+
+
+@Parameter(name="*", group=Group("Where to train", sort_key=13))
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where to train.
+
+    Parameters
+    ----------
+    cluster
+        Train on a Dask cluster: the address of its scheduler, or local:4 for four threads
+        here. DATA may be a folder or a glob; the workers read the files.
+    memory
+        Train on this machine from files larger than memory: about how much may be used.
+    """
+
+    cluster: str | None = None
+    memory: str | None = None
+
+    def __str__(self) -> str:
+        given = {"--cluster": self.cluster, "--memory": self.memory}
+        return " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+
+
+class Trained(NamedTuple):
+    """A model to save, what to print about it, and what to print as JSON."""
+
+    model: Any
+    name: str
+    text: str
+    about: dict[str, Any]
+    size: str = ""
 
 
 def train(
@@ -31,12 +89,11 @@ def train(
     measures: opt.Measures = [],  # noqa: B006
     random_state: opt.RandomState = 0,
     checkpoint: str | None = None,
-    cluster: str | None = None,
-    memory: str | None = None,
     report: opt.Report = None,
     json: opt.Json = False,
     table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
-    click_options: clicks.ClickOptions = clicks.ClickOptions(),  # noqa: B008
+    clicks: ClickOptions = ClickOptions(),  # noqa: B008
+    engine: EngineOptions = EngineOptions(),  # noqa: B008
 ) -> None:
     """Learn a model from graded items.
 
@@ -46,14 +103,11 @@ def train(
     five folds of queries. Trees with the pair weights of the measure are
     among them; what is tried depends on the size of the data.
 
-    rankwright train train.txt
     rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
-    rankwright train train.txt --ranker RankBoost --set early_stopping=20
     rankwright train train.txt --ranker LambdaMART --set max_leaf_nodes=31 --set learning_rate=.05
     rankwright train train.txt --checkpoint work --report page.html
     rankwright train --log feedback.db
-    rankwright train log.csv --clicks --features features.parquet
     rankwright train log.csv --clicks --features f.csv --judgments qrels.txt --weight 0.1
     rankwright train pairs.csv --features features.csv
     rankwright train 'part-*.parquet' --cluster tcp://scheduler:8786 --ranker LambdaMART
@@ -72,77 +126,186 @@ def train(
     checkpoint
         A folder for the models trained so far. If training is interrupted, the same
         command goes on where it stopped. Removed when the model is written.
-    cluster
-        Train on a Dask cluster: the address of its scheduler, or local:4 for four threads
-        here. DATA may be a folder or a glob; the workers read the files.
-    memory
-        Train on this machine from files larger than memory: about how much may be used.
     """
     start = time.perf_counter()
-    sources = (data, log, valid, table.group, click_options.features, click_options.judgments)
+    sources = (data, log, valid, table.group, clicks.features, clicks.judgments)
     console.check_targets(*sources, output=output, report=report)
-    settings = parse_settings(set)
-    if ranker == "auto" and settings and cluster is None and memory is None:
-        raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    data = one_source(data, log)
-    if cluster is not None or memory is not None:
-        asked = Job(data, valid, ranker, settings, output, table, json)
-        others = {"log": log, "measures": measures, "checkpoint": checkpoint, "report": report}
-        train_on_engine(asked, Engine(cluster, memory), **others)
-        return
-    job = clicks.Job(data, output, ranker, settings, random_state, json, table, click_options)
-    if log is None and clicks.train_if_asked(job):
-        return
-    chosen = None if ranker == "auto" else make_ranker(ranker, settings)
-    if chosen is not None:
-        chosen._check_parameters()
-    items, other = read_training_data(data, valid, table, chosen, is_log=log is not None)
-    auto = rw.AutoRanker(
-        "default" if chosen is None else [(type(chosen).__name__, chosen)],
-        measure=opt.split_measures(measures) or "auto",
-        random_state=random_state,
-        verbose=1,
-        checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
-    )
-    eval_set = {} if other is None else {"eval_set": (other.X, other.y), "eval_qid": other.qid}
-    auto.fit(items.X, items.y, qid=items.qid, sample_weight=items.weight, **eval_set)
-    name_features(auto.best_estimator_, items)
-    rw.save(auto, output)
+    if (data is None) == (log is None):
+        raise ParameterError("give DATA to train on, or --log with the log of rankwright serve.")
+    job = Job(str(data or log), log is not None, valid, ranker, set, random_state, table)
+    chosen = opt.split_measures(measures)
+    if str(engine):
+        others = {"log": log, "measures": chosen, "checkpoint": checkpoint, "report": report}
+        found = _train_on_engine(job, engine, **others)
+    elif (kind := _kind(job, clicks)) == "items":
+        found = _train_on_items(job, chosen, checkpoint, report)
+    else:
+        found = _train_on_log(job, clicks) if kind == "log" else _train_on_pairs(job, clicks)
+    rw.save(found.model, output)
     if checkpoint is not None:
-        auto.checkpoint.remove()
-    if report is not None:
-        from rankwright.report.page import write_page
-        from rankwright.report.sections import fingerprints, training_page
-
-        held_out = other if auto.held_out_rows_ is None else items.take(auto.held_out_rows_)
-        about = {"random_state": random_state, "command": console.command(), **fingerprints([data])}
-        write_page(training_page(auto, held_out, data=data, settings=about), report)
+        found.model.checkpoint.remove()
     if json:
-        model, comparison = auto.best_estimator_, auto.results_.comparison
-        last = model[-1] if hasattr(model, "steps") else model
-        result = {
-            "model": output,
-            "ranker": auto.best_name_,
-            "parameters": console.plain_values(last.get_params(deep=False)),
-            "data": {"path": data, "n_items": items.n_items, "n_queries": items.n_queries},
-            "not_tried": auto.dropped_,
-            "validation": None if comparison is None else comparison.to_dict(),
-            "seconds": round(time.perf_counter() - start, 3),
-            "report": report,
-        }
-        console.print_json(result)
+        seconds = round(time.perf_counter() - start, 3)
+        name = {"model": output, "ranker": found.name}
+        console.print_json({**name, **found.about, "seconds": seconds, "report": report})
         return
-    _print_validation(auto, valid, items.n_items)
-    print(f"model: {output} ({auto.best_name_})" + (f"\nreport: {report}" if report else ""))
+    if found.text:
+        print(found.text)
+    print(f"model: {output} ({found.name}{found.size})" + (f"\nreport: {report}" if report else ""))
     console.suggest("evaluate", output, "TEST-DATA", *table.columns())
 
 
-def _print_validation(auto: rw.AutoRanker, valid: str | None, n_items: int) -> None:
-    comparison, rows = auto.results_.comparison, auto.held_out_rows_
+@dataclass(frozen=True)
+class Job:
+    """The data to train on, and the ranker to train."""
+
+    data: str
+    is_store: bool
+    valid: str | None
+    ranker: str
+    settings: list[str]
+    random_state: int
+    table: opt.TableOptions
+
+    def make_ranker(self, auto: str | None = None) -> Any:
+        """The ranker that was asked for; ``auto``, or None, if none was."""
+        settings = opt.parse_settings(self.settings)
+        if self.ranker == "auto" and settings and auto is None:
+            raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
+        name = auto if self.ranker == "auto" else self.ranker
+        if name is None:
+            return None
+        model = rw.make_ranker(name, settings)
+        model._check_parameters()
+        return model
+
+
+def _kind(job: Job, clicks: ClickOptions) -> str:
+    """What the data are: items, a log or pairs."""
+    from rankwright.data.validation.findings import detect_kind
+
+    kind = "log" if clicks.clicks else "items"
+    plain = job.data not in ("-", console.STDIN) and job.table == type(job.table)()
+    if not (clicks.clicks or job.is_store):
+        found = detect_kind(job.data) if plain else "pairs" if clicks.features else kind
+        kind = found if found in ("log", "pairs") else kind
+    if kind == "log" and not clicks.clicks:
+        raise DataError(
+            f"{job.data} is a log of impressions. Learn from its clicks with --clicks, and name "
+            "the features of its items with --features FILE."
+        )
+    for option in ("judgments", "weight", "propensity", "unseen"):
+        if kind != "log" and getattr(clicks, option) is not None:
+            raise ParameterError(f"--{option} is for logs: add --clicks, or leave it out.")
+    if kind == "items" and clicks.features is not None:
+        raise ParameterError("--features is for logs (--clicks) and pairs.")
+    return kind
+
+
+def _train_on_items(
+    job: Job, measures: list[str], checkpoint: str | None, report: str | None
+) -> Trained:
+    chosen = job.make_ranker()
+    read = rw.service.read_graded if job.is_store else job.table.read
+    items, other = opt.read_training_data(job.data, job.valid, job.table, chosen, read)
+    auto = rw.AutoRanker(
+        "default" if chosen is None else [(type(chosen).__name__, chosen)],
+        measure=measures or "auto",
+        random_state=job.random_state,
+        verbose=1,
+        checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
+    ).fit_items(items, other)
+    if report is not None:
+        about = {"random_state": job.random_state, "command": console.command()}
+        rw.report.write_training(auto, report, items, other, data=job.data, settings=about)
+    comparison, model = auto.results_.comparison, auto.best_estimator_
+    last = model[-1] if hasattr(model, "steps") else model
+    about = {
+        "parameters": console.plain_values(last.get_params(deep=False)),
+        "data": {"path": job.data, "n_items": items.n_items, "n_queries": items.n_queries},
+        "not_tried": auto.dropped_,
+        "validation": None if comparison is None else comparison.to_dict(),
+    }
     if comparison is None:
         console.note("too few queries to hold some out: trained on all, and not evaluated")
-        return
-    all_rows = rows is not None and len(rows) == n_items
+        return Trained(auto, auto.best_name_, "", about)
+    rows = auto.held_out_rows_
+    all_rows = rows is not None and len(rows) == items.n_items
     folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
     scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
-    print(f"validation on {valid or folds}:\n\n{scores}\n")
+    return Trained(
+        auto, auto.best_name_, f"validation on {job.valid or folds}:\n\n{scores}\n", about
+    )
+
+
+def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:
+    from rankwright.online_eval import learn_from_log
+
+    if clicks.weight is not None and clicks.judgments is None:
+        raise ParameterError("--weight weighs clicks against judgments: name those: --judgments.")
+    with console.working(f"reading {job.data}"):
+        log = opt.read_log(job.data)
+        items = opt.read_log_features(job.data, clicks.features, job.table)
+        judgments = None if clicks.judgments is None else rw.read_qrels(clicks.judgments)
+    console.note(f"{job.data}: {str(log).removeprefix('ImpressionLog(').removesuffix(')')}")
+    found = learn_from_log(
+        log,
+        items,
+        job.make_ranker(),
+        propensity=opt.parse_propensity(clicks.propensity),
+        judgments=judgments,
+        weight=0.1 if clicks.weight is None else clicks.weight,
+        unseen=clicks.unseen or 0.0,
+        random_state=job.random_state,
+    )
+    if found.comparison is None:
+        console.note("too few queries to hold some out: trained on all, and not compared")
+    elif found.comparison.better() is None:
+        console.note("not surely better than what was shown: collect more sessions")
+    return Trained(found.model, found.name, str(found), found.to_dict())
+
+
+def _train_on_pairs(job: Job, clicks: ClickOptions) -> Trained:
+    from rankwright.online_eval import learn_from_pairs
+
+    if clicks.features is None:
+        raise DataError(
+            f"{job.data} holds pairs of winner and loser: name the features of these items with "
+            "--features FILE."
+        )
+    with opt.local_file(job.data) as local:
+        pairs = rw.data.read_preferences(local)
+    items = opt.read_log_features(job.data, clicks.features, job.table)
+    found = learn_from_pairs(items, pairs, job.make_ranker())
+    console.note(f"{job.data}: {found.feedback.n_pairs:,} pairs")
+    text = f"the model agrees with {found.agreement:.1%} of the training pairs"
+    about = {"n_pairs": found.feedback.n_pairs, "training_agreement": round(found.agreement, 4)}
+    return Trained(found.model, type(found.model).__name__, text, about)
+
+
+def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:
+    """Train on a file, folder or glob; ``others`` are options that must not be set."""
+    given, defaults = dataclasses.asdict(job.table), type(job.table)()
+    unread = {n: v for n, v in given.items() if n not in ("y", "qid") and v != getattr(defaults, n)}
+    for name, value in (unread | others).items():
+        if value:
+            raise ParameterError(
+                f"--{name.replace('_', '-')} with {engine}: not used where workers read "
+                "the files. Leave it out, or train on one machine."
+            )
+    if job.ranker == "auto":  # several rankers would each need a pass over all files
+        console.note(f"{engine}: training LambdaMART; choose another with --ranker")
+    model = job.make_ranker("LambdaMART")
+    verbose = model.get_params().get("verbose")
+    eval_set: dict[str, Any] = {}
+    if job.valid is not None:
+        other = job.table.read(job.valid)
+        eval_set = {"eval_set": (other.X, other.y), "eval_qid": other.qid}
+    quiet = verbose == 0 and not any(word.startswith("verbose") for word in job.settings)
+    with rw.engine(engine.cluster or "local", memory=engine.memory):
+        model.set_params(**({"verbose": 1} if quiet else {}))
+        model.fit(job.data, job.table.y, qid=job.table.qid, **eval_set)
+        model.set_params(**({"verbose": 0} if quiet else {}))
+    parameters = console.plain_values(model.get_params(deep=False))
+    about = {"parameters": parameters, "data": {"path": job.data, "n_queries": model.n_queries_in_}}
+    return Trained(model, type(model).__name__, "", about, f", {model.n_queries_in_} queries")

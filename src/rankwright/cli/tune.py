@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
@@ -11,10 +10,7 @@ from cyclopts import Parameter, validators
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.cli import _training as training
 from rankwright.exceptions import DataError, ParameterError
-
-GRID = "--grid C=0.1,1,10"  # the example in error messages
 
 
 def tune(
@@ -37,7 +33,6 @@ def tune(
 ) -> None:
     """Search the parameters of a ranker on folds of whole queries; train the best on all.
 
-    rankwright tune train.txt --ranker RankSVM
     rankwright tune train.txt --grid n_estimators=50,200 --grid criterion=r,z
     rankwright tune train.txt --valid valid.txt --trials 3
     rankwright tune train.txt --ranker RankSVM --search optuna --grid C=0.001..100 --trials 30
@@ -66,52 +61,54 @@ def tune(
     early_stopping
         Stop a ranker that learns in rounds when so many were no better on a fifth of the queries.
     """
-    from rankwright.selection.auto import default_measure, scaled
-
     start = time.perf_counter()
     console.check_targets(data, valid, table.group, output=output)
     names = opt.split_measures(measures)
     if len(names) > 1:
         raise ParameterError(f"--measures {','.join(names)}: tune chooses by one measure.")
-    settings = training.parse_settings(set)
-    estimator = training.make_ranker(ranker, settings)
-    space = _parse_grid(estimator, grid, settings)
+    estimator, space = _parse(ranker, grid, set)
     search = search or ("grid" if trials is None else "random")
     trials = _check_search(search, trials, space)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=random_state)
-    items, other = training.read_training_data(data, valid, table, estimator)
+    items, other = opt.read_training_data(data, valid, table, estimator)
     if other is None and items.n_queries < folds:
         raise DataError(
             f"{data}: {items.n_queries} queries cannot be split into {folds} folds. Use --folds, "
             "or --valid with items to evaluate on."
         )
-    measure = names[0] if names else default_measure(items.y)
+    measure = names[0] if names else rw.selection.default_measure(items.y)
     if early_stopping is not None:
-        _stop_early(estimator, early_stopping, measure, {*settings, *space}, random_state)
-    model = scaled(estimator, items.X)
-    step = "" if model is estimator else "rank__"
-    space = {step + name: values for name, values in space.items()}
+        named = {*opt.parse_settings(set), *space}
+        _stop_early(estimator, early_stopping, measure, named, random_state)
     sampler = "optuna" if search == "optuna" else "random"
-    options: dict[str, Any] = {"random_state": random_state, "verbose": 1, "sampler": sampler}
-    if other is not None:
-        tuned = rw.tune(model, space, items, other, measure, n_iter=trials, **options)
-    else:
-        options |= {"param_grid": space} if trials is None else {"param_distributions": space}
-        tuned = rw.RankSearchCV(model, scoring=measure, cv=folds, n_iter=trials or 1, **options)
-        tuned.fit(items.X, items.y, qid=items.qid, sample_weight=items.weight)
-    training.name_features(tuned.best_estimator_, items)
-    rw.save(tuned.best_estimator_, output)
-    tried, name = _without_step(tuned.trials_, step), type(estimator).__name__
+    options: dict[str, Any] = {"cv": folds, "n_iter": trials, "sampler": sampler}
+    options |= {"random_state": random_state, "scale": True, "verbose": 1}
+    tried = rw.tune(estimator, space, items, other, measure, **options)
+    rw.save(tried.best_estimator_, output)
+    found, name = tried.trials_, type(estimator).__name__
     if json:
-        rows = [{"params": console.plain_values(t.params), "value": t.value} for t in tried.trials]
+        rows = [{"params": console.plain_values(t.params), "value": t.value} for t in found.trials]
         about = {"model": output, "ranker": name, "measure": measure}
-        best = {"best": rows[tried.trials.index(tried.best)], "trials": rows}
-        best |= {"notes": list(tried.notes)}
-        console.print_json({**about, **best, "seconds": round(time.perf_counter() - start, 3)})
+        best = {"best": rows[found.trials.index(found.best)], "trials": rows}
+        seconds = round(time.perf_counter() - start, 3)
+        console.print_json({**about, **best, "notes": list(found.notes), "seconds": seconds})
         return
-    print(f"{tried}\n\nmodel: {output} ({name})")
+    print(f"{found}\n\nmodel: {output} ({name})")
     console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _parse(ranker: str, grid: list[str], set: list[str]) -> tuple[Any, dict[str, Any]]:
+    """The ranker with its settings, and the values to try for its other parameters."""
+    from rankwright.selection.by_name import parse_grid
+
+    settings = opt.parse_settings(set)
+    estimator = rw.make_ranker(ranker, settings)
+    space = parse_grid(estimator, opt.parse_settings(grid, "--grid C=0.1,1,10"))
+    for key in space:
+        if key in settings:
+            raise ParameterError(f"--set {key}: it is searched. Leave it out, or give --grid.")
+    return estimator, space
 
 
 def _check_search(search: str, trials: int | None, space: dict[str, Any]) -> int | None:
@@ -120,70 +117,22 @@ def _check_search(search: str, trials: int | None, space: dict[str, Any]) -> int
         return trials or 20
     if trials is not None:
         raise ParameterError(f"--trials {trials}: a grid tries all. Give --search random.")
-    ranges = [name for name, values in space.items() if isinstance(values, rw.selection.Range)]
-    if ranges:
-        raise ParameterError(
-            f"--grid {ranges[0]}=LOW..HIGH: a range is not a list of values. Give --search random "
-            "or --search optuna."
-        )
+    for name, values in space.items():
+        if isinstance(values, rw.selection.Range):
+            raise ParameterError(
+                f"--grid {name}=LOW..HIGH: a range is not a list of values. Give --search random "
+                "or --search optuna."
+            )
     return None
 
 
 def _stop_early(
     estimator: Any, rounds: int, measure: str, named: set[str], random_state: int
 ) -> None:
-    name = type(estimator).__name__
     if "early_stopping" in named:
         raise ParameterError("--early-stopping and --set early_stopping: give one of them.")
     if "early_stopping" not in estimator.get_params(deep=False):
+        name = type(estimator).__name__
         raise ParameterError(f"--early-stopping: {name} does not learn in rounds. Leave it out.")
     stopping = rw.EarlyStopping(measure=measure, n_iter_no_change=rounds, random_state=random_state)
     estimator.set_params(early_stopping=stopping)
-
-
-def _without_step(trials: Any, step: str) -> Any:
-    """Trials with parameters as the ranker calls them, not as a pipeline does."""
-    renamed = []
-    for trial in trials.trials:
-        params = {name.removeprefix(step): value for name, value in trial.params.items()}
-        renamed.append(replace(trial, params=params))
-    return replace(trials, trials=tuple(renamed))
-
-
-def _range(key: str, low: str, high: str) -> Any:
-    ends = training.parse_value(low.strip()), training.parse_value(high.strip())
-    if not all(isinstance(end, int | float) for end in ends) or not ends[0] < ends[1]:
-        raise ParameterError(f"--grid {key}={low}..{high}: write LOW..HIGH with two numbers.")
-    return rw.selection.Range(*ends)
-
-
-def _parse_grid(ranker: Any, grid: list[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """The values to try for each parameter; the usual ones if ``--grid`` is not given."""
-    usual: dict[type, dict[str, str]] = {
-        rw.RankBoost: {"n_estimators": "30,100,300", "estimator": "threshold,tree:8"},
-        rw.RankSVM: {"C": "0.001,0.01,0.1,1.0,10.0"},
-        rw.Regression: {"alpha": "0.01,0.1,1.0,10.0,100.0"},
-        rw.MPRank: {"C": "0.01,0.1,1.0,10.0"},
-        rw.RankNet: {"learning_rate": "0.01,0.03,0.1"},
-    }
-    name, known = type(ranker).__name__, list(ranker.get_params(deep=False))
-    texts = training.parse_settings(grid, GRID) or usual.get(type(ranker), {})
-    if not texts:
-        raise ParameterError(
-            f"tune: say what to try for {name}: --grid name=value,value. It has the parameters "
-            f"{', '.join(known)}."
-        )
-    training.check_parameters(name, texts, known)
-    space: dict[str, Any] = {}
-    for key, text in texts.items():
-        low, dots, high = text.partition("..")
-        if dots:
-            space[key] = _range(key, low, high)
-            continue
-        values = [value.strip() for value in text.split(",") if value.strip()]
-        space[key] = [training.parse_value(value) for value in values]
-        if not values:
-            raise ParameterError(f"--grid {key}={text}: write name=value,value, such as {GRID}.")
-        if key in settings:
-            raise ParameterError(f"--set {key}: it is searched. Leave it out, or give --grid.")
-    return space

@@ -30,6 +30,7 @@ from .io.trec import read_qrels as read_qrels
 from .io.trec import read_run as read_run
 from .io.trec import write_qrels as write_qrels
 from .io.trec import write_run as write_run
+from .io.writing import convert as convert
 from .io.writing import write_items as write_items
 from .items import Items as Items
 from .queries import Queries as Queries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_csr
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
 from rankwright.exceptions import DataError
 
@@ -25,6 +25,15 @@ class BadLine(NamedTuple):
     column: int
     reason: str
     text: str
+
+
+class RankedItem(NamedTuple):
+    """An item in the list of its query."""
+
+    query: Any
+    item: str
+    rank: int
+    score: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,6 +140,22 @@ class Items:
         }
         return replace(self, **part, bad_lines=())
 
+    def ranking(self, scores: Any, cutoff: int | None = None) -> Iterator[RankedItem]:
+        """The items of each query by score, best first; equal scores keep the order of the rows.
+
+        An item without an id is called by its row, from 1.
+
+        >>> [tuple(row) for row in Items([[1.0], [2.0]], [0, 0]).ranking(np.array([0.5, 3.0]))]
+        [(0, '2', 1, 3.0), (0, '1', 2, 0.5)]
+        """
+        places = self.queries.places(scores)
+        for row in np.lexsort((places, self.queries.codes)).tolist():
+            if cutoff is None or places[row] <= cutoff:
+                query = 0 if self.qid is None else self.qid[row]
+                docid = None if self.docid is None else self.docid[row]
+                name = str(row + 1 if docid is None else docid)
+                yield RankedItem(query, name, int(places[row]), float(scores[row]))
+
     @classmethod
     def concat(cls, parts: Sequence[Items]) -> Items:
         """The rows of several containers in sequence; a column that one of them lacks is dropped.
@@ -175,10 +200,11 @@ class Items:
 
 def _as_matrix(X: Any) -> Matrix:
     """A read-only float matrix; sparse input becomes CSR with sorted indices."""
+    X = checked_rows(X)
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 
-        X = csr_array(checked_csr(X), copy=False)
+        X = csr_array(X, copy=False)
         if X.dtype.kind != "f":
             X = X.astype(np.float64)
         if not X.has_canonical_format:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from reprlib import repr as short
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import IntArray
 from rankwright.data import vocabulary
+from rankwright.data.items import RankedItem
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError, ParameterError
@@ -141,6 +142,13 @@ class Run(_QueryDocs):
         if cutoff < 1:
             raise ParameterError(f"Run.top(cutoff={cutoff}): cutoff must be an integer >= 1.")
         return self.take(self.order[self.rank[self.order] <= cutoff])
+
+    def ranking(self, cutoff: int | None = None) -> Iterator[RankedItem]:
+        """The documents of each query, best first."""
+        run = self if cutoff is None else self.top(cutoff)
+        columns = (run.queries[run.query], run.docs[run.doc], run.rank, run.score)
+        rows = zip(*(column[run.order].tolist() for column in columns), strict=True)
+        return map(RankedItem._make, rows)
 
     def in_single_precision(self) -> Run:
         """Scores rounded to float32, as in trec_eval: this can create ties that change measures."""

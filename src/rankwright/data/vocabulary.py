@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -293,6 +294,24 @@ def mix(keys: Any) -> Hashes:
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(bits ^ (bits >> np.uint64(31)))
+
+
+def find_id(word: str, known: NDArray[Any], what: str = "id") -> Any:
+    """An id that was typed, as the data have it: a number or a text.
+
+    >>> find_id("7", np.array([5, 7])), find_id("ann", np.array(["ann"]))
+    (7, 'ann')
+    >>> find_id("anne", np.array(["ann"]), "user")
+    Traceback (most recent call last):
+    rankwright.exceptions.DataError: user 'anne' is not one of the 1 known. Did you mean ann?
+    """
+    is_number = known.dtype.kind in "iu" and word.removeprefix("-").isdigit()
+    key: Any = int(word) if is_number else word
+    if not (known == key).any():
+        near = get_close_matches(word, [str(name) for name in known.tolist()], 3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"One of them is {known[0]!r}."
+        raise DataError(f"{what} {word!r} is not one of the {len(known):,} known. {hint}")
+    return key
 
 
 def hash_ids(ids: Any) -> Hashes:

@@ -28,6 +28,20 @@ _ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib
 TARGETS: dict[str, Target] = {kind.name: kind() for kind in _ALL}
 
 
+# Of a file that holds a model for a target; JSON otherwise.
+EXTENSIONS = {"vespa": "profile", "onnx": "onnx", "sql": "sql"}
+EXTENSIONS |= {"lightgbm": "lightgbm.txt", "ranklib": "ranklib.txt"}
+
+
+def usual_extension(to: str) -> str:
+    """The extension that a file for this target usually has.
+
+    >>> usual_extension("onnx"), usual_extension("solr")
+    ('onnx', 'solr.json')
+    """
+    return EXTENSIONS.get(to, f"{to}.json")
+
+
 def export(
     model: Any,
     path: str | os.PathLike[str],

@@ -99,6 +99,21 @@ class Scores(Mapping[str, float]):
         """Means by name; None where there is none."""
         return {str(m): self._mean(number) for number, m in enumerate(self.measures)}
 
+    def describe(self, *, per_query: bool = False) -> dict[str, Any]:
+        """Means, counts and conventions as plain values; with ``per_query`` also each query's."""
+        content: dict[str, Any] = {
+            "n_queries": self.n_queries,
+            "measures": self.to_dict(),
+            "skipped": {name: self.n_skipped(name) for name in self},
+            "conventions": dict(self.conventions),
+        }
+        if per_query:
+            ids = [str(query) for query in self.query_ids.tolist()]
+            content["per_query"] = {
+                name: dict(zip(ids, self.per_query(name).tolist(), strict=True)) for name in self
+            }
+        return content
+
     def to_frame(self, backend: str = "pandas") -> Any:
         """A row for each query, a column for each measure, in any library narwhals knows.
 

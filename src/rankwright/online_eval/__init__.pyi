@@ -7,7 +7,9 @@ from .interleaving import credit as credit
 from .interleaving import interleave as interleave
 from .interleaving import stable_seed as stable_seed
 from .learning import LogFit as LogFit
+from .learning import PairFit as PairFit
 from .learning import learn_from_log as learn_from_log
+from .learning import learn_from_pairs as learn_from_pairs
 from .rankings import LogComparison as LogComparison
 from .rankings import compare_on_log as compare_on_log
 from .rankings import estimate_from_log as estimate_from_log

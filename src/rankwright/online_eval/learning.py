@@ -13,6 +13,7 @@ from sklearn.base import clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.io.items import first_missing
+from rankwright.data.io.logs.preferences import Preferences
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError, FeedbackError, ParameterError
@@ -20,9 +21,11 @@ from rankwright.feedback.base import Feedback, Mixture
 from rankwright.feedback.clicks.propensity import estimate_propensities
 from rankwright.feedback.clicks.relevance import ClickRelevance, click_relevance
 from rankwright.feedback.grades import Grades
+from rankwright.feedback.pairs import Pairs
 from rankwright.online_eval.rankings import LogComparison, compare_on_log
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.gradient.ranksvm import RankSVM
+from rankwright.selection.base import name_features
 
 _TOTAL = 100.0  # the weight of all pairs together, so that C means the same for any log
 _FEW_QUERIES = 5  # with fewer, none are held out
@@ -50,6 +53,64 @@ class LogFit:
     method: str
     comparison: LogComparison | None
     relevance: ClickRelevance
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{p:.2f}" for p in self.propensity[:10])
+        lines = [f"propensities ({self.method}): {shown}"]
+        if self.comparison is not None:
+            held_out = "clicks per session on a fifth of the queries, held out"
+            lines.append(f"{held_out}:\n\n{self.comparison}\n")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, propensities and the comparison, as plain values."""
+        return {
+            "ranker": self.name,
+            "propensity": [round(float(p), 4) for p in self.propensity],
+            "propensity_method": self.method,
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class PairFit:
+    """A ranker learned from pairs of items.
+
+    Attributes
+    ----------
+    model : the fitted ranker
+    feedback : Pairs, what it learned from
+    agreement : float, the share of the weight of the training pairs that it orders as given
+    """
+
+    model: Any
+    feedback: Pairs
+    agreement: float
+
+
+def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> PairFit:
+    """Learn a ranker from preferences between items.
+
+    Parameters
+    ----------
+    items : Items with ids, the features
+    pairs : Preferences, as :func:`rankwright.data.read_preferences` reads them
+    ranker : a ranker that learns from pairs; None: RankSVM
+
+    Examples
+    --------
+    >>> items = Items([[1.0], [2.0], [3.0]], [0, 0, 0], docid=["a", "b", "c"])
+    >>> learn_from_pairs(items, Preferences(["c", "b"], ["a", "a"])).agreement
+    1.0
+    """
+    feedback = Pairs.from_ids(items, *pairs)
+    model = RankSVM() if ranker is None else clone(ranker)
+    model.fit_feedback(items.X, feedback, qid=items.qid)
+    scores = model.decision_function(items.X, items.qid)
+    right = scores[feedback.upper] > scores[feedback.lower]
+    agreed = float((right * feedback.weight).sum() / feedback.total_weight)
+    name_features(model, items)
+    return PairFit(model, feedback, agreed)
 
 
 def learn_from_log(
@@ -124,6 +185,7 @@ def learn_from_log(
         )
     everything = data.feedback(log)
     model = _fitted(candidates[name], items, everything)
+    name_features(model, items)
     return LogFit(model, name, chance, method, comparison, everything.relevance)
 
 

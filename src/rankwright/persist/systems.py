@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import rankwright
 from rankwright._typing import FloatArray
@@ -22,6 +22,11 @@ from rankwright.metrics.measure import Measure
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import MAX_BYTES, read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer
+
+if TYPE_CHECKING:
+    from rankwright.data.behavior.impressions import ImpressionLog
+    from rankwright.metrics.comparison import Comparison
+    from rankwright.online_eval import LogComparison
 
 KINDS = ("model", "run", "scores")
 
@@ -128,6 +133,58 @@ class JudgedFile:
         judged = self.items(system) if self.qrels is None else self.qrels
         return evaluate_system(system, judged, measures, data=self.name, **options)
 
+    def compare(
+        self,
+        systems: Mapping[str, Any],
+        measures: Any,
+        *,
+        like: str | None = None,
+        called: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> tuple[Comparison, dict[str, Scores]]:
+        """Measure systems, by name, and test their differences.
+
+        Parameters
+        ----------
+        systems : {name: model, run or scores}
+        measures, like : as in :func:`evaluate_system`
+        called : {name: str}, what errors and warnings call a system; by default its name
+        **options : of :func:`rankwright.compare`
+
+        Returns
+        -------
+        comparison, scores : Comparison, and the Scores of each system
+        """
+        scores = {
+            name: self.evaluate(one, measures, like=like, name=(called or {}).get(name, name))
+            for name, one in systems.items()
+        }
+        return rankwright.compare(scores, **options), scores
+
+
+def compare_models_on_log(
+    models: Mapping[str, Any], log: ImpressionLog, features: Callable[[Any], Items], **options: Any
+) -> LogComparison:
+    """What each model would have earned on a log, and their differences.
+
+    Parameters
+    ----------
+    models : {name: fitted ranker or SavedScorer}
+    log : ImpressionLog
+    features : function of a model that gives the items of the log, with the features it needs
+    **options : of :func:`rankwright.online_eval.compare_on_log`
+    """
+    from rankwright.online_eval import compare_on_log
+
+    scores = {}
+    for name, model in models.items():
+        items = features(model)
+        rows = log.rows_in(items)
+        if (rows < 0).any():
+            raise DataError("some items of the log have no features.")
+        scores[name] = score_items(model, items, name)[rows]
+    return compare_on_log(log, scores, **options)
+
 
 def score_items(system: Any, items: Items, name: str = "the system") -> Any:
     if hasattr(system, "decision_function"):
@@ -170,6 +227,37 @@ def _check_queries(run: Run, qrels: Qrels, name: str, data: str) -> None:
 def _some(queries: Any) -> str:
     more = f" and {len(queries) - 3:,} more" if len(queries) > 3 else ""
     return ", ".join(map(str, queries[:3])) + more
+
+
+def describe_file(
+    path: str | os.PathLike[str],
+    kind: str | None = None,
+    *,
+    ratings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """What is in a model or data file, as ``rankwright info`` prints it.
+
+    Parameters
+    ----------
+    path : path of a model, items, a TREC run, qrels, ratings, a log of impressions, or pairs
+    kind : what it holds, as in :func:`rankwright.validate`; None detects it
+    ratings : how to read ratings, as in :func:`rankwright.read_ratings`
+    **options : how to read items, as in :func:`rankwright.read_items`
+    """
+    from rankwright.data.io.ratings import read_ratings
+    from rankwright.data.io.writing import read_data
+    from rankwright.data.validation.findings import describe, detect_kind
+
+    kind = kind or detect_kind(path)
+    if kind == "model":
+        return {"format": kind, **describe_model(path)}
+    if kind == "ratings":
+        data = read_ratings(path, duplicates="keep", **(ratings or {}))
+        return {"format": kind, **describe(data)}
+    if kind == "items":
+        kind = options.get("format") or detect_format(path) or "letor"
+    return {"format": kind, **describe(read_data(path, kind, **options))}
 
 
 def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:

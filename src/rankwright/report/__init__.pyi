@@ -11,3 +11,5 @@ from .plots import plot_thresholds as plot_thresholds
 from .plots import plot_win_loss as plot_win_loss
 from .sections import comparison_page as comparison_page
 from .sections import training_page as training_page
+from .sections import write_comparison as write_comparison
+from .sections import write_training as write_training

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -169,6 +169,14 @@ def ratings(seed: int) -> Part:
 
 
 PARTS: tuple[Callable[[int], Part], ...] = (ordinal_stream, search, metasearch, ratings)
+
+
+def run_demo(random_state: int = 0, *, note: Callable[[str], None] | None = None) -> Iterator[Part]:
+    """The parts of the demo, one after the other; ``note`` is told what comes next."""
+    for number, make in enumerate(PARTS, 1):
+        if note is not None:
+            note(f"[{number} of {len(PARTS)}] {make.__doc__}")
+        yield make(random_state)
 
 
 def demo_page(parts: Sequence[Part], command: str) -> Page:

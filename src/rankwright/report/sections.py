@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.data.runs import Run
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
-from rankwright.persist.systems import score_items
+from rankwright.persist.systems import JudgedFile, score_items
 from rankwright.report import charts, plots
 from rankwright.report.page import (
     Chart,
@@ -24,6 +25,7 @@ from rankwright.report.page import (
     environment,
     file_fingerprint,
     key_value_table,
+    write_page,
 )
 
 N_QUERIES, N_RANKS = 3, 10
@@ -282,6 +284,49 @@ def training_page(
     lead = f"Trained on {data}; {best.name} {chosen}."
     facts = {} if comparison is None else _facts(comparison, scores)
     return Page(f"Training: {best.name}", lead, tuple(sections), facts)
+
+
+def write_training(
+    model: Any,
+    path: str,
+    items: Items,
+    valid: Items | None = None,
+    *,
+    data: str = "the data",
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the page of a fitted :class:`rankwright.AutoRanker` that ``items`` trained.
+
+    ``valid`` are the items it was evaluated on, if they were not folds of ``items``. ``data`` is
+    the file of the items, whose checksum is printed with the settings.
+    """
+    held_out = valid if model.held_out_rows_ is None else items.take(model.held_out_rows_)
+    about = {**(settings or {}), **fingerprints([data])}
+    write_page(training_page(model, held_out, data=data, settings=about), path)
+
+
+def write_comparison(
+    comparison: Comparison,
+    scores: Mapping[str, Scores],
+    path: str,
+    *,
+    judged: JudgedFile,
+    systems: Mapping[str, Any],
+    files: Sequence[str],
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the page of what :meth:`rankwright.persist.JudgedFile.compare` gives.
+
+    ``systems`` are the same as there; ``files`` those whose checksums are printed, data last.
+    """
+    on_items = {
+        name: (system, judged.items(system))
+        for name, system in systems.items()
+        if judged.qrels is None and not isinstance(system, Run)
+    }
+    about = {**(settings or {}), **fingerprints(files)}
+    page = comparison_page(comparison, scores, systems=on_items, data=files[-1], settings=about)
+    write_page(page, path)
 
 
 def fingerprints(paths: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,6 @@
 from .auto import AutoRanker as AutoRanker
+from .base import default_measure as default_measure
+from .by_name import make_ranker as make_ranker
 from .candidates import Attempt as Attempt
 from .candidates import Attempts as Attempts
 from .importance import Dependence as Dependence

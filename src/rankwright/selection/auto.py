@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -32,7 +30,7 @@ from rankwright.parallel import active_engine, current_engine, map_blocks, map_j
 from rankwright.rankers import schema
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
-from rankwright.selection.base import BestRanker, request_weights
+from rankwright.selection.base import BestRanker, default_measure, request_weights, scaled
 from rankwright.selection.candidates import (
     Attempt,
     Attempts,
@@ -425,20 +423,6 @@ def _attempt_there(candidate: Any, auto: AutoRanker, trial: _Trial) -> Attempt:
     """One candidate, tried by a worker."""
     name, model = candidate
     return auto._attempt(name, model, trial, Progress(active=False))
-
-
-def default_measure(y: FloatArray) -> str:
-    """NDCG@10 if the grades can be gains, else the fraction of pairs in wrong order."""
-    return "NDCG@10" if len(y) and y.min() >= 0 and y.max() <= 30 else "Disagreement"
-
-
-def scaled(estimator: Any, X: Any) -> Any:
-    """The estimator, behind a scaler if it needs features on one scale."""
-    wants = getattr(estimator, "_wants_scaled_features", False) and estimator.normalize is None
-    if not wants or get_tags(estimator).input_tags.pairwise:
-        return estimator
-    scaler = MaxAbsScaler() if hasattr(X, "tocsr") else StandardScaler()
-    return Pipeline([("scale", scaler), ("rank", estimator)])
 
 
 def fit_ranker(model: Any, rows: Rows, valid: Rows | None = None) -> Any:

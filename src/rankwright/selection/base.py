@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.metrics.scorer import predict_with
 
@@ -32,6 +36,16 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """``random_state`` as a seed that can be used several times."""
         is_state = isinstance(self.random_state, np.random.RandomState)
         return int(self.random_state.randint(2**31 - 1)) if is_state else self.random_state
+
+    def fit_items(self, items: Items, valid: Items | None = None) -> Self:
+        """As ``fit``, with the queries, weights and names of features that the items have.
+
+        ``valid`` are the items to evaluate on, instead of folds of the queries.
+        """
+        given = {} if valid is None else {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
+        self.fit(items.X, items.y, qid=items.qid, sample_weight=items.weight, **given)
+        name_features(self.best_estimator_, items)
+        return self
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
         """The score of each row; higher comes first."""
@@ -60,6 +74,27 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
+
+
+def default_measure(y: FloatArray) -> str:
+    """NDCG@10 if the grades can be gains, else the fraction of pairs in wrong order."""
+    return "NDCG@10" if len(y) and y.min() >= 0 and y.max() <= 30 else "Disagreement"
+
+
+def scaled(estimator: Any, X: Any) -> Any:
+    """The estimator, behind a scaler if it needs features on one scale."""
+    wants = getattr(estimator, "_wants_scaled_features", False) and estimator.normalize is None
+    if not wants or get_tags(estimator).input_tags.pairwise:
+        return estimator
+    scaler = MaxAbsScaler() if hasattr(X, "tocsr") else StandardScaler()
+    return Pipeline([("scale", scaler), ("rank", estimator)])
+
+
+def name_features(model: Any, items: Items) -> None:
+    """Put the names of the features into the model, so that columns are found by name."""
+    if items.feature_names is not None:
+        first = model[0] if hasattr(model, "steps") else model
+        first.feature_names_in_ = np.array(items.feature_names, dtype=object)
 
 
 def request_weights(model: Any) -> None:

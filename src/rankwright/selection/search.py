@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from rankwright._typing import IntArray
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.splits import fold_queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
@@ -27,7 +28,7 @@ from rankwright.metrics.measure import Measure
 from rankwright.metrics.scorer import MeasureScorer
 from rankwright.metrics.tables import Cell, Table
 from rankwright.parallel import active_engine, current_engine, n_threads
-from rankwright.selection.base import BestRanker, request_weights
+from rankwright.selection.base import BestRanker, name_features, request_weights, scaled
 from rankwright.selection.space import Params, chosen_ends, distinct_points, propose
 
 
@@ -183,7 +184,7 @@ class RankSearchCV(BestRanker):
         qid : (n_items,) query ids; at least as many queries as folds
         sample_weight : (n_items,) weights of the rows in training; the score has none
         """
-        y = as_grades(y, "y")
+        X, y = checked_rows(X), as_grades(y, "y")
         by_name = isinstance(self.scoring, str | Measure)
         scorer = Measure.parse(self.scoring).scorer() if by_name else self.scoring
         engine, space = current_engine(), self._space()
@@ -323,14 +324,16 @@ def tune(
     estimator: Any,
     params: Any,
     train: Items,
-    valid: Items,
+    valid: Items | None = None,
     measure: str | Measure = "NDCG@10",
     *,
+    cv: int = 5,
     n_iter: int | None = None,
     sampler: str = "random",
     n_jobs: int | None = None,
     random_state: Any = None,
     like: str | None = None,
+    scale: bool = False,
     verbose: int = 0,
 ) -> RankSearchCV:
     """Fit to the training queries, evaluate on the validation queries, keep the best parameters.
@@ -342,10 +345,15 @@ def tune(
     estimator : a ranker, or a pipeline that ends in one
     params : dict of parameter to list of values, or list of such dicts
         With ``n_iter``, values may also be SciPy distributions or a :class:`Range`.
-    train, valid : Items
+    train : Items
+    valid : Items or None
+        None evaluates on ``cv`` folds of the training queries instead.
     measure, like : as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best
+    cv : int, default 5
     n_iter : int or None
         Draw this many combinations at random; None tries all.
+    scale : bool, default False
+        Put a scaler in front of a ranker that needs features on one scale, as ``AutoRanker`` does.
     sampler, n_jobs, random_state, verbose : as in :class:`RankSearchCV`
 
     Returns
@@ -364,24 +372,50 @@ def tune(
     >>> search.best_estimator_.decision_function(valid.X).shape
     (54,)
     """
+    model = scaled(estimator, train.X) if scale else estimator
+    step = "" if model is estimator else "rank__"
+    space = _with_step(params, step)
+    options = {"sampler": sampler, "n_jobs": n_jobs, "random_state": random_state}
+    search = RankSearchCV(
+        model,
+        **{"param_grid" if n_iter is None else "param_distributions": space},
+        n_iter=n_iter or 1,
+        scoring=Measure.parse(measure).scorer(like=like),
+        cv=cv,
+        verbose=verbose,
+        **options,
+    )
+    if valid is None:
+        search.fit_items(train)
+    else:
+        _fit_parts(search, train, valid)
+    found = search.trials_
+    trials = tuple(replace(one, params=_without_step(one.params, step)) for one in found.trials)
+    search.trials_ = replace(found, trials=trials)
+    return search
+
+
+def _fit_parts(search: RankSearchCV, train: Items, valid: Items) -> None:
+    """Search on one split, and fit the best combination to its training part."""
     both = Items.concat([train, valid])
     rows = np.arange(len(both))
-    search = RankSearchCV(
-        estimator,
-        **{"param_grid" if n_iter is None else "param_distributions": params},
-        n_iter=n_iter or 1,
-        sampler=sampler,
-        scoring=Measure.parse(measure).scorer(like=like),
-        cv=[(rows[: len(train)], rows[len(train) :])],
-        n_jobs=n_jobs,
-        random_state=random_state,
-        refit=False,
-        verbose=verbose,
-    ).fit(both.X, both.y, qid=both.qid, sample_weight=both.weight)
-    search.best_estimator_ = clone(estimator).set_params(**search.best_params_)
+    search.set_params(cv=[(rows[: len(train)], rows[len(train) :])], refit=False)
+    search.fit(both.X, both.y, qid=both.qid, sample_weight=both.weight)
+    search.best_estimator_ = clone(search.estimator).set_params(**search.best_params_)
     weights = {} if train.weight is None else {"sample_weight": train.weight}
     if weights:
         request_weights(search.best_estimator_)
     with active_engine(None), config_context(enable_metadata_routing=True):
         search.best_estimator_.fit(train.X, train.y, qid=train.qid, **weights)
-    return search
+    name_features(search.best_estimator_, train)
+
+
+def _with_step(params: Any, step: str) -> Any:
+    """Parameters of a ranker as a pipeline calls them."""
+    if not isinstance(params, Mapping):
+        return [_with_step(one, step) for one in params]
+    return {step + name: values for name, values in params.items()}
+
+
+def _without_step(params: Params, step: str) -> Params:
+    return {name.removeprefix(step): value for name, value in params.items()}

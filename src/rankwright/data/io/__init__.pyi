@@ -17,4 +17,5 @@ from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run
+from .writing import convert as convert
 from .writing import write_items as write_items

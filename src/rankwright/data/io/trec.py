@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwright.data.io.fields import Fields, split_fields
 from rankwright.data.io.files import bounded, read_text, write_lines
+from rankwright.data.items import RankedItem
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.vocabulary import first_repeat
 from rankwright.exceptions import DataError
@@ -96,12 +98,25 @@ def write_run(run: Run, path: Path) -> None:
 
     Scores read back bit for bit. An existing file is replaced once the new one is complete.
     """
-    queries, docs = _texts(run.queries, "query"), _texts(run.docs, "document")
-    (name,) = _texts(np.array([run.name], dtype=object), "run name")
-    columns = (column[run.order].tolist() for column in (run.query, run.doc, run.rank, run.score))
-    rows = zip(*columns, strict=True)
-    lines = (f"{queries[q]} Q0 {docs[d]} {rank} {s!r} {name}\n" for q, d, rank, s in rows)
-    write_lines(path, lines)
+    for ids, what in ((run.queries, "query"), (run.docs, "document"), ([run.name], "run name")):
+        _texts(np.array(ids, dtype=object), what)
+    write_lines(path, _run_lines(run.ranking(), run.name))
+
+
+def run_lines(rows: Iterable[RankedItem], name: str) -> list[str]:
+    """The lines of a TREC run, whose columns are separated by blanks, so no id may have one."""
+    lines = list(_run_lines(rows, name))
+    for line in lines:
+        if len(line.split()) != 6 or "  " in line:
+            raise DataError(
+                f"an id is empty or has a blank, which a TREC run cannot hold: {line.rstrip()!r}. "
+                "Use other ids, or another format."
+            )
+    return lines
+
+
+def _run_lines(rows: Iterable[RankedItem], name: str) -> Iterator[str]:
+    return (f"{q} Q0 {item} {rank} {score!r} {name}\n" for q, item, rank, score in rows)
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:

@@ -12,12 +12,14 @@ from typing import Any
 
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.io.files import atomic_write, write_lines
-from rankwright.data.io.items import format_of_name
+from rankwright.data.io.items import detect_format, format_of_name, read_items
 from rankwright.data.io.letor.reader import write_letor
-from rankwright.data.io.trec import write_qrels, write_run
+from rankwright.data.io.logs.impressions import read_log
+from rankwright.data.io.logs.preferences import read_preferences
+from rankwright.data.io.trec import read_qrels, read_run, write_qrels, write_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 
 
 def write_items(items: Items, path: str | os.PathLike[str], *, format: str | None = None) -> None:
@@ -67,6 +69,49 @@ def write_data(
         write_qrels(data, path)
     else:
         _write_columns(_columns_of(data), path, kind or "csv")
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    read_as: str | None = None,
+    write_as: str | None = None,
+    **options: Any,
+) -> tuple[str, int]:
+    """Write data in another format; numbers keep their last bit.
+
+    Parameters
+    ----------
+    source : path of items, a log, pairs, a TREC run or qrels
+    target : path of the new file; its extension gives the format (.txt: LETOR or TREC)
+    read_as, write_as : the formats, if the extensions do not give them
+    **options : how to read items, as in :func:`rankwright.read_items`
+
+    Returns
+    -------
+    format, n_rows : str, int
+    """
+    found = read_as or detect_format(source) or "letor"
+    kind = write_as or format_of_name(target)
+    if kind is None and not os.fspath(target).lower().removesuffix(".gz").endswith(".txt"):
+        raise ParameterError(
+            f"{os.fspath(target)}: the extension gives no format. Use .letor, .txt, .csv, .tsv, "
+            ".jsonl, .parquet, .run or .qrels, or --write-as."
+        )
+    kind = kind or (found if found in ("run", "qrels") else "letor")
+    data = read_data(source, found, **options)
+    write_data(data, target, kind)
+    return kind, len(data)
+
+
+def read_data(path: str | os.PathLike[str], kind: str, **options: Any) -> Any:
+    """What a file of this kind holds: a log, pairs, a run, qrels or items."""
+    readers: dict[str, Any] = {"log": read_log, "pairs": read_preferences}
+    readers |= {"run": read_run, "qrels": read_qrels}
+    if kind in readers:
+        return readers[kind](path)
+    return read_items(path, graded=False, **options)
 
 
 def _columns_of(data: Run | Qrels | Ratings) -> dict[str, Any]:

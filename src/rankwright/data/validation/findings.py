@@ -171,10 +171,17 @@ def _validate_log(path: str, kind: str, against: Any) -> Findings:
     return Findings(path, findings)
 
 
-def detect_kind(path: str | os.PathLike[str]) -> str:
-    """What a file holds: ``"items"``, ``"ratings"``, ``"run"``, ``"qrels"``, ``"model"``, ..."""
+def detect_kind(
+    path: str | os.PathLike[str], format: str | None = None, *, by_columns: bool = True
+) -> str:
+    """What a file holds: ``"items"``, ``"ratings"``, ``"run"``, ``"qrels"``, ``"model"``, ...
+
+    ``by_columns=False`` takes every table as items, whatever its columns are called.
+    """
     name = os.fspath(path)
-    format = detect_format(name) or "letor"
+    format = format or detect_format(name) or "letor"
+    if not by_columns:
+        return "items" if format in ITEM_FORMATS else format
     if format in ("csv", "tsv"):
         try:
             columns = first_fields(name, "\t" if format == "tsv" else None)

@@ -9,10 +9,12 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
+from rankwright.data.behavior.impressions import ImpressionLog
+from rankwright.data.io.logs.impressions import log_from_events
 from rankwright.data.items import Items
 from rankwright.exceptions import DataError
 from rankwright.service.log.entries import Feedback, decode_event, decode_feedback, describe
-from rankwright.service.log.reader import Entry, LogReader
+from rankwright.service.log.reader import Entry, LogReader, read_entries
 
 CLICKED, SKIPPED = 1.0, 0.0
 
@@ -102,6 +104,30 @@ def items_from_log(log: LogReader, labels: str = "auto") -> Items:
     queries = np.array([label.query for label, _ in pairs])
     docs = np.array([label.item for label, _ in pairs])
     return Items(rows, grades, queries, docs, feature_names=_names(log, pairs[-1][0].event))
+
+
+def read_graded(path: Any) -> Items:
+    """The graded, or else clicked, items of the log of a service, which may be running.
+
+    Parameters
+    ----------
+    path : the file that ``rankwright serve --store`` writes
+    """
+    log = LogReader(path)
+    try:
+        return items_from_log(log)
+    finally:
+        log.close()
+
+
+def read_impressions(path: Any) -> ImpressionLog:
+    """The lists that a service showed, and their clicks.
+
+    Parameters
+    ----------
+    path : the file that ``rankwright serve --store`` writes
+    """
+    return log_from_events(read_entries(path))
 
 
 def choose_labels(log: LogReader) -> str:

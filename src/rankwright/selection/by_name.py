@@ -1,0 +1,128 @@
+"""Rankers and their parameters from texts, as a command line or a configuration file has them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import rankwright.rankers as package
+from rankwright.exceptions import ParameterError
+from rankwright.rankers.base import find_ranker, rankers
+from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
+from rankwright.rankers.schema import check_parameters as check_constraints
+from rankwright.selection.space import Range
+
+# What tune tries where nothing else is asked for.
+USUAL_VALUES: dict[str, dict[str, str]] = {
+    "RankBoost": {"n_estimators": "30,100,300", "estimator": "threshold,tree:8"},
+    "RankSVM": {"C": "0.001,0.01,0.1,1.0,10.0"},
+    "Regression": {"alpha": "0.01,0.1,1.0,10.0,100.0"},
+    "MPRank": {"C": "0.01,0.1,1.0,10.0"},
+    "RankNet": {"learning_rate": "0.01,0.03,0.1"},
+}
+
+
+def make_ranker(name: str, params: Mapping[str, Any] | None = None) -> Any:
+    """A ranker by its name (in any case), with parameters that may be texts.
+
+    A parameter of a part, such as that of the trees inside, goes by ``part__name`` or by its name.
+
+    >>> make_ranker("rankboost", {"n_estimators": "5"})
+    RankBoost(n_estimators=5)
+    >>> make_ranker("rankboost", {"estimator": "tree", "learning_rate": ".05"}).estimator
+    TreeRanking(learning_rate=0.05)
+    """
+    plain = name.lower().replace("-", "").replace("_", "")
+    public = {known.lower(): known for known in dir(package)}
+    cls: Any = find_ranker(public.get(plain, name))
+    if cls is None:
+        names = {known.lower(): known for known in rankers()}
+        near = get_close_matches(plain, names, 1)
+        hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
+        raise ParameterError(f"ranker {name!r} is unknown. {hint}")
+    values = {k: parse_value(v) if isinstance(v, str) else v for k, v in (params or {}).items()}
+    # A tree inside has parameters of the same names: those given are meant for it.
+    inside: dict[str, Any] = getattr(values.get("estimator"), "get_params", dict)()
+    own = inspect.signature(cls).parameters.keys() - inside.keys()
+    ranker = cls(**{key: value for key, value in values.items() if key in own})
+    nested = {key: value for key, value in values.items() if key not in own}
+    return _set_nested(ranker, nested) if nested else ranker
+
+
+def parse_value(text: str) -> Any:
+    """A number, true/false, none, a list, a tree with so many leaves, or else the text itself.
+
+    >>> [parse_value(word) for word in ("3", "1e-2", "true", "none", "[4, 4]", "poly")]
+    [3, 0.01, True, None, [4, 4], 'poly']
+    >>> parse_value("tree:16")
+    TreeRanking(max_leaf_nodes=16)
+    """
+    constants = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    kind, colon, leaves = text.partition(":")
+    if kind == "tree":
+        if colon and not (leaves.isdigit() and int(leaves) >= 2):
+            raise ParameterError(
+                f"{text}: write tree, or tree:LEAVES with a number of leaves >= 2, as in tree:16."
+            )
+        return TreeRanking(max_leaf_nodes=int(leaves)) if leaves else TreeRanking()
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def parse_grid(ranker: Any, texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values to try for each parameter: lists, or a range; the usual ones without ``texts``.
+
+    >>> parse_grid(make_ranker("RankSVM"), {"C": "0.1,1"})
+    {'C': [0.1, 1]}
+    >>> parse_grid(make_ranker("RankSVM"), {"C": "0.01..100"})
+    {'C': Range(low=0.01, high=100)}
+    """
+    name, known = type(ranker).__name__, list(ranker.get_params(deep=False))
+    texts = texts or USUAL_VALUES.get(name, {})
+    if not texts:
+        raise ParameterError(
+            f"tune: say what to try for {name}: --grid name=value,value. It has the parameters "
+            f"{', '.join(known)}."
+        )
+    _refuse_unknown(name, texts, known)
+    return {key: _values(key, text) for key, text in texts.items()}
+
+
+def _values(key: str, text: str) -> Any:
+    low, dots, high = text.partition("..")
+    if dots:
+        ends = parse_value(low.strip()), parse_value(high.strip())
+        if not all(isinstance(end, int | float) for end in ends) or not ends[0] < ends[1]:
+            raise ParameterError(f"--grid {key}={text}: write LOW..HIGH with two numbers.")
+        return Range(*ends)
+    values = [parse_value(word.strip()) for word in text.split(",") if word.strip()]
+    if not values:
+        example = "--grid C=0.1,1,10"
+        raise ParameterError(f"--grid {key}={text}: write name=value,value, such as {example}.")
+    return values
+
+
+def _set_nested(ranker: Any, values: Mapping[str, Any]) -> Any:
+    """Set parameters of the parts of a ranker, by ``part__name`` or by their name alone."""
+    known = list(ranker.get_params())
+    for name, value in values.items():
+        fits = [path for path in known if path == name or path.endswith(f"__{name}")]
+        _refuse_unknown(type(ranker).__name__, [] if fits else [name], known)
+        ranker.set_params(**{max(fits, key=len): value})
+    for part in ranker.get_params().values():
+        if hasattr(part, "_constraints"):
+            check_constraints(part)
+    return ranker
+
+
+def _refuse_unknown(ranker: str, names: Iterable[str], known: list[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ParameterError(f"{ranker} has no parameter {name!r}. It has {', '.join(known)}.")
