@@ -1,4 +1,4 @@
-"""Sparse matrices of callers: checked once, before compiled code follows their indices."""
+"""Matrices of callers, checked once: compiled code follows the indices of sparse ones blindly."""
 
 from __future__ import annotations
 
@@ -52,7 +52,14 @@ def checked_csr(X: Any, name: str = "X") -> Any:
 
 
 def checked_rows(X: Any, name: str = "X") -> Any:
-    """A sparse matrix as :func:`checked_csr` gives it; anything else as it is."""
+    """A sparse matrix as :func:`checked_csr` gives it, a lazy frame collected; others as they are.
+
+    >>> import polars as pl
+    >>> checked_rows(pl.LazyFrame({"a": [1.0]})).shape
+    (1, 1)
+    """
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):  # polars' LazyFrame
+        X = X.collect()
     return checked_csr(X, name) if hasattr(X, "tocsr") else X
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright.data.sparse_matrices import checked_csr
+from rankwright.data.sparse_matrices import checked_csr, checked_rows
 from rankwright.exceptions import DataError, MeasureError, ParameterError
 from rankwright.feedback.labels import as_grades
 
@@ -97,7 +97,7 @@ def progressive(
         raise ParameterError(
             f"progressive(expected=True): {ranker.name} has no predict_expected; leave it False."
         )
-    chunks = _started(ranker, _mapped(maps, _chunks(X, y)), classes)
+    chunks = _started(ranker, _mapped(maps, _chunks(checked_rows(X), y)), classes)
     if delay == 0 and hasattr(ranker, "partial_fit_predict"):
         steps = _in_blocks(ranker, chunks, expected)
     else:
