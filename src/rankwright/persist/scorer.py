@@ -14,6 +14,7 @@ from rankwright.data.frames import columns_of, columns_of_rows, feature_matrix
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
+from rankwright.persist.agreement import check_agreement
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import (
     MAX_BYTES,
@@ -52,9 +53,10 @@ def load_scorer(
         :func:`rankwright.load`
     max_bytes : refuse a larger file before reading it; default 2 GiB
     key : the secret that signed the file, as in :func:`rankwright.load`
-    verify : also rebuild the model, and refuse a file whose model would give other scores. Only a
-        forged file has these. Needs scikit-learn, as :func:`rankwright.load` does, which always
-        refuses such a file.
+    verify : also rebuild the whole model, and refuse a file whose model would give other scores.
+        Only a forged file has these. Needs scikit-learn, as :func:`rankwright.load` does, which
+        always refuses such a file. Without it, what the scorer repeats of the learned values is
+        compared: all of linear rankers, networks and boosted rankers, part of kernels and votes.
 
     Raises
     ------
@@ -104,6 +106,7 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     learned = manifest.model.learned.get("n_features_in_", saved.n_features)
     if learned != saved.n_features:
         raise Refused("its model and its scorer disagree on the number of features")
+    check_agreement(manifest, arrays)
     return saved
 
 
