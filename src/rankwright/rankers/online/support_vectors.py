@@ -55,9 +55,9 @@ def _inverse(matrix: FloatArray) -> FloatArray:
     factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
     if failed:
         return np.asarray(linalg.pinvh(matrix))
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1)
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    # Not dpotri: OpenBLAS starts all threads for it, however small the matrix is.
+    lower = np.tril(linalg.lapack.dtrtri(factor, lower=1)[0])
+    return np.asarray(lower.T @ lower)
 
 
 def _over_members(parts: FloatArray) -> FloatArray:
