@@ -274,6 +274,8 @@ def fits(value: Any, hint: Any) -> bool:
     False
     """
     origin, arguments = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):  # NDArray is a type alias in NumPy from 2.5 on
+        return fits(value, origin.__value__[arguments])
     if origin in (Union, UnionType):
         return any(fits(value, option) for option in arguments)
     if origin is np.ndarray:  # of dtype[float64] or dtype[floating[Any]]
