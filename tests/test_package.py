@@ -74,6 +74,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = rankwright.nothing
 
 
-def test_the_table_of_names_is_that_of_the_stubs() -> None:
-    names = run_path(str(API.with_name("names.py")))
-    assert names["page"]() == names["PAGE"].read_text(), "run: python docs/names.py"
+@pytest.mark.parametrize("script", ["names", "options"])
+def test_what_scripts_write_into_the_guide_is_up_to_date(script: str) -> None:
+    """The table of public names, and the options of every verb."""
+    made = run_path(str(API.with_name(f"{script}.py")))
+    assert made["page"]() == made["PAGE"].read_text(), f"run: python docs/{script}.py"

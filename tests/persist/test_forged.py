@@ -124,6 +124,28 @@ def test_a_model_and_a_scorer_that_disagree_are_refused(
         rw.load(path)
     with pytest.raises(ModelFileError):
         rw.load_scorer(path, verify=True)
+    if edit is not takes_nan:  # NumPy alone sees the others too
+        with pytest.raises(ModelFileError, match=r"disagree|no scores for rows"):
+            rw.load_scorer(path)
+
+
+@pytest.mark.parametrize("model", [rw.RankBoost(n_estimators=5), rw.PRank(), rw.MPRank()])
+def test_numpy_alone_sees_a_learned_array_that_the_scorer_does_not_repeat(
+    model: Any, rows: np.ndarray, grades: np.ndarray, forgery: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.rw"
+    rw.save(model.fit(rows, grades), path)
+    name = "alpha_" if isinstance(model, rw.RankBoost) else "coef_"
+    file = forgery(path)
+    entry = dict(file.manifest["arrays"][f"model.{name}"])
+    start, size = len(file.data), 8 * entry["shape"][0]
+    file.manifest["arrays"]["other"] = entry
+    offsets = [start, start + size]
+    file.header["other"] = {"dtype": "F64", "shape": entry["shape"], "data_offsets": offsets}
+    file.data += np.arange(entry["shape"][0], dtype=np.float64).tobytes()
+    file.manifest["model"]["learned"][name] = {"array": "other"}
+    with pytest.raises(ModelFileError, match="disagree"):
+        rw.load_scorer(file.write(path))
 
 
 def test_a_pipeline_and_its_scorer_that_disagree_are_refused(

@@ -28,7 +28,7 @@ _REPEATED: dict[str, dict[str, str]] = {
     "ordinal_probit": _GRADES,
     "prototypes": {"coef": "coef_", "classes": "classes_"},
     "network": {"layers": "layers_", "weights": "weights_"},
-    "deviations": {"mean": "mean_", **_LINE},
+    "deviations": {"coef": "coef_"},  # the rest depends on what unseen values count for
     "filled_average": {"feature": "feature_", "default": "default_"},
     "kernel": {"intercept": "intercept_"},
     "votes": {"classes": "classes_"},
@@ -50,10 +50,10 @@ def check_agreement(manifest: Manifest, arrays: Mapping[str, Array]) -> None:
     n_steps = int(ranker.params.get("normalize") == "query")
     if not is_pipeline and len(served.transforms) != n_steps:
         raise Refused("its model and its scorer disagree on how rows are scaled")
-    if not is_pipeline and "feature_names_in_" in ranker.learned:
-        names = Unpacker(arrays, {}, own=False).unpack(ranker.learned["feature_names_in_"])
-        if not isinstance(names, np.ndarray) or names.tolist() != manifest.feature_names:
-            raise Refused("its model and its scorer disagree on the names of the features")
+    names = Unpacker(arrays, {}, own=False).unpack(ranker.learned.get("feature_names_in_"))
+    own = names.tolist() if isinstance(names, np.ndarray) else None
+    if not is_pipeline and own != manifest.feature_names:
+        raise Refused("its model and its scorer disagree on the names of the features")
     _compare(served.scorer, ranker.learned, arrays)
 
 
