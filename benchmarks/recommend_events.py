@@ -1,23 +1,26 @@
 """Events: fit, users a second, memory, growth and updates, beside implicit, EASE and LensKit.
 
 Each system runs in a process of its own; seconds are CPU seconds, memory is the highest resident
-set less that after reading the data. Goals: fit at most twice implicit ALS and EASE together,
-users a second at least half of the peer's for the same kind of model, memory at most 1.5 times.
+set of fit and lists (Linux: since the data are read) less that after reading the data. Goals: fit
+at most twice implicit ALS and EASE together, users a second at least half of the peer's for the
+same kind of model, memory at most 1.5 times.
 
     python -m benchmarks recommend                             all of it
-    python -m benchmarks.recommend_events updates|peers|growth     one part
+    python -m benchmarks.recommend_events updates|peers|growth|large|files|new     one part
 """
 
 from __future__ import annotations
 
-import itertools
+import importlib.util
 import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,22 +30,22 @@ import rankwright as rw
 from rankwright.recommend.experts import EASE, ImplicitALS, ItemCosine
 
 N, N_USERS = 100, 2000
-GROWTH = (100_000, 1_000_000, 10_000_000)
+BASE = (500_000, 5_000, 1_000)  # events, users, items
+LARGE = (10_000_000, 100_000, 10_000)
 
 
 def events(name: str) -> rw.Interactions:
-    if name.isdigit():
-        return synthetic(int(name))
+    """A set of ratings as events, or synthetic ones: "events,users,items"."""
+    if "," in name:
+        return synthetic(*map(int, name.split(",")))
     return rw.Interactions.from_ratings(rw.load_dataset(name))
 
 
-def synthetic(n: int) -> rw.Interactions:
-    """Events of n / 100 users with n / 1000 items (at most 20,000), popular ones more often."""
+def synthetic(n: int, n_users: int, n_items: int) -> rw.Interactions:
+    """Random events, popular items more often."""
     rng = np.random.default_rng(0)
-    n_items = min(max(n // 1000, 100), 20_000)
     item = (rng.random(n) ** 2 * n_items).astype(np.int64)
-    user = rng.integers(0, n // 100, n)
-    return rw.Interactions(user, item, time=np.arange(n))
+    return rw.Interactions(rng.integers(0, n_users, n), item, time=np.arange(n))
 
 
 def ours(experts: Any = None) -> Callable[[rw.Interactions], Any]:
@@ -100,18 +103,29 @@ SYSTEMS: dict[str, Callable[[rw.Interactions], Any]] = {
 
 def one(name: str, data_name: str) -> None:
     """Run a system and print its figures as JSON."""
-    SYSTEMS[name](synthetic(20_000))  # compile
+    SYSTEMS[name](synthetic(20_000, 200, 100))  # compile
     data = events(data_name)
-    start_size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start_size = peak(reset=True)
     start = time.process_time()
     lists = SYSTEMS[name](data)
     fitted = time.process_time()
     users = np.arange(min(N_USERS, data.n_users))
     lists(users)
     done = time.process_time()
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start_size
+    size = peak() - start_size
     rate = len(users) / max(done - fitted, 1e-9)
-    print(json.dumps({"fit": fitted - start, "rate": rate, "memory": size / 1024}))
+    print(json.dumps({"fit": fitted - start, "rate": rate, "memory": size}))
+
+
+def peak(*, reset: bool = False) -> float:
+    """The highest resident set in MB, on Linux since it was reset."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def figures(name: str, data_name: str) -> dict[str, float] | None:
@@ -145,12 +159,61 @@ def beside_peers(data_name: str) -> None:
 
 
 def growth() -> None:
-    print("growth with events, users and items together (synthetic)", flush=True)
-    found = [(n, figures("Recommender()", str(n))) for n in GROWTH]
-    kept = [(n, row) for n, row in found if row is not None]
-    for (n, small), (m, large) in itertools.pairwise(kept):
-        exponent = np.log(large["fit"] / small["fit"]) / np.log(m / n)
-        print(f"  {n:,} to {m:,} events: fit grows with the power {exponent:.2f}")
+    """Four times the events, the users or the items, the others alike."""
+    print("growth (synthetic): events, users, items", flush=True)
+    small = figures("Recommender()", ",".join(map(str, BASE)))
+    for at, kind in enumerate(("events", "users", "items")):
+        size = [4 * n if place == at else n for place, n in enumerate(BASE)]
+        large = figures("Recommender()", ",".join(map(str, size)))
+        if small and large:
+            fit = np.log(large["fit"] / small["fit"]) / np.log(4)
+            each = np.log(small["rate"] / large["rate"]) / np.log(4)
+            print(f"  exponent in {kind}: fit {fit:.2f}, time of a list {each:.2f}", flush=True)
+
+
+def large() -> None:
+    print("{:,} synthetic events, {:,} users, {:,} items".format(*LARGE), flush=True)
+    figures("Recommender()", ",".join(map(str, LARGE)))
+
+
+def new_users(data_name: str) -> None:
+    """A new user with twenty items gets a list of ten; implicit solves the user as well."""
+    data, rng = events(data_name), np.random.default_rng(0)
+    model = rw.Recommender(random_state=0).fit(data)
+    took = []
+    for _ in range(50):
+        items = data.items[rng.choice(data.n_items, 20, replace=False)].tolist()
+        start = time.process_time()
+        model.recommend_new(items)
+        took.append(time.process_time() - start)
+    print(f"recommend_new from 20 events of {data_name}: {1e3 * np.median(took):.1f} ms")
+    if importlib.util.find_spec("implicit") is None:
+        return
+    from scipy.sparse import csr_matrix
+
+    peer, took = _als(), []
+    peer.fit(csr_matrix(data.to_csr().astype(np.float32)), show_progress=False)
+    for _ in range(50):
+        items = rng.choice(data.n_items, 20, replace=False)
+        row = csr_matrix((np.ones(20, np.float32), ([0] * 20, items)), shape=(1, data.n_items))
+        start = time.process_time()
+        peer.recommend(0, row, N=10, recalculate_user=True)
+        took.append(time.process_time() - start)
+    print(f"  implicit ALS alone {1e3 * np.median(took):.1f} ms", flush=True)
+
+
+def files(data_name: str) -> None:
+    """The size of a model file beside the arrays it holds."""
+    model = rw.Recommender(random_state=0).fit(events(data_name))
+    data = model.histories_
+    arrays = [data.users, data.items, data.ptr, data.item, data.weight, data.time]
+    arrays += [a for e in model.model_.experts_ for a in vars(e).values() if a is not None]
+    size = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray) and a.dtype != bool)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.rw"
+        rw.save(model, path)
+        ratio = path.stat().st_size / size
+    print(f"file of a recommender of {data_name}: {ratio:.2f} of {size / 1e6:.1f} MB of arrays")
 
 
 def updates(data_name: str, n_new: int = 1000) -> None:
@@ -182,7 +245,10 @@ def same(left: dict[Any, Any], right: dict[Any, Any]) -> float:
 PARTS: dict[str, Callable[[], None]] = {
     "updates": lambda: updates("movielens-100k"),
     "peers": lambda: beside_peers("movielens-1m"),
+    "new": lambda: new_users("movielens-1m"),
+    "files": lambda: files("movielens-1m"),
     "growth": growth,
+    "large": large,
 }
 
 

@@ -17,6 +17,7 @@ from rankwright.recommend.experts import (
     NextItems,
     Popularity,
 )
+from rankwright.recommend.experts.ease import common_users
 from rankwright.recommend.experts.weights import learned_by_ranksvm
 
 
@@ -106,6 +107,16 @@ def test_ease_is_the_closed_form(histories) -> None:
     np.fill_diagonal(weight, 0.0)
     expert = EASE(l2_regularization=7.0).fit(histories)
     np.testing.assert_allclose(expert.scores(histories.rows), X @ weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_items", [30, 400])
+def test_common_users_are_counted_alike_pair_by_pair_and_by_products(n_items: int) -> None:
+    data = Histories.of(make_events(n_items=n_items))
+    kept = np.sort(np.argsort(-data.item_counts, kind="stable")[: n_items - 5])
+    place = np.full(data.n_items, -1)
+    place[kept] = np.arange(len(kept))
+    X = dense(data)[:, kept]
+    np.testing.assert_array_equal(np.tril(common_users(data, kept, place)), np.tril(X.T @ X))
 
 
 def test_ease_of_few_items_leaves_the_others_at_zero(histories) -> None:

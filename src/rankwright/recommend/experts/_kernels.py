@@ -82,6 +82,26 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
 
 
 @njit(cache=True, nogil=True)
+def count_common(pairs, kept, place, start, stop, gram):
+    """Common users of each two items that take part: the Gram matrix, row by row.
+
+    pairs        Pairs
+    kept         (n_kept,) item numbers
+    place        (n_items,) the place of an item among them, or -1
+    start, stop  rows to do
+    gram         (n_kept, n_kept) float64              added to
+    """
+    for row in range(start, stop):
+        counts, item = gram[row], kept[row]
+        for at in range(pairs.by_item[item], pairs.by_item[item + 1]):
+            user = pairs.user[pairs.entry[at]]
+            for other in range(pairs.ptr[user], pairs.ptr[user + 1]):
+                column = place[pairs.item[other]]
+                if column >= 0:
+                    counts[column] += 1.0
+
+
+@njit(cache=True, nogil=True)
 def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
     """Add up the similarities of what is near the items of each history.
 

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
 from rankwright.exceptions import DataError
+from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, floats32, integers
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.experts.neighbors import neighbor_pairs, row_ranges
 
 BLOCK = 1024  # users whose products are added at once
 
@@ -61,7 +63,7 @@ class EASE(Expert):
         self._n_items = histories.n_items
         order = np.argsort(-histories.item_counts, kind="stable")[: self.max_items]
         self.kept_ = np.sort(order)
-        gram = _gram(histories.rows, self._place())
+        gram = common_users(histories, self.kept_, self._place())
         gram[np.diag_indices_from(gram)] += self.l2_regularization
         # In place: one float64 matrix. Only the lower triangle is computed.
         factor, info = lapack.dpotrf(gram, lower=True, overwrite_a=True)
@@ -148,14 +150,27 @@ def _dense(rows: Rows, place: NDArray[np.int64], width: int) -> Scores:
     return dense
 
 
-def _gram(rows: Rows, place: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Common users of each two items, in blocks of users; float32 counts are exact to 2**24.
+def common_users(
+    histories: Histories, kept: IntArray, place: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Common users of each two items, a lower triangle in Fortran order.
 
-    Only one triangle is computed.
+    Counted pair by pair, or, where histories are long beside the catalog, by products of blocks of
+    users in float32, which are exact to 2**24.
     """
     from scipy.linalg import blas
 
-    width = int((place >= 0).sum())
+    rows, width = histories.rows, len(kept)
+    lengths = np.diff(rows.ptr).astype(np.float64)
+    if 16.0 * (lengths @ lengths) < rows.n_rows * float(width) ** 2:
+        from rankwright.recommend.experts._kernels import count_common
+
+        counted = np.zeros((width, width))
+        pairs = neighbor_pairs(histories)
+        map_blocks(
+            lambda block: count_common(pairs, kept, place, *block, counted), row_ranges(width)
+        )
+        return counted.T
     gram = np.zeros((width, width), np.float32, order="F")
     for start in range(0, rows.n_rows, BLOCK):
         block = _dense(rows.take(np.arange(start, min(start + BLOCK, rows.n_rows))), place, width)

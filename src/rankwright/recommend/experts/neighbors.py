@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
+from rankwright.data.vocabulary import read_only
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32, integers32
@@ -67,11 +68,10 @@ class ItemCosine(Expert):
         return self
 
     def _refresh(self, items: IntArray) -> None:
-        from rankwright.recommend.experts._kernels import Pairs, Similarity, nearest
+        from rankwright.recommend.experts._kernels import Similarity, nearest
 
         data = self._histories
-        by_item, entry = data.by_item
-        pairs = Pairs(data.ptr, data.item, data.user, by_item, entry)
+        pairs = neighbor_pairs(data)
         counts = np.maximum(data.item_counts, 1).astype(np.float64)
         # The row's own exponent is applied below; a constant does not change its order.
         how = Similarity(counts**self.discount, self.shrinkage, self.window)
@@ -146,6 +146,14 @@ class NextItems(ItemCosine):
     ) -> None:
         super().__init__(n_neighbors, shrinkage, discount, decay)
         self.window = window
+
+
+def neighbor_pairs(histories: Histories) -> Any:
+    """The histories by user and by item, for kernels."""
+    from rankwright.recommend.experts._kernels import Pairs
+
+    columns: list[NDArray[Any]] = [histories.ptr, histories.item, histories.user]
+    return Pairs(*[read_only(column) for column in [*columns, *histories.by_item]])
 
 
 def row_ranges(n_rows: int) -> list[tuple[int, int]]:
