@@ -42,10 +42,12 @@ def events(name: str) -> rw.Interactions:
 
 
 def synthetic(n: int, n_users: int, n_items: int) -> rw.Interactions:
-    """Random events, popular items more often."""
+    """Random events: popular items more often, and those of the user's own group of ten."""
     rng = np.random.default_rng(0)
-    item = (rng.random(n) ** 2 * n_items).astype(np.int64)
-    return rw.Interactions(rng.integers(0, n_users, n), item, time=np.arange(n))
+    user, item = rng.integers(0, n_users, n), (rng.random(n) ** 2 * n_items).astype(np.int64)
+    own = item - item % 10 + user % 10
+    item = np.where(rng.random(n) < 0.7, own, item) % n_items
+    return rw.Interactions(user, item, time=np.arange(n))
 
 
 def ours(experts: Any = None) -> Callable[[rw.Interactions], Any]:
