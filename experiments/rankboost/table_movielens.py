@@ -4,6 +4,10 @@ Misranked: the share of pairs of a user's test films, rated differently, that ar
 (equal scores count 1/2), over all pairs and as a mean over users. NDCG@10 and AP of the top rating
 are over each user's test films; times are CPU seconds, each split has a process of its own. Peers
 (extra ``bench-recsys``) that are not installed are left out.
+
+    python -m experiments rankboost/table_movielens [--quick] [--ours]
+
+``--quick`` takes MovieLens 100k, ``--ours`` runs no peers.
 """
 
 from __future__ import annotations
@@ -87,14 +91,14 @@ def _installed(name: str) -> bool:
     return importlib.util.find_spec(library[name.split()[0]]) is not None
 
 
-def one_split(title: str, ratings: rw.Ratings) -> dict[str, dict[str, float]]:
+def one_split(title: str, ratings: rw.Ratings, ours_only: bool) -> dict[str, dict[str, float]]:
     """Every system on one split, in one process."""
     split = SPLITS[title](ratings)
     train, test = ratings.take(split.train), ratings.take(split.test)
     rw.Recommender(random_state=0).fit(train.take(slice(0, 2000)))  # compile
     found = {}
     for name, system in {**OURS, **PEERS}.items():
-        if name in OURS or _installed(name):
+        if name in OURS or (not ours_only and _installed(name)):
             scored = system(train, test)
             found[name] = {
                 **measured(scored, test),
@@ -104,10 +108,10 @@ def one_split(title: str, ratings: rw.Ratings) -> dict[str, dict[str, float]]:
     return found
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(quick: bool, ours_only: bool) -> dict[str, Any]:
     ratings = rw.load_dataset("movielens-100k" if quick else "movielens-1m")
     with ProcessPoolExecutor(len(SPLITS)) as pool:
-        waiting = {title: pool.submit(one_split, title, ratings) for title in SPLITS}
+        waiting = {title: pool.submit(one_split, title, ratings, ours_only) for title in SPLITS}
     results = {}
     heads = ("pooled", "per user", "NDCG@10", "AP(top)", "fit CPU", "score CPU")
     for title, found in waiting.items():
@@ -119,9 +123,9 @@ def run(quick: bool) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    quick = "--quick" in (sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
     try:
-        results = run(quick)
+        results = run("--quick" in words, "--ours" in words)
     except rw.exceptions.DatasetError as error:
         sys.exit(f"this table needs MovieLens: {error}")
     RESULTS.mkdir(exist_ok=True)

@@ -25,6 +25,7 @@ from .data.behavior.interactions import Interactions as Interactions
 from .data.behavior.ratings import Ratings as Ratings
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
+from .data.io.interactions import read_features as read_features
 from .data.io.interactions import read_feedback as read_feedback
 from .data.io.interactions import read_interactions as read_interactions
 from .data.io.items import read_items as read_items

@@ -18,14 +18,20 @@ def log(tmp_path):
 
 
 def test_a_log_of_users_items_and_times_gives_lists(shell, log):
-    done = shell("recommend", "log.csv", "--user", "u1", "-n", "2", "--save", "shop.rw")
+    rows = [f"i{k},Title {k},{'film' if k % 2 else 'book'},{k}.5" for k in range(25)]
+    (log / "catalog.csv").write_text("\n".join(["item,title,kind,price", *rows]) + "\n")
+    given = ("--item-features", "catalog.csv")
+    done = shell("recommend", "log.csv", *given, "--user", "u1", "-n", "2", "--save", "shop.rw")
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert [line[:2] for line in lines] == [["u1", "1"], ["u1", "2"]]
+    assert [line[4] for line in lines] == ["Title " + line[2][1:] for line in lines]
     assert "240 events, 12 users, 25 items" in done.stderr
     again = shell("recommend", "shop.rw", "--user", "u1", "-n", "2")
     assert again.stdout == done.stdout
     new = shell("recommend", "shop.rw", "--new", "i3", "-n", "1", "--explain")
-    assert "i3 (adds" in new.stdout or "many users" in new.stdout
+    assert "Title 3 (adds" in new.stdout or "many users" in new.stdout
+    refused = shell("recommend", "shop.rw", *given, code=2)
+    assert "trained already" in refused.stderr
 
 
 def test_lists_go_to_a_file_of_lines(shell, log):

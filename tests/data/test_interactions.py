@@ -146,6 +146,27 @@ def test_features_are_numbers_categories_and_counts() -> None:
     assert features.titles_of(np.array(["b", "c"])).tolist() == ["Y", "c"]
 
 
+def test_features_come_from_a_file(tmp_path) -> None:
+    path = tmp_path / "films.csv"
+    path.write_text("item,title,genre,year\n7,Heat,Crime|Drama,1995\n8,Alien,Horror,\n")
+    features = rw.read_features(path)
+    assert features.ids.tolist() == [7, 8]
+    assert features.names == ("genre=Crime", "genre=Drama", "genre=Horror", "year")
+    assert features.matrix.toarray().tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
+    lines = tmp_path / "films.jsonl"
+    lines.write_text('{"item": 7, "title": "Heat"}\n{"item": 8, "title": "Alien"}\n')
+    assert rw.read_features(lines).titles.tolist() == ["Heat", "Alien"]
+    path.write_text("7,Heat\n8,Alien\n")
+    with pytest.raises(rw.exceptions.DataError, match="header"):
+        rw.read_features(path)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e308])
+def test_any_scale_of_a_numeric_feature_is_standardized(scale: float) -> None:
+    features = rw.Features.from_frame({"item": [1, 2], "price": [-scale, scale]})
+    assert features.matrix.toarray().ravel().tolist() == [-1.0, 1.0]
+
+
 def test_columns_go_back_into_a_frame() -> None:
     events = rw.Interactions(["a"], [7], time=[3])
     frame = pd.DataFrame(events.to_columns())

@@ -340,3 +340,32 @@ def test_an_early_event_takes_its_place_in_time(events) -> None:
     items, _ = model.histories_.rows.row(int(model.histories_.user_vocabulary.numbers([3])[0]))
     if 14 not in taken(events, 3):
         assert model.histories_.items[items[0]] == 14
+
+
+def test_the_parts_of_an_explanation_add_up_to_the_score(events) -> None:
+    table = {"item": [*range(30), 99], "kind": [f"k{item % 3}" for item in [*range(30), 99]]}
+    features = rw.Features.from_frame(table)
+    model = rw.Recommender(random_state=0).fit(events, item_features=features)
+    user = events.users[0]
+    for item in (*(found.item for found in model.recommend(user, n=3)), 99):
+        found = model.explain(user, item)
+        assert sum(found.experts.values()) == pytest.approx(found.score, rel=1e-4)
+    assert "items like it" in found.experts
+
+
+@pytest.mark.parametrize("weight", [1e30, 1e200])
+def test_weights_beyond_any_use_are_refused(weight: float) -> None:
+    with pytest.raises(DataError, match="Divide the weights"):
+        rw.Recommender().fit(rw.Interactions([1, 1, 2], [1, 2, 1], weight=[weight, 1, 1]))
+    model = rw.Recommender(random_state=0).fit(rw.Interactions([1, 1, 2, 2], [1, 2, 1, 3]))
+    with pytest.raises(DataError, match="Divide the weights"):
+        model.recommend_new({1: weight})
+
+
+def test_the_largest_weights_leave_scores_finite() -> None:
+    users, items = np.divmod(np.arange(60), 6)
+    weight = np.where(np.arange(60) % 7 == 0, 1e9, 1e-9)
+    model = rw.Recommender(random_state=0).fit(
+        rw.Interactions(users, items + users % 3, weight=weight)
+    )
+    assert np.isfinite(model.scores(0)).all()

@@ -306,3 +306,27 @@ def test_other_users_are_refused_where_the_same_are_needed(model, sample) -> Non
 def test_a_fitted_recommender_can_be_pickled(model) -> None:
     again = pickle.loads(pickle.dumps(model))
     assert again.recommend(3) == model.recommend(3)
+
+
+@pytest.mark.parametrize("scale", [1e200, -1e200, 1e-200, 1e20])
+@pytest.mark.parametrize("ranker", [None, rw.VSIM()])
+def test_ratings_whose_squares_overflow_or_vanish_are_refused(scale: float, ranker) -> None:
+    ratings = rw.Ratings.from_arrays(
+        [1, 1, 2, 2, 3, 3], [1, 2, 1, 3, 2, 3], scale * np.arange(1, 7)
+    )
+    with pytest.raises(DataError, match="Scale them"):
+        rw.Recommender(ranker=ranker).fit(ratings)
+
+
+@pytest.mark.parametrize("scale", [1e14, 1e-5])
+def test_large_and_small_ratings_give_the_same_lists(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    user, item = np.divmod(rng.choice(20 * 15, 150, replace=False), 15)
+    value = rng.integers(1, 6, 150).astype(float)
+    plain, scaled = (
+        rw.Recommender(random_state=0).fit(rw.Ratings.from_arrays(user, item, value * factor))
+        for factor in (1.0, scale)
+    )
+    lists = [[r.item for r in model.recommend(0, n=3)] for model in (plain, scaled)]
+    assert np.isfinite(scaled.scores(0)).all()
+    assert lists[0] == lists[1]

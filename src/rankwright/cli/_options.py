@@ -180,12 +180,28 @@ class EventOptions:
         Column of the weight of an event; by default weight, count, quantity, plays, ...
     time_column
         Column of the time of an event; by default time, timestamp, date, ...
+    item_features
+        A table that describes the items: titles, numbers, categories. New items get lists too.
+    user_features
+        A table that describes the users.
     """
 
     events: bool = False
     at_least: float | None = None
     weight_column: str | None = None
     time_column: str | None = None
+    item_features: str | None = None
+    user_features: str | None = None
+
+    def features(self) -> dict[str, rw.Features]:
+        """Arguments of ``Recommender.fit``."""
+        given = {"item_features": self.item_features, "user_features": self.user_features}
+        found = {}
+        for name, path in given.items():
+            if path is not None:
+                with local_file(path, {"id": name.replace("_", "-")}) as local:
+                    found[name] = rw.read_features(local)
+        return found
 
     def read(self, path: str, reading: RatingsOptions, duplicates: str) -> Any:
         """Ratings or interactions, as the file has them."""

@@ -36,14 +36,14 @@ def recommend(
 ) -> None:
     """Recommend items that users have not taken or rated yet.
 
-    Prints user, rank, item and score, separated by tabs.
+    Prints user, rank, item, score and, if known, title, separated by tabs.
 
     rankwright recommend ratings.csv --user 42 -n 5
     rankwright recommend ratings.csv --new "Alien=5" --new "Titanic=1" --explain
     rankwright recommend ratings.csv --save films.rw --user 42
     rankwright recommend films.rw --user 43
     rankwright recommend log.csv --user-column shopper --item-column sku
-    rankwright recommend log.csv --evaluate time
+    rankwright recommend log.csv --item-features catalog.csv --evaluate time
     rankwright recommend log.csv --output lists.parquet
 
     Parameters
@@ -71,12 +71,13 @@ def recommend(
     """
     console.check_targets(ratings, save=save, output=console.file_name(output))
     learner = None if ranker is None else rw.make_ranker(ranker, opt.parse_settings(set))
-    model = _load(ratings, ranker) if ratings.endswith(".rw") else None
+    features = events.features()
+    model = _load(ratings, ranker, features) if ratings.endswith(".rw") else None
     data = events.read(ratings, reading, duplicates) if model is None else model.data_
     console.note(f"{ratings}: {str(data).partition('(')[2].removesuffix(')')}")
     if evaluate is not None:
         system = model or rw.Recommender(ranker=learner, random_state=random_state)
-        _evaluate(system, data, evaluate, n, json)
+        _evaluate(system, data, evaluate, n, json, features)
         return
     from rankwright.data.vocabulary import find_id
 
@@ -84,29 +85,39 @@ def recommend(
     users = [find_id(word, data.users, "user") for word in user]
     if model is None:
         with console.working("learning"):
-            model = rw.Recommender(ranker=learner, random_state=random_state).fit(data)
+            model = rw.Recommender(ranker=learner, random_state=random_state).fit(data, **features)
     if save is not None:
         rw.save(model, save)
-    lists: dict[str, tuple[Any, list[Any]]] = {}  # name -> (key of the user, recommendations)
-    if new:
-        lists["new user"] = given, model.recommend_new(given, n)
     if output is not None and output.endswith((".jsonl", ".parquet")) and not new:
         model.recommend_all(users or None, n, output=output, progress=sys.stderr.isatty())
         return
-    if users or not new:
-        found = model.recommend_all(users or None, n)
-        lists |= {str(key): (key, items) for key, items in found.items()}
-    entries = {
-        name: [_entry(model, key, rank, item, explain) for rank, item in enumerate(items, 1)]
-        for name, (key, items) in lists.items()
-    }
+    entries = _entries(model, given if new else None, users, n, explain)
     result = [console.to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
     console.write_result(result, output)
 
 
-def _evaluate(model: Any, data: Any, split: str, n: int, json: bool) -> None:
+def _entries(
+    model: Any, given: dict[Any, float] | None, users: list[Any], n: int, explain: bool
+) -> dict[str, list[dict[str, Any]]]:
+    """The lists, by the name of the user."""
+    lists: dict[str, tuple[Any, list[Any]]] = {}  # name -> (key of the user, recommendations)
+    if given is not None:
+        lists["new user"] = given, model.recommend_new(given, n)
+    if users or given is None:
+        found = model.recommend_all(users or None, n)
+        lists |= {str(key): (key, items) for key, items in found.items()}
+    titles = model.titles(item for _, items in lists.values() for item, _ in items)
+    return {
+        name: [_entry(model, key, rank, r, explain, titles) for rank, r in enumerate(items, 1)]
+        for name, (key, items) in lists.items()
+    }
+
+
+def _evaluate(
+    model: Any, data: Any, split: str, n: int, json: bool, features: dict[str, Any]
+) -> None:
     with console.working("evaluating"):
-        report = rw.recommend.evaluate_top_n(model, data, split, n)
+        report = rw.recommend.evaluate_top_n(model, data, split, n, **features)
     if json:
         measures = {name: vars(estimate) for name, estimate in report.measures.items()}
         console.print_json({"n_users": report.n_users, "measures": measures})
@@ -114,24 +125,32 @@ def _evaluate(model: Any, data: Any, split: str, n: int, json: bool) -> None:
         print(report)
 
 
-def _load(path: str, ranker: str | None) -> Any:
+def _load(path: str, ranker: str | None, features: dict[str, Any]) -> Any:
     model = rw.load(path)
     if not hasattr(model, "recommend"):
         raise DataError(f"{path} holds a {type(model).__name__}, not a recommender.")
     if ranker is not None:
         raise ParameterError(f"--ranker {ranker}: the recommender in {path} is trained already.")
+    if features:
+        option = next(iter(features)).replace("_", "-")
+        raise ParameterError(f"--{option}: the recommender in {path} is trained already.")
     return model
 
 
-def _entry(model: Any, user: Any, rank: int, found: Any, explain: bool) -> dict[str, Any]:
-    why = {"why": str(model.explain(user, found.item))} if explain else {}
-    return {"item": found.item, "rank": rank, "score": found.score, **why}
+def _entry(
+    model: Any, user: Any, rank: int, found: Any, explain: bool, titles: dict[Any, str]
+) -> dict[str, Any]:
+    more = {"title": titles[found.item]} if found.item in titles else {}
+    if explain:
+        more["why"] = str(model.explain(user, found.item))
+    return {"item": found.item, "rank": rank, "score": found.score, **more}
 
 
 def _lines(entries: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     for user, items in entries.items():
         for entry in items:
-            yield f"{user}\t{entry['rank']}\t{entry['item']}\t{entry['score']:.6g}\n"
+            title = f"\t{entry['title']}" if "title" in entry else ""
+            yield f"{user}\t{entry['rank']}\t{entry['item']}\t{entry['score']:.6g}{title}\n"
             yield from (f"    {line}\n" for line in entry.get("why", "").splitlines())
 
 

@@ -11,6 +11,7 @@ from .datasets.synthetic import make_engines as make_engines
 from .datasets.synthetic import make_ordinal as make_ordinal
 from .datasets.synthetic import make_queries as make_queries
 from .datasets.synthetic import make_ratings as make_ratings
+from .io.interactions import read_features as read_features
 from .io.interactions import read_feedback as read_feedback
 from .io.interactions import read_interactions as read_interactions
 from .io.items import read_items as read_items

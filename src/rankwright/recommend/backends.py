@@ -14,7 +14,7 @@ from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings, first_twice
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
-from rankwright.recommend.experts.histories import Histories, Rows, extended
+from rankwright.recommend.experts.histories import Histories, Rows, check_weights, extended
 from rankwright.recommend.experts.topn import CELLS, TopN
 from rankwright.recommend.explanations import (
     EventExplanation,
@@ -25,6 +25,9 @@ from rankwright.recommend.explanations import (
 )
 from rankwright.recommend.lists import POOL, Block, Selection
 from rankwright.recommend.models.base import ItemMeans, Table
+
+# Models sum squares of ratings in float32.
+LARGEST_RATING, LEAST_SPREAD = 1e15, 1e-6
 
 
 class FromEvents:
@@ -55,6 +58,7 @@ class FromEvents:
         if (weight <= 0).any():
             bad = list(given)[int(np.argmax(weight <= 0))]
             raise DataError(f"item {bad!r} has the weight {given[bad]!r}: give weights > 0.")
+        check_weights(weight)
         ptr = np.array([0, len(items)])
         return Rows(ptr, items.astype(np.int32), weight.astype(np.float32))
 
@@ -96,6 +100,10 @@ class FromEvents:
         taken = history.row(0)[0]
         score = float(self.scores(history, np.array([number]))[0])
         parts, added = self.model.parts(history, number)
+        kept = self.model.own_share(number)
+        if kept < 1.0:  # the rest comes from known items that are like it
+            parts, added = {name: kept * part for name, part in parts.items()}, kept * added
+            parts["items like it"] = score - sum(parts.values())
         first = [at for at in np.argsort(-added, kind="stable")[:n] if added[at] > 0]
         ids = self.data.items[taken[first]].tolist() if first else []
         titles = {}
@@ -261,6 +269,12 @@ def check_ratings(ratings: Any, owner: str) -> Ratings:
         )
     if len(ratings) == 0:
         raise DataError(f"{owner}.fit got no ratings: there is nothing to learn from.")
+    largest, spread = float(np.abs(ratings.value).max()), float(np.ptp(ratings.value))
+    if largest > LARGEST_RATING or 0.0 < spread < LEAST_SPREAD:
+        raise DataError(
+            f"{owner}.fit: the ratings reach {largest:g} and differ by {spread:g}: squares of such "
+            "numbers overflow or vanish. Scale them, such as to 1 .. 5."
+        )
     twice = first_twice(ratings)
     if twice is not None:
         user, item = ratings.users[ratings.user[twice[0]]], ratings.items[ratings.item[twice[0]]]

@@ -208,7 +208,7 @@ def _relevance(hits: Any, n_relevant: IntArray, train: Any, users: Any) -> dict[
 
 
 def _chance(n_relevant: IntArray, train: Any, users: IntArray, n: int) -> dict[str, float]:
-    """Expected Recall and NDCG of a random order of the items that a user has not taken."""
+    """Expected measures of a random order of the items that a user has not taken."""
     taken = np.zeros(train.n_users)
     pairs = np.unique(train.user * np.int64(train.n_items) + train.item)
     np.add.at(taken, pairs // train.n_items, 1.0)
@@ -217,7 +217,14 @@ def _chance(n_relevant: IntArray, train: Any, users: IntArray, n: int) -> dict[s
     discount = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, n + 2)))])
     ideal = discount[np.minimum(n_relevant, n)]
     share = n_relevant / candidates
+    # The chance that no relevant item is among the first k of a random order.
+    place = np.arange(n)[None, :]
+    left = np.maximum(candidates[:, None] - n_relevant[:, None] - place, 0.0)
+    none = np.cumprod(left / np.maximum(candidates[:, None] - place, 1.0), axis=1)
+    first = np.diff(none, axis=1, prepend=1.0)
     return {
+        "HitRate": float((1.0 - none[:, -1]).mean()),
+        "MRR": float((-first / (place + 1)).sum(axis=1).mean()),
         "Recall": float((length / candidates).mean()),
         "NDCG": float((share * discount[length.astype(np.int64)] / ideal).mean()),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -225,7 +225,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         titles = getattr(self, "titles_", None)
         self._side: Any = (
             FromEvents(self.histories_, self.model_, titles)
-            if hasattr(self, "histories_")
+            if self._is_events
             else FromRatings(self.ratings_, self.model_, getattr(self, "content_", None), titles)
         )
 
@@ -244,7 +244,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
         if not hasattr(self, "model_"):
             return self.fit(events)
-        if not hasattr(self, "histories_"):
+        if not self._is_events:
             raise DataError("partial_fit: this recommender was fitted on ratings; fit it again.")
         if len(events):
             self.histories_, users = self.histories_.merged(events)
@@ -267,7 +267,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """After loading: check that the parts fit together, and derive the rest."""
         for ids in (self._data.users, self._data.items):
             Vocabulary(as_ids(ids))
-        if (isinstance(self.model_, TopN)) != hasattr(self, "histories_"):
+        if (isinstance(self.model_, TopN)) != self._is_events:
             raise DataError("Recommender.model_ does not fit its data.")
         self.model_.prepare(self._data)
         if hasattr(self, "ratings_"):
@@ -287,6 +287,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         }
 
     @property
+    def _is_events(self) -> bool:
+        return hasattr(self, "histories_")
+
+    @property
     def data_(self) -> Ratings | Interactions:
         """The training data; of events, each pair of user and item once."""
         data = self._data
@@ -295,7 +299,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     @property
     def _data(self) -> Any:
         check_is_fitted(self)
-        return self.histories_ if hasattr(self, "histories_") else self.ratings_
+        return self.histories_ if self._is_events else self.ratings_
 
     def scores(self, user: Any, items: Any = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
@@ -307,7 +311,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def predict_ratings(self, ratings: Ratings) -> FloatArray:
         """A score for each row of other ratings of the same users and items, see Ratings.take."""
         known = self._data
-        if hasattr(self, "histories_"):
+        if self._is_events:
             raise DataError("predict_ratings: this recommender was fitted on interactions.")
         same = np.array_equal(known.users, ratings.users)
         if not (same and np.array_equal(known.items, ratings.items)):
@@ -473,13 +477,20 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             name: [row[at] for row in rows] for at, name in enumerate(names)
         }
         if hasattr(self, "titles_"):
-            numbers = self._data.item_vocabulary.numbers(columns["item"]) if rows else []
-            columns["title"] = [self.titles_[number] for number in numbers]
+            titles = self.titles(columns["item"])
+            columns["title"] = [titles[item] for item in columns["item"]]
         return columns
+
+    def titles(self, items: Iterable[Any]) -> dict[Any, str]:
+        """The titles of some items (ids); empty if ``fit`` got none."""
+        ids = list(dict.fromkeys(items))
+        if not hasattr(self, "titles_") or not ids:
+            return {}
+        return dict(zip(ids, self.titles_[self._item_numbers(ids)].tolist(), strict=True))
 
     def _history(self, user: Any) -> Any:
         """What a user of the data (an id) or a new user (a mapping, or items taken) has."""
-        if isinstance(user, list) and hasattr(self, "histories_"):
+        if isinstance(user, list) and self._is_events:
             user = dict.fromkeys(user, 1.0)
         if not isinstance(user, Mapping):
             return self._side.known([self._user_number(user)])
@@ -497,7 +508,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"user {user!r} is not one of the {data.n_users} users of the data, such "
                 f"as {data.users[:1].tolist()[0]!r}. For a new user call "
-                "recommend_new({item: rating, ...})."
+                f"recommend_new({'[item, ...]' if self._is_events else '{item: rating, ...}'})."
             )
         return int(data.user_vocabulary.numbers([user])[0])
 
@@ -517,8 +528,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             if not (isinstance(item, Hashable) and item in known):
                 raise DataError(
                     f"item {item!r} is not one of the {data.n_items} items of the data, "
-                    f"such as {data.items[:1].tolist()[0]!r}. Leave it out: nobody rated "
-                    "it."
+                    f"such as {data.items[:1].tolist()[0]!r}. Leave it out: nobody "
+                    f"{'took' if self._is_events else 'rated'} it."
                 )
         return np.asarray(known.numbers(ids))
 

@@ -115,6 +115,9 @@ def _block(name: str, column: NDArray[Any]) -> tuple[list[str], Any]:
     if column.dtype.kind in "iufb":
         values = as_column(column, name, len(column), finite=False)
         known = np.isfinite(values)
+        # By a power of two: squares neither overflow nor vanish, and no bit changes otherwise.
+        largest = float(np.abs(values[known]).max(initial=0.0))
+        values = np.ldexp(values, -int(np.frexp(largest)[1]))
         spread = values[known].std() if known.any() else 0.0
         center = values[known].mean() if known.any() else 0.0
         scaled = np.where(known, (values - center) / (spread or 1.0), 0.0)

@@ -1,3 +1,4 @@
+from .interactions import read_features as read_features
 from .interactions import read_feedback as read_feedback
 from .interactions import read_interactions as read_interactions
 from .items import read_items as read_items

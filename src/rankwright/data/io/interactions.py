@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray
+from rankwright.data.behavior.features import Features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings, find_column, usual_place
 from rankwright.data.frames import Columns, read_parquet
@@ -105,6 +106,56 @@ def _from_table(
     return Interactions(
         arrays["user"], arrays["item"], weight=arrays["weight"], time=arrays["time"]
     )
+
+
+@bounded
+def read_features(
+    path: str | os.PathLike[str],
+    *,
+    id: str | None = None,
+    title: str | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    max_bytes: int | None = None,
+) -> Features:
+    """Read features of items or users from a CSV, Parquet or JSONL table.
+
+    Parameters
+    ----------
+    path : path
+    id, title : columns, as in :meth:`Features.from_frame`, which gets the table. A column of a CSV
+        file whose cells are all numbers is numeric; an empty cell is missing.
+    separator, encoding : of a CSV file
+    max_bytes : as in :func:`read_interactions`
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "films.csv"
+    >>> _ = path.write_text("item,title,genres,year\\n7,Heat,Crime|Drama,1995\\n8,Alien,Horror,\\n")
+    >>> read_features(path).names
+    ('genres=Crime', 'genres=Drama', 'genres=Horror', 'year')
+    """
+    if is_parquet(path):
+        return Features.from_frame(read_parquet(path), id=id, title=title)
+    if _is_jsonl(path):
+        return Features.from_frame(read_jsonl(path), id=id, title=title)
+    fields, names, is_named = text_rows(read_text(path, encoding), separator, None)
+    if not is_named:
+        raise DataError(f"{path}: features need a header with the names of the columns.")
+    table = {name: _typed(fields.column(place)) for place, name in enumerate(names)}
+    key = id or find_column("item", None, names, optional=True) or find_column("user", None, names)
+    if key in names:  # an id is an integer or a text
+        number, distinct = fields.encode(names.index(str(key)), str(key))
+        table[str(key)] = np.asarray(distinct[number])
+    return Features.from_frame(table, id=id, title=title)
+
+
+def _typed(cells: list[str]) -> NDArray[Any]:
+    try:
+        return np.array([float(cell) if cell else np.nan for cell in cells])
+    except ValueError:
+        return np.array([cell or None for cell in cells], object)
 
 
 @bounded

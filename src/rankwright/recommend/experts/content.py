@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright.data.behavior.features import Features
 from rankwright.exceptions import DataError
@@ -128,6 +129,15 @@ class ItemContent(Content):
                 lent = np.where(mass > 0, lent / np.maximum(mass, 1e-9), middle)
             scores[:, self._few] = (1.0 - share) * scores[:, self._few] + share * lent
         return scores
+
+    def own_share(self, item: int) -> float:
+        """The share of an item's score that ``lend`` leaves it."""
+        if item not in self._few:
+            return 1.0
+        return float(1.0 - N_USERS / (N_USERS + self._counts[item]))
+
+    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+        return super().contributions(items, weight, item) / np.float32(max(len(items), 1))
 
     def scores(self, rows: Rows) -> Scores:
         profile = rows.matrix(self._table.shape[0]) @ self._table

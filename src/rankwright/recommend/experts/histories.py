@@ -14,6 +14,8 @@ from rankwright.data.behavior.interactions import Interactions, joined
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
 from rankwright.exceptions import DataError
 
+MAX_WEIGHT = 1e9  # of a user and an item, where a usual event has 1
+
 
 class Rows(NamedTuple):
     """Histories in compressed rows: row u has ``item[ptr[u]:ptr[u + 1]]``, oldest first."""
@@ -99,6 +101,7 @@ class Histories(UsersAndItems):
         last = by_key[ends]  # the last event of each pair
         totals = np.cumsum(events.weight[order][by_key])[ends]
         weight = np.diff(totals, prepend=0.0)
+        check_weights(weight)
         back = np.argsort(last, kind="stable")
         rows = last[back]
         counts = np.bincount(user[rows], minlength=events.n_users)
@@ -211,6 +214,16 @@ class Histories(UsersAndItems):
         user = self.user.astype(np.int64)
         columns = (user, self.item.astype(np.int64), self.weight.astype(np.float64), self.time)
         return Interactions.from_numbers(self.users, self.items, *columns)
+
+
+def check_weights(weight: NDArray[Any]) -> None:
+    """Refuse sums of weights so large that nothing else counts."""
+    if (largest := float(np.max(weight, initial=0.0))) > MAX_WEIGHT:
+        raise DataError(
+            f"the weights of the events of one user and item add up to {largest:g}: at most "
+            f"{MAX_WEIGHT:g} can be told from others. Divide the weights, so that a usual event "
+            "has about 1."
+        )
 
 
 def extended(known: Vocabulary, ids: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:

@@ -228,6 +228,11 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 known = known | expert.described
         return np.asarray(known)
 
+    def own_share(self, item: int) -> float:
+        """The share of an item's score that is its own: one with few users borrows the rest."""
+        lenders = [expert for expert in self.experts_ if isinstance(expert, ItemContent)]
+        return float(np.prod([expert.own_share(item) for expert in lenders]))
+
     def best(self, scores: Scores, n: int) -> NDArray[np.int64]:
         """The n best items of each row, -1 where there are fewer; -inf is never taken."""
         return best_items(scores, self.tie_, n)

@@ -88,7 +88,9 @@ class Blend(BaseEstimator):  # type: ignore[misc]
                 len(MODELS),
             )
         used = fold < n_folds
-        ranker = MPRank(C=1e6) if self.ranker is None else clone(self.ranker)
+        # Hardly any regularization, on small scales too.
+        loose = MPRank(C=1e6 / min(1.0, float(ratings.value.var())))
+        ranker = loose if self.ranker is None else clone(self.ranker)
         return ranker.fit(features[used], ratings.value[used], qid=ratings.user[used])
 
     def prepare(self, ratings: Ratings) -> None:
