@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import rankwright as rw
 from rankwright import parallel
@@ -46,16 +47,41 @@ def test_a_feature_of_number_two_billion_is_refused(ranker: Any) -> None:
         ranker.fit(X, rows % 3)
 
 
-def test_columns_without_values_change_nothing() -> None:
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rw.Regression(),
+        rw.Regression(alpha=1.0, center=False),
+        rw.Regression(solution="basic"),
+        rw.RankSVM(),
+        rw.LargeMarginOrdinal(),
+        rw.RankNet(max_iter=3, random_state=0),
+        rw.RankBoost(n_estimators=5),
+        rw.RankBoost(n_estimators=5, estimator=rw.TreeRanking(max_leaf_nodes=3)),
+        rw.LambdaMART(n_estimators=5, min_samples_leaf=2),
+        rw.FRank(n_estimators=5),
+        rw.AdaBoostRanker(n_estimators=5),
+    ],
+    ids=str,
+)
+def test_columns_without_values_change_nothing(ranker: Any) -> None:
     rng = np.random.default_rng(0)
     X = sparse.random_array((60, 40), density=0.1, format="csr", rng=rng)
     wide = sparse.csr_array((X.data, X.indices * 20_000, X.indptr), shape=(60, 800_000))
     y, qid = rng.integers(0, 3, 60), np.repeat(np.arange(6), 10)
-    for options in ({}, {"alpha": 1.0, "center": False}, {"solution": "basic"}):
-        model = rw.Regression(**options).fit(X, y, qid=qid)  # type: ignore[arg-type]
-        with pytest.warns(DegenerateDataWarning, match="columns hold a value"):
-            other = rw.Regression(**options).fit(wide, y, qid=qid)  # type: ignore[arg-type]
-        np.testing.assert_allclose(other.coef_[::20_000], model.coef_, atol=1e-10)
+    scores = clone(ranker).fit(X, y, qid=qid).decision_function(X)
+    options = {}
+    if isinstance(ranker, rw.LambdaMART):  # the rows that decide when to stop are wide, too
+        options = {"eval_set": (wide, y), "eval_qid": qid}
+    model = clone(ranker).fit(wide, y, qid=qid, **options)
+    assert model.n_features_in_ == 800_000
+    np.testing.assert_allclose(model.decision_function(wide), scores, atol=1e-10)
+
+
+def test_a_wide_matrix_is_warned_of_where_every_column_costs_time() -> None:
+    X = sparse.csr_array((np.ones(4), np.array([0, 7, 9, 150_000]), np.arange(5)))
+    with pytest.warns(DegenerateDataWarning, match="only 4 of 150,001 columns hold a value"):
+        rw.RankBoost(n_estimators=1, colsample=0.5).fit(X, [0, 1, 0, 1])
 
 
 def test_available_memory_is_a_number() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -202,10 +203,11 @@ def test_a_search_refuses_words_as_grades() -> None:
 @pytest.mark.parametrize("measure", ["NDCG@10", "RankLoss"])
 def test_a_measure_scores_for_the_searches_of_scikit_learn(measure: str) -> None:
     data = items(4, n_queries=9)
-    scorer, grid = Measure(measure).scorer(), {"max_iter": [1, 3]}
+    # As a worker process gets it.
+    scorer, grid = pickle.loads(pickle.dumps(Measure(measure).scorer())), {"max_iter": [1, 3]}
     with config_context(enable_metadata_routing=True):
         folds = GroupKFold(3).set_split_request(groups="qid")
-        search = GridSearchCV(PRank(), grid, scoring=scorer, cv=folds, n_jobs=2)
+        search = GridSearchCV(PRank(), grid, scoring=scorer, cv=folds)
         search.fit(data.X, data.y, qid=data.qid)
         values = cross_val_score(
             PRank(), data.X, data.y, scoring=scorer, cv=folds, params={"qid": data.qid}

@@ -248,12 +248,44 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         with checks.learning(self, X):
+            self._train(X, feedback, eval_set)
+        checks.check_training_scores(self, X, has_order=feedback.total_weight > 0)
+        return self
+
+    def _train(self, X: Any, feedback: Feedback, eval_set: EvalSet | None) -> None:
+        """Learn from all columns, or only from those that hold a value if few do."""
+        used = checks.used_columns(X) if self._may_drop_columns() else None
+        n_features = self.n_features_in_
+        if used is not None:
+            X, self.n_features_in_ = X[:, used], len(used)
+            if eval_set is not None:
+                eval_set = eval_set._replace(X=eval_set.X[:, used])
+        try:
             if self._iterative:
                 self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]
             else:
                 self._fit(X, feedback)
-        checks.check_training_scores(self, X, has_order=feedback.total_weight > 0)
-        return self
+        finally:
+            self.n_features_in_ = n_features
+        if used is not None:
+            self._widen(used)
+
+    def _may_drop_columns(self) -> bool:
+        """Whether a column without values changes no learned attribute but by its zeros."""
+        return False
+
+    def _widen(self, used: Any) -> None:
+        """Turn what was learned from some columns of X into what it is for all of them."""
+        for name, learned in self._learned.items():
+            value = getattr(self, name, None)
+            if value is None or not isinstance(learned, Learned):
+                continue
+            if learned.shape == ("n_features",):
+                wide = np.zeros(self.n_features_in_, value.dtype)
+                wide[used] = value
+                setattr(self, name, wide)
+            elif learned.high == "n_features":
+                setattr(self, name, np.where(value < 0, value, used[value]))
 
     def _checked_eval_set(self, eval_set: Any, eval_qid: Any, n_queries: int) -> EvalSet | None:
         """The checked eval_set of ``fit``, scaled like the training rows."""

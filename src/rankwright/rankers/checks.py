@@ -69,7 +69,8 @@ def learning(ranker: Any, X: Any) -> Iterator[None]:
             f"{type(ranker).__name__}: one weight for each of {X.shape[1]:,} columns",
             "Drop columns without values, X[:, np.unique(X.indices)], or hash feature numbers.",
         )
-    _warn_of_empty_columns(ranker, X)
+    if not ranker._may_drop_columns():
+        _warn_of_empty_columns(ranker, X)
     largest = check_sizes(ranker, X)
     ordinary = 1.0 / ORDINARY <= largest <= ORDINARY or largest == 0.0
     foreign = ArithmeticError if ordinary else (ArithmeticError, ValueError, IndexError)
@@ -81,6 +82,14 @@ def learning(ranker: Any, X: Any) -> Iterator[None]:
         raise
     except foreign as error:
         raise _unlearnable(ranker, X) from error
+
+
+def used_columns(X: Any) -> IntArray | None:
+    """The columns of a wide sparse matrix that hold a value, if most of them hold none."""
+    if isinstance(X, np.ndarray) or X.shape[1] < MANY_COLUMNS:
+        return None
+    used = np.unique(X.indices).astype(np.int64)
+    return used if 0 < 2 * len(used) < X.shape[1] else None
 
 
 def _warn_of_empty_columns(ranker: Any, X: Any) -> None:

@@ -64,7 +64,7 @@ options = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(problems(), options)
 def test_every_round_takes_the_best_weak_ranking_there_is(
     follow: Any, problem: Any, options: dict[str, Any]
@@ -77,7 +77,7 @@ def test_every_round_takes_the_best_weak_ranking_there_is(
     assert model.decision_function(X) == pytest.approx(twin.H, abs=1e-8)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(problems(), options, st.sampled_from(["zero", "abstain"]))
 def test_sparse_rows_are_dense_rows_with_zeros_or_nan(
     follow: Any, problem: Any, options: dict[str, Any], absent: str

@@ -170,6 +170,9 @@ class AdaBoostRanker(Ranker):
             return np.zeros(X.shape[0])
         return round_scores(weak, X, self.absent == "abstain")
 
+    def _may_drop_columns(self) -> bool:
+        return True
+
     def _scorer(self) -> Scorer:
         return Ensemble.of(self).scorer(len(self.alpha_))
 

@@ -193,6 +193,9 @@ class FRank(Ranker):
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
 
+    def _may_drop_columns(self) -> bool:
+        return True
+
     def _scorer(self) -> Scorer:
         return Ensemble.of(self).scorer(len(self.alpha_))
 

@@ -401,6 +401,10 @@ class LambdaMART(Explained, BoostedRanker):
                 features[rng.permutation(n_features)[:size]] = True
             yield queries, features
 
+    def _may_drop_columns(self) -> bool:
+        by_column = self.monotonic_cst, self.categorical_features, self.interaction_cst
+        return by_column == (None, None, None) and self.colsample == 1.0 and not self.warm_start
+
     def _rules(self, n_features: int) -> TreeRules:
         return TreeRules(
             self.max_leaf_nodes,

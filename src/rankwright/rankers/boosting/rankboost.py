@@ -308,6 +308,9 @@ class RankBoost(Explained, BoostedRanker):
     def _ensemble(self) -> Ensemble:
         return Ensemble.of(self)
 
+    def _may_drop_columns(self) -> bool:
+        return isinstance(self.estimator, str | TreeRanking) and self.colsample == 1.0
+
     def _scorer(self) -> Scorer:
         return self._ensemble.scorer(len(self.alpha_))
 

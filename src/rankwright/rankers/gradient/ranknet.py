@@ -85,6 +85,7 @@ class Adam:
 
 PATIENCE = 10  # epochs without improvement before "auto" stops
 ROWS = 1 << 16  # rows made dense at a time
+MANY_COLUMNS = 10_000
 MANY_PAIRS = 10**9  # weighted by NDCG, about 5 s an epoch
 _SIZE = schema.at_least(1)
 
@@ -223,6 +224,14 @@ class RankNet(Ranker):
                 DegenerateDataWarning,
                 stacklevel=4,
             )
+        if not isinstance(X, np.ndarray) and X.shape[1] > MANY_COLUMNS:
+            warnings.warn(
+                f"RankNet makes sparse rows dense, batch by batch, and these have {X.shape[1]:,} "
+                "columns with values: each epoch takes time in proportion to rows times columns. "
+                "RankSVM() takes sparse rows as they are.",
+                DegenerateDataWarning,
+                stacklevel=4,
+            )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
         shift, scale = _mean_and_spread(X, weight)
@@ -238,6 +247,18 @@ class RankNet(Ranker):
         self.validation_ = np.array(curve) if curve else None
         self.n_iter_ = len(training.train_losses)
         self.best_iteration_ = training.best_epoch
+
+    def _may_drop_columns(self) -> bool:
+        return True
+
+    def _widen(self, used: Any) -> None:
+        layers = [self.n_features_in_, *self.layers_[1:].tolist()]
+        wide = np.zeros(n_weights(layers))
+        old = unpack_layers(self.layers_.tolist(), self.weights_)
+        for number, (table, offset) in enumerate(unpack_layers(layers, wide)):
+            table[slice(None) if number else used] = old[number][0]
+            offset[:] = old[number][1]
+        self.layers_, self.weights_ = np.array(layers), wide
 
     def _scorer(self) -> Scorer:
         return Network(self.layers_, self.weights_)

@@ -150,6 +150,9 @@ class RankSVM(Ranker):
         self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
         self.coef_, self.support_ = None, kernels.dense(X[self.support_rows_])
 
+    def _may_drop_columns(self) -> bool:
+        return bool(self.kernel == "linear")
+
     def _limits(self) -> dict[str, Any]:
         return {k: getattr(self, k) for k in ("loss", "C", "tol", "max_iter")}
 

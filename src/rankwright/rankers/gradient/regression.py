@@ -100,15 +100,10 @@ class Regression(Ranker):
             )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
-        if isinstance(X, np.ndarray) or X.nnz >= X.shape[1]:
-            self._solve(self._system(X, feedback))
-            return
-        # A column without values has the coefficient 0: leave it out.
-        n_features, used = X.shape[1], np.unique(X.indices)
-        self._solve(self._system(X[:, used], feedback))
-        coef: FloatArray = np.zeros(n_features)
-        coef[used] = self.coef_
-        self.coef_ = coef
+        self._solve(self._system(X, feedback))
+
+    def _may_drop_columns(self) -> bool:
+        return True
 
     def _system(self, X: Any, feedback: Feedback) -> LeastSquares:
         system = LeastSquares(X.shape[1])
