@@ -57,7 +57,7 @@ def test_a_feature_of_number_two_billion_is_refused(ranker: Any) -> None:
         rw.LargeMarginOrdinal(),
         rw.RankNet(max_iter=3, random_state=0),
         rw.RankBoost(n_estimators=5),
-        rw.RankBoost(n_estimators=5, estimator=rw.TreeRanking(max_leaf_nodes=3)),
+        rw.RankBoost(n_estimators=5, estimator=rw.TreeRanking(min_samples_leaf=2)),
         rw.LambdaMART(n_estimators=5, min_samples_leaf=2),
         rw.FRank(n_estimators=5),
         rw.AdaBoostRanker(n_estimators=5),
