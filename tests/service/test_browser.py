@@ -68,7 +68,7 @@ def open_page(browser):
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)  # the first page loads compiled loops
         page.on("console", lambda m: faults.append(m.text) if m.type != "log" else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("requestfailed", lambda request: faults.append(f"{request.failure}: {request.url}"))
