@@ -55,7 +55,7 @@ def _sort_documents(scores, levels, query):
         for k in range(level_ptr[level], level_ptr[level + 1]):
             level_of[k - start] = level - first
             key[k - start] = -scores[levels.row[k]]
-    return start, level_of, key, np.argsort(key)
+    return start, level_of, key, np.argsort(key, kind="mergesort")
 
 
 @njit(cache=True, nogil=True)

@@ -262,7 +262,10 @@ def sum_queries(queries, first, last, scores, lower, codes, out):
         part = slice(queries.ptr[q], queries.ptr[q + 1])
         rows = Rows(scores[part], queries.grade[part], queries.weight[part], lower[part])
         smooth_sums(rows, codes[0], codes[1], out[:, part])
-        out[:, part] *= queries.query_weight[q]
+        for term in range(len(out)):  # loops: numba compiles 3 s of messages for out[:, part] *= w
+            own = out[term, part]
+            for k in range(len(own)):
+                own[k] *= queries.query_weight[q]
 
 
 @njit(cache=True, nogil=True)

@@ -76,8 +76,8 @@ def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
     total = np.empty(256, np.int64)
     for feature in range(first, last):
         at = sums[feature]
-        total[:] = parts[0, feature]
-        for part in range(1, len(parts)):
+        total[:] = 0
+        for part in range(len(parts)):
             own = parts[part, feature]
             for code in range(256):
                 total[code] += own[code]

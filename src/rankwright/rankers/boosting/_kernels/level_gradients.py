@@ -117,7 +117,8 @@ def _exponential(rows, gaps, out):
 def _add(tree, level, amounts):
     level += 1
     while level < len(tree):
-        tree[level] += amounts
+        for k in range(4):  # a loop: numba compiles 3 s of messages for a sum of arrays
+            tree[level, k] += amounts[k]
         level += level & -level
 
 
@@ -125,7 +126,8 @@ def _add(tree, level, amounts):
 def _sum_below(tree, level, sums):
     sums[:] = 0.0
     while level > 0:
-        sums += tree[level]
+        for k in range(4):
+            sums[k] += tree[level, k]
         level -= level & -level
 
 

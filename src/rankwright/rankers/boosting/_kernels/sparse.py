@@ -34,8 +34,9 @@ def sort_entries(feature, value, first, order, starts):
         free[feature[k]] += 1
     for f in range(len(first) - 1):
         own = order[first[f] : first[f + 1]]
-        own[:] = own[np.argsort(-value[own], kind="mergesort")]
-        for k in range(len(own)):
+        by_value = own[np.argsort(-value[own], kind="mergesort")]
+        for k in range(len(own)):  # a loop: numba compiles 2 s of messages for own[:] = by_value
+            own[k] = by_value[k]
             starts[first[f] + k] = k == 0 or value[own[k]] < value[own[k - 1]]
 
 
@@ -162,7 +163,8 @@ def boost(bins, levels, state, scores, potential, rules, history, rounds):
             return number
         step = edge_alpha(gain / total, rules.smoothing)
         write_h(bins, feature, cut, default, h)
-        move = Move(h, step, True, shift, 1.0)
+        refresh = len(h) > 0  # true, but not a literal: that is a type of its own to numba
+        move = Move(h, step, refresh, shift, 1.0)
         level_potentials(scores, move, levels, state, 0, len(levels.query_weight), out)
         total = state.query_sum.sum()
         shift += math.log(total)
