@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -49,3 +51,29 @@ def test_options_that_are_not_used_are_refused(folder, run, capsys):
     words = ("train", folder, "--cluster", "local:2", "--one-hot", "f1")
     assert run(*words) != 0
     assert "--one-hot with --cluster local:2" in capsys.readouterr().err
+
+
+def test_score_and_evaluate_files(judged, tmp_path, run, capsys):
+    parts = [judged.take(np.flatnonzero(judged.qid % 2 == i)) for i in range(2)]
+    parts = [rw.Items(np.nan_to_num(part.X), part.y, part.qid) for part in parts]
+    model = rw.Regression().fit(parts[0].X, parts[0].y, qid=parts[0].qid)
+    rw.save(model, tmp_path / "model.rw")
+    for i, part in enumerate(parts):
+        rw.write_letor(part, tmp_path / f"part-{i}.txt")
+    where, out = (tmp_path / "part-*.txt", "--cluster", "local:2"), tmp_path / "out"
+    assert run("predict", tmp_path / "model.rw", *where, "-o", out) == 0
+    assert run("rank", tmp_path / "model.rw", *where, "-o", out, "--cutoff", 1) == 0
+    one = rw.read_letor(tmp_path / "part-1.txt")
+    scores = [float(line) for line in (out / "part-1.txt.scores").read_text().split()]
+    assert scores == model.decision_function(one.X).tolist()
+    lines = (out / "part-1.txt.tsv").read_text().splitlines()[1:]
+    assert len(lines) == len(set(one.qid.tolist()))
+    assert max(scores) in [float(line.split()[3]) for line in lines]
+    capsys.readouterr()
+    assert run("evaluate", tmp_path / "model.rw", *where, "-m", "AP", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert f"{rw.evaluate_files(model, str(where[0]), 'AP')['AP']:.6f}"[:8] in str(printed)
+    assert run("predict", tmp_path / "model.rw", *where) != 0
+    assert "Name the folder" in capsys.readouterr().err
+    assert run("rank", tmp_path / "model.rw", *where, "-o", out, "--trec") != 0
+    assert "--trec with --cluster local:2" in capsys.readouterr().err

@@ -32,6 +32,10 @@ def _option(help: str, **more: Any) -> Parameter:
 # Options of several verbs.
 SEED = validators.Number(gte=0, lt=2**32)
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+Cluster = Annotated[
+    str | None,
+    _option("Workers read DATA, a file, folder or glob: address of a Dask scheduler, or local:4."),
+]
 Cutoff = Annotated[Count | None, _option("At most this many items of each query.")]
 Data = Annotated[str, _option("Items: LETOR, CSV, TSV, JSONL or Parquet; - is standard input.")]
 Format = Literal["letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings"]
@@ -101,6 +105,17 @@ class TableOptions:
     def read(self, path: str, **more: Any) -> rw.Items:
         with local_file(path) as local:
             return rw.read_items(local, **self.parameters(path), **more)
+
+    def of_many_files(self, cluster: str, **unused: Any) -> dict[str, Any]:
+        """The parameters of ``read_items`` where workers read; other options are refused."""
+        for name, value in {"group": self.group, **unused}.items():
+            if value:
+                raise ParameterError(
+                    f"--{name.replace('_', '-')} with --cluster {cluster}: not used where workers "
+                    "read the files. Leave it out, or use one machine."
+                )
+        given = self.parameters("-")
+        return {name: value for name, value in given.items() if name != "group"}
 
     def of_another_file(self) -> TableOptions:
         """The same options for other data, which have their own groups."""

@@ -27,6 +27,7 @@ def evaluate(
     like: opt.Like | None = None,
     per_query: bool = False,
     fail_under: str | None = None,
+    cluster: opt.Cluster = None,
     json: opt.Json = False,
     table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
 ) -> None:
@@ -35,6 +36,7 @@ def evaluate(
     rankwright evaluate model.rw test.txt
     rankwright evaluate bm25.run qrels.txt -m AP,P@5
     rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
+    rankwright evaluate model.rw 'part-*.parquet' --cluster tcp://scheduler:8786
 
     Parameters
     ----------
@@ -51,11 +53,7 @@ def evaluate(
     """
     names = opt.split_measures(measures)
     limit = None if fail_under is None else _parse_limit(fail_under, names)
-    opt.refuse_two_pipes(system, data)
-    ranking = opt.load_system(system, "model", "run", "scores")
-    with opt.local_file(data) as local:
-        judged = _open_judged(local, data, table, ranking)
-        scores = judged.evaluate(ranking, names, like=like, name=system)
+    scores = _measured(system, data, names, like, cluster, table)
     if json:
         about = {"system": system, "data": data}
         console.print_json({**about, **scores.describe(per_query=per_query)})
@@ -117,6 +115,26 @@ class LogOptions:
             )
         except DataError as error:
             raise DataError(f"{self.features or path}: {error}") from None
+
+
+def _measured(
+    system: str,
+    data: str,
+    names: list[str],
+    like: Any,
+    cluster: str | None,
+    table: opt.GradedOptions,
+) -> Any:
+    if cluster is not None:
+        reading = table.of_many_files(cluster)
+        model = opt.load_system(system, "model")
+        with rw.engine(cluster):
+            return rw.evaluate_files(model, data, names, like=like, **reading)
+    opt.refuse_two_pipes(system, data)
+    ranking = opt.load_system(system, "model", "run", "scores")
+    with opt.local_file(data) as local:
+        judged = _open_judged(local, data, table, ranking)
+        return judged.evaluate(ranking, names, like=like, name=system)
 
 
 def compare(

@@ -31,9 +31,10 @@ def score_files(
     output: str | os.PathLike[str],
     *,
     cutoff: int | None = None,
+    ranked: bool = True,
     **reading: Any,
 ) -> dict[str, int]:
-    """Score the items of many files; write a ranked list of each query beside each other.
+    """Score the items of many files; write a file of ranked lists for each.
 
     Inside :func:`rankwright.engine` the workers read and write the files, so all must see the same
     folders. Otherwise the threads of this machine do.
@@ -47,6 +48,8 @@ def score_files(
         score, the best item first. An item without an id is called by its row, from 1.
     cutoff : int or None
         At most this many items of each query.
+    ranked : bool, default True
+        If False, write ``part-1.parquet.scores`` instead: a score a line, in the order of the file.
     reading : arguments of :func:`rankwright.read_items`
 
     Returns
@@ -67,15 +70,17 @@ def score_files(
     """
     if cutoff is not None and cutoff < 1:
         raise ParameterError(f"score_files(cutoff={cutoff!r}): give an integer >= 1, or None.")
-    jobs = _outputs(list_files(files), Path(output))
+    if cutoff is not None and not ranked:
+        raise ParameterError("score_files(cutoff=..., ranked=False): only lists have a cutoff.")
+    jobs = _outputs(list_files(files), Path(output), ".tsv" if ranked else ".scores")
     Path(output).mkdir(parents=True, exist_ok=True)
-    counts = map_jobs(_score_file, jobs, model, cutoff, reading)
+    counts = map_jobs(_score_file, jobs, model, (ranked, cutoff), reading)
     return {target: count for (_, target), count in zip(jobs, counts, strict=True)}
 
 
-def _outputs(files: list[str], folder: Path) -> list[tuple[str, str]]:
+def _outputs(files: list[str], folder: Path, ending: str) -> list[tuple[str, str]]:
     """Each file with the one that its lists go to."""
-    targets = [str(folder / f"{Path(file).name}.tsv") for file in files]
+    targets = [str(folder / f"{Path(file).name}{ending}") for file in files]
     twice = [file for file, target in zip(files, targets, strict=True) if targets.count(target) > 1]
     if twice:
         raise ParameterError(
@@ -86,10 +91,13 @@ def _outputs(files: list[str], folder: Path) -> list[tuple[str, str]]:
 
 
 def _score_file(
-    job: tuple[str, str], model: Any, cutoff: int | None, reading: Mapping[str, Any]
+    job: tuple[str, str], model: Any, how: tuple[bool, int | None], reading: Mapping[str, Any]
 ) -> int:
-    path, target = job
+    (path, target), (ranked, cutoff) = job, how
     items, scores = _scored(model, path, reading, graded=False)
+    if not ranked:
+        write_lines(target, (f"{score!r}\n" for score in scores.tolist()))
+        return len(scores)
     queries = Queries.from_ids(items.qid, len(scores))
     rank = queries.places(scores)
     ids = np.arange(1, len(scores) + 1) if items.docid is None else items.docid
