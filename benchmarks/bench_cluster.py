@@ -28,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 N_FEATURES, QUERY = 46, 100
 NETWORK = 1.25e9  # bytes per second between workers in the simulation: 10 Gbit/s
 N_BLOCKS = 64  # shards, and so the most workers that one fit uses
+SUM_BYTES = 8.0 * N_FEATURES * 256 * 2  # a histogram of gradients and Hessians
 
 
 def run() -> None:
@@ -312,7 +314,7 @@ def grid(options: Any) -> None:
     for n in options.rows:
         with files(n) as folder:
             frame = read_frame(folder)
-        rounds = min(options.rounds, 5)
+        rounds = min(options.rounds, 3)
         chosen = {n: m for n, m in every_model(rounds).items() if n in (options.models or [n])}
         prints: dict[str, set[str]] = {name: set() for name in chosen}
         apart = {name: local_twin(make, frame, prints[name]) for name, make in chosen.items()}
@@ -322,13 +324,15 @@ def grid(options: Any) -> None:
                 with rw.engine(f"local:{threads}"):
                     prints[name].add(fingerprint(fit_frame(make(), rows)))
         for count in (1, 2, 3):
-            with cluster(count, chosen) as client, rw.engine(client):
+            with cluster(count, processes=False) as client, rw.engine(client):
                 for parts in (1, 2, 7, 64):
                     mixed = shuffled(frame, 10 * count + parts)
                     torn = [from_pandas(f, npartitions=parts, sort=False) for f in (frame, mixed)]
                     for name, make in chosen.items():
                         ddf = torn[name not in STREAMS]
                         prints[name].add(fingerprint(make().fit(ddf, y="label", qid="query")))
+                    print(f"  {count} workers, {parts} partitions: different files "
+                          f"{[len(each) for each in prints.values()]}", flush=True)  # fmt: skip
         for name in chosen:
             print(f"{n:>9,} rows  {name:<13} 12 fits on clusters, 4 on threads{apart[name]}: "
                   f"different files {len(prints[name])}", flush=True)  # fmt: skip
@@ -435,46 +439,43 @@ def xgboost(client: Any, folder: Path, rounds: int) -> str:
 
 
 def simulation(options: Any) -> None:
-    """the cost model, its check against a run it has not seen, and 10^9 rows on 100 workers
-
-    seconds = rows * features * (read + rounds * work) / min(workers, 64)
-              + rounds * (latency + tasks * overhead + log2(workers) * bytes of a sum / network)
-
-    ``read`` and ``work`` are fitted to the smaller sizes, the largest one checks them. ``rounds``
-    (sums that the fit waits for) and tasks are counted.
-    """
+    """the cost model, its check against a run it has not seen, and 10^9 rows on 100 workers"""
+    # seconds = rows * features * work / used + sums * wait + extra tasks * overhead + traffic, with
+    # used = min(workers, 64). ``work`` and ``wait`` (of a sum on two workers, with its tasks) are
+    # fitted to all sizes but the last, which checks them. Sums and tasks are counted.
     chosen, sizes = models(options), options.rows
+    seen: dict[str, list[tuple[float, int, int]]] = {name: [] for name in chosen}
     with cluster(2, chosen) as client:
-        latency, per_task = _round_costs(client)
-        seen: dict[str, list[tuple[float, int]]] = {name: [] for name in chosen}
+        per_task = task_cost(client)
         for n in sizes:
             with files(n) as folder:
                 for name, make in chosen.items():
-                    start = time.perf_counter()
-                    _, rounds = counted(client, make(), folder)
-                    seen[name].append((time.perf_counter() - start, rounds))
+                    took, (_, sums, tasks) = timed(counted, client, make(), folder)
+                    seen[name].append((took, sums, tasks))
     for name, times in seen.items():
-        rest = [took - rounds * (latency + 2 * per_task) for took, rounds in times[:-1]]
-        slope = sum(r * n for r, n in zip(rest, sizes, strict=False)) / sum(
-            n * n for n in sizes[:-1]
-        )
-        rate = max(slope, 0.0) * 2 / N_FEATURES  # seconds a cell, on one worker
-        took, rounds = times[-1]
+        cells = [n * N_FEATURES / 2 for n in sizes]
+        rows = np.array([[c, sums] for c, (_, sums, _) in zip(cells, times, strict=True)][:-1])
+        (work, wait), _ = nnls(rows, np.array([took for took, *_ in times[:-1]]))
+        took, sums, tasks = times[-1]
 
-        def predict(n: float, count: int, rate: float = rate, rounds: int = rounds) -> float:
-            used, size = min(count, N_BLOCKS), 8.0 * N_FEATURES * 256 * 2
-            wire = math.log2(max(count, 1)) * size / NETWORK
-            return n * N_FEATURES * rate / used + rounds * (latency + used * per_task + wire)
+        def predict(n: float, count: int, work: float = work, wait: float = wait,
+                    sums: int = sums, tasks: int = tasks) -> float:  # fmt: skip
+            used = min(count, N_BLOCKS)
+            extra = (used / 2 - 1) * tasks * per_task  # every step is a task for each block
+            traffic = sums * math.log2(used) * SUM_BYTES / NETWORK
+            shuffle = 8.0 * n * N_FEATURES * (1 - 1 / used) / used / NETWORK if used > 2 else 0.0
+            return float(n * N_FEATURES * work / used + sums * wait + extra + traffic + shuffle)
 
-        print(f"{name:<11} {rounds} sums, {1e9 * rate:.1f} ns a cell; {sizes[-1]:,} rows on 2 "
-              f"workers: model {predict(sizes[-1], 2):.1f} s, measured {took:.1f} s; 10^9 rows on "
-              f"100 workers: {predict(1e9, 100):,.0f} s", flush=True)  # fmt: skip
-    print(f"latency {1e3 * latency:.1f} ms, {1e3 * per_task:.2f} ms a task, network "
-          f"{NETWORK / 1e9:.2f} GB/s (assumed)")  # fmt: skip
+        rates = f"{1e9 * work:.0f} ns a cell, {1e3 * wait:.0f} ms a sum"
+        check = f"model {predict(sizes[-1], 2):.1f} s, measured {took:.1f} s"
+        print(f"{name:<11} {sums} sums, {tasks} tasks; {rates}; {sizes[-1]:,} rows on 2 workers: "
+              f"{check}; 10^9 rows on 100 workers: {predict(1e9, 100):,.0f} s",
+              flush=True)  # fmt: skip
+    print(f"{1e3 * per_task:.2f} ms a task; network {NETWORK / 1e9:.2f} GB/s (assumed)")
 
 
-def _round_costs(client: Any) -> tuple[float, float]:
-    """Seconds of a round of one task, and of each task more."""
+def task_cost(client: Any) -> float:
+    """Seconds of each further task of a round."""
 
     def one(n: int) -> float:
         times = []
@@ -484,8 +485,7 @@ def _round_costs(client: Any) -> tuple[float, float]:
             times.append(time.perf_counter() - start)
         return float(np.median(times))
 
-    few, many = one(2), one(66)
-    return few, max(many - few, 0.0) / 64
+    return max(one(66) - one(2), 0.0) / 64
 
 
 @contextmanager
@@ -507,12 +507,24 @@ def collecting(call: Callable[[int], Any]) -> Iterator[None]:
         DaskEngine._collect = collect  # type: ignore[method-assign]
 
 
-def counted(client: Any, model: Any, folder: Path) -> tuple[Any, int]:
-    """A fitted model, and how many sums it waited for."""
-    counts: list[int] = []
-    with collecting(counts.append):
-        fit_on(client, model, folder)
-    return model, len(counts)
+def counted(client: Any, model: Any, folder: Path) -> tuple[Any, int, int]:
+    """A fitted model, for how many sums it waited, and how many tasks it started."""
+    from rankwright.distributed.dask import DaskEngine
+
+    sums: list[int] = []
+    apply, tasks = DaskEngine._apply, [0]
+
+    def counting(self: Any, *arguments: Any) -> Any:
+        tasks[0] += 1
+        return apply(self, *arguments)
+
+    DaskEngine._apply = counting  # type: ignore[method-assign]
+    try:
+        with collecting(sums.append):
+            fit_on(client, model, folder)
+    finally:
+        DaskEngine._apply = apply  # type: ignore[method-assign]
+    return model, len(sums), tasks[0]
 
 
 def models(options: Any) -> dict[str, Callable[[], Any]]:
@@ -557,12 +569,23 @@ def files(n: int, part: int = 50_000) -> Iterator[Path]:
 
 
 @contextmanager
-def cluster(n_workers: int, warm: Any = None, memory_limit: Any = 0) -> Iterator[Any]:
-    """Worker processes that have loaded and compiled what the ``warm`` models need."""
+def cluster(
+    n_workers: int, warm: Any = None, memory_limit: Any = 0, processes: bool = True
+) -> Iterator[Any]:
+    """Workers that have loaded and compiled what the ``warm`` models need."""
+    from dask import config
+
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "memory_limit": memory_limit}
+    options: dict[str, Any] = {
+        "n_workers": n_workers,
+        "threads_per_worker": 1,
+        "memory_limit": memory_limit,
+    }
+    options["processes"] = processes
+    patience = {"distributed.comm.timeouts.connect": "300s"}  # a busy machine starts workers slowly
     with (
+        config.set(patience),
         LocalCluster(**options, dashboard_address=None, silence_logs=50) as place,
         Client(place) as client,
         files(2000, part=500) as folder,

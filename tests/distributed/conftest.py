@@ -1,8 +1,9 @@
-"""A Dask cluster of three workers in this process, shared by the tests of this room."""
+"""Dask clusters in this process, shared by the tests of this room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,24 @@ import rankwright as rw
 
 
 @pytest.fixture(scope="session")
-def client() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 3, "threads_per_worker": 1, "processes": False}
-    with (
-        distributed.LocalCluster(**options, dashboard_address=":0", silence_logs=50) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+def clients() -> Iterator[dict[int, Any]]:
+    """Clients of clusters of one, two and three workers."""
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    options = {"threads_per_worker": 1, "processes": False, "silence_logs": 50}
+    # On a busy machine a worker may take longer than the usual 30 seconds to start.
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "300s"}))
+        opened = {}
+        for n_workers in (1, 2, 3):
+            cluster = distributed.LocalCluster(n_workers, dashboard_address=":0", **options)
+            stack.enter_context(cluster)
+            opened[n_workers] = stack.enter_context(distributed.Client(cluster))
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def client(clients: dict[int, Any]) -> Any:
+    return clients[3]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
@@ -54,29 +53,6 @@ def test_equal_bytes_for_threads_and_shuffled_rows(name, rows, model_bytes):
         files.add(model_bytes(model))
         assert_near(model, local)
     assert len(files) == 1
-
-
-@pytest.mark.parametrize("n_workers, n_partitions", [(1, 64), (2, 7), (3, 1), (3, 2)])
-def test_equal_bytes_for_workers_and_partitions(n_workers, n_partitions, rows, model_bytes):
-    """Data frames in partitions that tear queries, on clusters of one to three workers."""
-    distributed = pytest.importorskip("distributed")
-    from_pandas = pytest.importorskip("dask.dataframe").from_pandas
-    X, y, qid = rows
-    frame = pd.DataFrame(X, columns=list("abcde")).assign(label=y, query=qid)
-    names = ["least squares", "magnitudes", "squared hinge"]
-    with rw.engine("local:2"):
-        expected = [
-            model_bytes(fresh(name).fit(frame[list("abcde")], y, qid=qid)) for name in names
-        ]
-    shuffled = from_pandas(frame.sample(frac=1.0, random_state=n_partitions), n_partitions)
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": False}
-    with (
-        distributed.LocalCluster(**options, dashboard_address=None, silence_logs=50) as cluster,
-        distributed.Client(cluster) as client,
-        rw.engine(client),
-    ):
-        for name, one in zip(names, expected, strict=True):
-            assert model_bytes(fresh(name).fit(shuffled, y="label", qid="query")) == one
 
 
 @pytest.mark.parametrize("name", ["least squares", "magnitudes", "squared hinge"])

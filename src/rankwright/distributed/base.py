@@ -186,6 +186,14 @@ class Engine(ABC):
             blocks = pairs + blocks[2 * len(pairs) :]
         return tree_reduce([value for (value,) in self._collect(blocks)], combine)
 
+    def fold(self, function: Any, handles: Several, combine: Any, *arguments: Any) -> Any:
+        """The sum of ``function(value, *arguments, total)`` over all values; it is here.
+
+        ``function`` adds to ``total``, which is None at first. Which values share a total depends
+        on the engine: use it for sums that do not depend on the order.
+        """
+        return self.reduce(self.map(function, handles, *arguments, None), combine)
+
     def gather(self, handles: Handles) -> list[Any]:
         """All values, here, in order."""
         return [value for block in self._collect(handles.blocks) for value in block]

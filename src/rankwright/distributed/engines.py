@@ -11,9 +11,16 @@ from uuid import uuid4
 
 import numpy as np
 
-from rankwright.distributed.base import Engine, Handles, merged_pieces, side_by_side, split_pieces
+from rankwright.distributed.base import (
+    Engine,
+    Handles,
+    merged_pieces,
+    side_by_side,
+    split_pieces,
+    tree_reduce,
+)
 from rankwright.exceptions import ParameterError
-from rankwright.parallel import Team, active_engine, n_threads, parse_bytes
+from rankwright.parallel import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
 
 SMALL = 1 << 20  # bytes of a block that is never stored
 
@@ -57,6 +64,19 @@ class LocalEngine(Engine):
             lambda block: self._stored(how(function, len(block), *block, *arguments)),
             side_by_side(handles),
         )
+
+    def fold(self, function: Any, handles: Any, combine: Any, *arguments: Any) -> Any:
+        blocks = side_by_side(handles)
+
+        def total_of(bounds: tuple[int, int]) -> Any:
+            total = None
+            with one_thread():
+                for block in blocks[slice(*bounds)]:
+                    for values in zip(*block, strict=True):
+                        total = function(*values, *arguments, total)
+            return total
+
+        return tree_reduce(self._team.map(total_of, ranges(len(blocks), self.threads)), combine)
 
     def _stored(self, block: Any) -> Any:
         """A block on disk, its arrays mapped to memory, if memory is limited."""

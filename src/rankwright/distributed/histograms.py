@@ -110,6 +110,10 @@ def learn_edges(
     for first in range(0, n_features, step):
         last = min(first + step, n_features)
         counted = engine.map_blocks(count, held, first, last, *arguments)
+        if not engine.is_cluster:
+            counts = engine.reduce(counted, merge_counts)
+            edges += [find(feature, *count) for feature, count in enumerate(counts, first)]
+            continue
         merge = partial(_find_share, find=find, first=first, last=last)
         edges += engine.gather(engine.exchange(counted, _split_features, merge, last - first))
     return edges
@@ -225,26 +229,34 @@ class _Partition:
         if len(rows) < len(pairs):
             pairs = np.zeros((len(rows), 2), np.int64)
             gather(self.pairs, rows, pairs)
+        four = np.zeros((4, 256, 2), np.int64)
         for word in range(len(block.codes)):
-            sum_block(block.codes[word], rows, pairs, sums[4 * word : 4 * word + 4])
+            sum_block(block.codes[word], rows, pairs, four)
+            sums[4 * word : 4 * word + 4] += four
 
 
 _PARTITIONS: dict[int, _Partition] = {}  # of this process, by the address of their gradients
 
 
-def histograms(block: Block, gradients: Gradients, request: Request) -> tuple[IntArray, IntArray]:
-    """(n_new, 2) rows on both sides of the new splits; (n_leaves, n_features, 256, 2) sums."""
+def histograms(
+    block: Block, gradients: Gradients, request: Request, total: Any
+) -> tuple[IntArray, IntArray]:
+    """(n_new, 2) rows on both sides of the new splits; (n_leaves, n_features, 256, 2) sums.
+
+    They are added to ``total`` unless that is None.
+    """
     known = _PARTITIONS.pop(id(gradients.gradient), None)
     stale = known is None or known.gradients.gradient is not gradients.gradient
     if known is None or stale or len(known.bounds) > 2 * len(request.splits) + 1:
         known = _Partition(block, gradients, request)
     known.follow(block, request.splits)
-    sums = np.zeros((len(request.leaves), 4 * len(block.codes), 256, 2), np.int64)
+    shape = len(request.leaves), 4 * len(block.codes), 256, 2
+    before, sums = (0, np.zeros(shape, np.int64)) if total is None else total
     for number, leaf in enumerate(request.leaves):
         known.histogram(block, leaf, sums[number])
     sizes = np.diff(np.array(known.bounds)).ravel()[len(known.bounds) - 2 * request.n_new :]
     _PARTITIONS[id(gradients.gradient)] = known
-    return sizes.reshape(-1, 2).astype(np.int64), sums
+    return before + sizes.reshape(-1, 2).astype(np.int64), sums
 
 
 def add_pairs(one: Any, other: Any) -> Any:

@@ -290,8 +290,7 @@ class ShardGrower(Grower):
         """A round: rows of the new splits and histograms of leaves, summed over all workers."""
         request = Request(self._draw, *self._units, list(self._splits), n_new, leaves)
         state = self._workers, self._gradients
-        parts = self._engine.map(sums_of.histograms, state, request)
-        sizes, sums = self._engine.reduce(parts, sums_of.add_pairs)
+        sizes, sums = self._engine.fold(sums_of.histograms, state, sums_of.add_pairs, request)
         return sizes, sums
 
     def _find_split(self, leaf: _Leaf) -> None:
