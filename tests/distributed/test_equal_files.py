@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import rankwright as rw
 
@@ -26,7 +27,7 @@ MODELS = {
 PLACES = [(1, 64), (2, 7), (3, 2), (2, 1), (3, 7), (1, 2), (3, 64)]
 
 
-@pytest.mark.parametrize("name, first", zip(MODELS, PLACES, strict=True))
+@pytest.mark.parametrize("name, first", list(zip(MODELS, PLACES, strict=True)))
 def test_workers_partitions_and_order(name, first, judged, clients, model_bytes, monkeypatch):
     """Data frames in partitions that tear queries."""
     from_pandas = pytest.importorskip("dask.dataframe").from_pandas
@@ -34,16 +35,17 @@ def test_workers_partitions_and_order(name, first, judged, clients, model_bytes,
     X, names = np.nan_to_num(judged.X), [*"abcde"]
     frame = pd.DataFrame(X, columns=names).assign(label=judged.y, query=judged.qid)
     model, files = MODELS[name], set()
-    local = model.fit(frame[names], frame["label"], qid=frame["query"])
+    local = clone(model).fit(frame[names], frame["label"], qid=frame["query"])
     if name in ("LambdaMART", "RankBoost", "OAPBPM"):
         files.add(model_bytes(local))
     for threads in (1, 2):
         with rw.engine(f"local:{threads}"):
-            files.add(model_bytes(model.fit(frame[names], frame["label"], qid=frame["query"])))
+            here = clone(model).fit(frame[names], frame["label"], qid=frame["query"])
+        files.add(model_bytes(here))
     for n_workers, n_partitions in (first, PLACES[PLACES.index(first) - 3]):
         # A stream in another order is another stream.
         order = frame if name == "OAPBPM" else frame.sample(frac=1.0, random_state=n_partitions)
         ddf = from_pandas(order, npartitions=n_partitions, sort=False)
         with rw.engine(clients[n_workers]):
-            files.add(model_bytes(model.fit(ddf, y="label", qid="query")))
+            files.add(model_bytes(clone(model).fit(ddf, y="label", qid="query")))
     assert len(files) == 1
