@@ -51,6 +51,7 @@ def test_the_cache_is_looked_for_where_numba_keeps_it(tmp_path: Path, monkeypatc
     from numba.core.caching import _CacheLocator
 
     source = tmp_path / "_kernels" / "prank.py"
+    source.parent.mkdir()
     expected = _CacheLocator.get_suitable_cache_subpath(str(source))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert tmp_path / expected in list(_kernel_cache._caches(tmp_path))

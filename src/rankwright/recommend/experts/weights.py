@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.parallel import map_blocks
+from rankwright.parallel import active_engine, map_blocks
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories
 from rankwright.recommend.experts.neighbors import row_ranges
@@ -176,7 +176,8 @@ def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
     share = np.bincount(qid, y) / np.maximum(np.bincount(qid), 1)
     kept = np.arange(X.shape[1])
     while len(kept) and ((share > 0) & (share < 1)).any():
-        coef = np.asarray(RankSVM().fit(X[:, kept], y, qid=qid).coef_)
+        with active_engine(None):  # a few columns: one machine is faster and gives one model
+            coef = np.asarray(RankSVM().fit(X[:, kept], y, qid=qid).coef_)
         if (coef >= 0).all():
             weight = np.zeros(X.shape[1])
             weight[kept] = coef
