@@ -60,7 +60,7 @@ def latency() -> None:
         row = _summary(rounds)
         ratios = "".join(f"{a / b:8.2f}" for a, b in zip(row, base, strict=True))
         print(f"{name:24}{row[0] * 1e6:9.0f}{row[1] * 1e3:9.2f}{row[2] * 1e3:9.2f}{ratios}")
-    print("goals: CPU 1.3 x the floor for a linear model, 1.6 x for 300 trees; p99 2 x\n")
+    print("goals: CPU 1.3 x the floor for a linear model, 1.6 x for 300 stumps; p99 2 x\n")
 
 
 def _summary(rounds: list[Any]) -> tuple[float, float, float]:
@@ -75,7 +75,7 @@ def _model_files(folder: Path) -> dict[str, str]:
     sample = make_queries(60, n_features=N_FEATURES, random_state=0)
     models = {
         "linear": rw.Regression(),
-        "300 trees": rw.RankBoost(n_estimators=300),
+        "300 stumps": rw.RankBoost(n_estimators=300),
     }
     for name, model in models.items():
         rw.save(model.fit(sample.X, sample.y, qid=sample.qid), folder / f"{name[:3]}.rw")

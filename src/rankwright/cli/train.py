@@ -173,11 +173,7 @@ class Job:
         if self.ranker == "auto" and settings and auto is None:
             raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
         name = auto if self.ranker == "auto" else self.ranker
-        if name is None:
-            return None
-        model = rw.make_ranker(name, settings)
-        model._check_parameters()
-        return model
+        return None if name is None else rw.make_ranker(name, settings)
 
 
 def _kind(job: Job, clicks: ClickOptions) -> str:

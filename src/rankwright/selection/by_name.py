@@ -49,7 +49,9 @@ def make_ranker(name: str, params: Mapping[str, Any] | None = None) -> Any:
     own = inspect.signature(cls).parameters.keys() - inside.keys()
     ranker = cls(**{key: value for key, value in values.items() if key in own})
     nested = {key: value for key, value in values.items() if key not in own}
-    return _set_nested(ranker, nested) if nested else ranker
+    ranker = _set_nested(ranker, nested) if nested else ranker
+    ranker._check_parameters()
+    return ranker
 
 
 def parse_value(text: str) -> Any:

@@ -79,7 +79,7 @@ async def train(service: Service, call: Call) -> types.TrainAnswer:
 
 
 def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
-    from rankwright.service.learning.live import make_ranker
+    from rankwright.selection import make_ranker
     from rankwright.service.learning.retraining import file_of, retrain  # scikit-learn
 
     ranker = make_ranker(request.ranker, request.parameters)

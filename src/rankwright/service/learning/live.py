@@ -38,22 +38,6 @@ LEARNERS = (
 CURVE_POINTS = 512
 
 
-def make_ranker(name: str, parameters: dict[str, Any]) -> Any:
-    """A ranker by its name, with parameters that it has."""
-    from rankwright.rankers.base import find_ranker, rankers  # scikit-learn: only to train
-
-    cls = find_ranker(name)
-    if cls is None:
-        raise ParameterError(f"ranker {name!r} is unknown. Known: {', '.join(rankers())}.")
-    known = list(inspect.signature(cls).parameters)
-    unknown = [key for key in parameters if key not in known]
-    if unknown:
-        raise ParameterError(f"{name} has no parameter {unknown[0]!r}. It has {', '.join(known)}.")
-    ranker = cls(**parameters)
-    ranker._check_parameters()
-    return ranker
-
-
 class Plan(msgspec.Struct, frozen=True):
     """What learns, and from what. A snapshot is used again only with the same plan."""
 
@@ -71,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True):
             )
         seeded = "random_state" in inspect.signature(getattr(rankwright, self.ranker)).parameters
         first = {"random_state": 0} if seeded else {}
-        return make_ranker(self.ranker, {**first, **self.parameters})
+        return rankwright.make_ranker(self.ranker, {**first, **self.parameters})
 
 
 class Progress(msgspec.Struct):
