@@ -266,9 +266,11 @@ def test_optuna_proposes_different_combinations_and_finds_a_good_one() -> None:
 
 def test_a_note_says_that_the_end_of_a_grid_was_chosen() -> None:
     data = make_problem(n_queries=10)
-    search = RankSearchCV(Regression(), {"alpha": [1e8, 1e4, 1.0]}, scoring="AP", cv=2)
-    text = str(search.fit(data.X, data.y, qid=data.qid).trials_)
-    assert "alpha=1 is the smallest value tried: smaller ones may be better." in text
+    base = data.y[:, None] * [1.0, 0.0]  # the first column minus the second is the grade
+    X = base + 9 * np.random.default_rng(0).normal(size=(len(base), 1))  # each alone says little
+    search = RankSearchCV(Regression(), {"alpha": [1e8, 1e4, 0.01]}, scoring="AP", cv=2)
+    text = str(search.fit(X, data.y, qid=data.qid).trials_)
+    assert "alpha=0.01 is the smallest value tried: smaller ones may be better." in text
     assert chosen_ends({"alpha": [1, 2]}, {"alpha": 1}) == ()
     assert chosen_ends({"alpha": [1, 2, 3]}, {"alpha": 2}) == ()
 
