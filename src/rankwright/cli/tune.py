@@ -84,18 +84,21 @@ def tune(
     sampler = "optuna" if search == "optuna" else "random"
     options: dict[str, Any] = {"cv": folds, "n_iter": trials, "sampler": sampler}
     options |= {"random_state": random_state, "scale": True, "verbose": 1}
-    tried = rw.tune(estimator, space, items, other, measure, **options)
-    rw.save(tried.best_estimator_, output)
-    found, name = tried.trials_, type(estimator).__name__
+    result = rw.tune(estimator, space, items, other, measure, **options)
+    rw.save(result.best_estimator_, output)
+    trials_, name = result.trials_, type(estimator).__name__
     if json:
-        rows = [{"params": console.plain_values(t.params), "value": t.value} for t in found.trials]
-        about = {"model": output, "ranker": name, "measure": measure}
-        best = {"best": rows[found.trials.index(found.best)], "trials": rows}
-        seconds = round(time.perf_counter() - start, 3)
-        console.print_json({**about, **best, "notes": list(found.notes), "seconds": seconds})
+        about = {"model": output, "ranker": name, "measure": measure, **_trials_to_dict(trials_)}
+        console.print_json({**about, "seconds": round(time.perf_counter() - start, 3)})
         return
-    print(f"{found}\n\nmodel: {output} ({name})")
+    print(f"{trials_}\n\nmodel: {output} ({name})")
     console.suggest("evaluate", output, valid or "TEST-DATA", *table.columns())
+
+
+def _trials_to_dict(trials: Any) -> dict[str, Any]:
+    rows = [{"params": console.plain_values(t.params), "value": t.value} for t in trials.trials]
+    best = rows[trials.trials.index(trials.best)]
+    return {"best": best, "trials": rows, "notes": list(trials.notes)}
 
 
 def _parse(ranker: str, grid: list[str], set: list[str]) -> tuple[Any, dict[str, Any]]:

@@ -59,8 +59,7 @@ def export(
     """Write a model in the format of a search engine, a runtime, a library or a database.
 
     The file gives the model's scores up to the rounding of the format, or nothing is written. A
-    certificate beside it (``model.json`` -> ``model.certificate.json``) says on which rows this was
-    checked, by which reader, and what was found.
+    certificate beside it (``model.certificate.json``) says how this was checked.
 
     Parameters
     ----------
@@ -90,10 +89,6 @@ def export(
     dialect : {"duckdb", "postgresql", "sqlite"} or None
         SQL only; by default duckdb.
 
-    Returns
-    -------
-    certificate : Certificate
-
     Raises
     ------
     ParameterError
@@ -121,8 +116,8 @@ def export(
     certificate = certify(form, target, files, options, support.level, data)
     files[".certificate.json"] = json_of(certificate.to_dict())
     for suffix, content in files.items():
-        place = path if not suffix else stem.with_name(stem.name + suffix)
-        with atomic_write(place, mode=0o666) as file:
+        target_path = path if not suffix else stem.with_name(stem.name + suffix)
+        with atomic_write(target_path, mode=0o666) as file:
             file.write(content)
     return certificate
 

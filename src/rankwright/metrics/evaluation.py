@@ -217,12 +217,8 @@ def evaluate(
     Returns
     -------
     Scores
-        ``scores["NDCG@10"]`` is the mean, ``scores.per_query("NDCG@10")`` the values.
-
-    Warns
-    -----
-    DegenerateDataWarning
-        When no query at all has anything to measure.
+        ``scores["NDCG@10"]`` is the mean, ``scores.per_query("NDCG@10")`` the values. A
+        DegenerateDataWarning says that no query has anything to measure.
 
     Examples
     --------
@@ -248,16 +244,20 @@ def evaluate(
     whole = (parsed, columns, queries, conventions, key)
     values = _compute(*whole) if current_engine() is None else _compute_blocks(*whole)
     result = Scores(tuple(parsed), queries.ids, values, weights, conventions.describe(parsed))
-    undefined = [m for m in parsed if result.n_skipped(m) == result.n_queries]
+    _warn_of_undefined_means(result)
+    return result
+
+
+def _warn_of_undefined_means(scores: Scores) -> None:
+    undefined = [m for m in scores.measures if scores.n_skipped(m) == scores.n_queries]
     if undefined:
         warnings.warn(
-            f"{', '.join(map(str, undefined))}: none of the {result.n_queries} queries has "
+            f"{', '.join(map(str, undefined))}: none of the {scores.n_queries} queries has "
             f"anything to measure ({undefined[0].definition.empty}); there is no mean. "
             "empty='zero' or 'one' gives one.",
             DegenerateDataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return result
 
 
 def _compute(

@@ -48,9 +48,8 @@ def read_interactions(
         With a rating in each row: leave out the rows with a lower one.
     separator, encoding : of a CSV file
     max_bytes : int or None
-        Stop with an error at more bytes of text. None takes the number in
-        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
-        and 32 times their size.
+        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
+        gzip files that unpack to more than 64 MiB and 32 times their size.
     **columns
         ``user``, ``item``, ``weight``, ``time``: names of columns, or places from 0 in a CSV file
         without a header. The default is a common name (``user_id``, ``product``, ``quantity``,

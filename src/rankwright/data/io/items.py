@@ -128,48 +128,39 @@ def read_items(
 ) -> Items:
     """Read items from a LETOR, CSV, TSV, JSONL or Parquet file, gzipped or not.
 
-    Features that a search engine logged (``ltrlog``: responses of Elasticsearch, OpenSearch or
-    Solr, one per line) are read as well.
-
     Parameters
     ----------
     path : path
     format : {"letor", "csv", "tsv", "jsonl", "parquet", "ltrlog"} or None
-        None detects it from the extension or the first line.
+        None detects it from the extension or the first line. ``ltrlog`` is what Elasticsearch,
+        OpenSearch or Solr answers with logged features, one response per line.
     y, qid, docid : str or int, or None
         Columns of grade, query and id in a table, by name or position (from 0). None looks for a
         usual name (``grade``, ``label``, ``rating``; ``qid``, ``query``; ``docid``, ``id`` ...).
-    features : sequence of str or int, or None
-        Columns of a table to use as features; None takes all others.
-    drop : sequence of str or int
-        Columns that are not features.
+    features, drop : sequence of str or int
+        Columns of a table that are features (by default all others), and columns that are not.
     one_hot : sequence of str or int
         Columns of words; each word becomes a feature of 0 and 1.
     weight : str or int, or None
         The column of a table with the weight of each item.
     grades : dict of str to number, str or None
-        What words in the column of the grades mean: ``{"Exact": 3, "Substitute": 2}``, or
-        ``"Exact=3,Substitute=2"``.
-    separator : str or None
-        What separates the cells of a CSV file; None detects it.
-    decimal : {".", ","}
-        The decimal point of a CSV file.
+        The grades that words stand for: ``{"Exact": 3}``, or ``"Exact=3,Substitute=2"``.
+    separator, decimal : str
+        The separator of a CSV file (by default detected), and its decimal point: "." or ",".
     on_bad_line : {"error", "skip"}
-        What to do about a line of a LETOR file that cannot be read.
+        Raise an error at a line of a LETOR file that cannot be read, or leave it out.
     graded : bool, default=True
         Whether a table must have a column of grades. With False, ``y`` is 0 where it has none.
     like : Items, model opened by :func:`rankwright.load_scorer`, or None
         Give the items the features of these, in the same order and by name where names are known;
-        a word that ``like`` does not know counts for nothing. ``features``, ``drop`` and
-        ``one_hot`` then have no effect. Missing values are refused if the model takes none.
+        a word that ``like`` does not know is ignored. ``features``, ``drop`` and ``one_hot`` then
+        have no effect. Missing values are refused if the model takes none.
     group : path or sequence of int or None
-        For LETOR files without qid: the number of lines of each query, or LightGBM's file of them.
-        ``"auto"`` takes the file of the same name with ``.query`` or ``.group`` at the end, if
-        there is one and the lines have no qid.
+        For LETOR files without qid: the number of lines of each query, or LightGBM's file of them;
+        ``"auto"`` looks for it at ``path`` + ``.query`` or ``.group``.
     max_bytes : int or None
-        Stop with an error at more bytes of text. None takes the number in
-        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
-        and 32 times their size.
+        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
+        gzip files that unpack to more than 64 MiB and 32 times their size.
 
     Examples
     --------
@@ -177,15 +168,11 @@ def read_items(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "shop.csv"
     >>> _ = path.write_text("query,id,price,color,grade\\n7,a,9.5,red,1\\n7,b,3,blue,0\\n")
     >>> items = read_items(path, one_hot=["color"])
-    >>> items
-    Items(2 items, 3 features, 1 queries, grades 0 to 1)
     >>> items.feature_names, items.docid.tolist()
     (('price', 'color=blue', 'color=red'), ['a', 'b'])
     """
     name = os.fspath(path)
-    if format is not None and format not in FORMATS:
-        raise ParameterError(f"format={format!r}: use one of {', '.join(ITEM_FORMATS)}.")
-    kind = format or detect_format(name) or "letor"  # LETOR's reader names line and column
+    kind = _item_format(name, format)
     group = group_file(name) if isinstance(group, str) and group == "auto" else group
     if group is not None and kind != "letor":
         raise ParameterError(f"group={group!r}: {name} is {kind}; only LETOR files take a group.")
@@ -193,18 +180,26 @@ def read_items(
         items = _read_letor(name, like, on_bad_line, group)
     elif kind == "ltrlog":
         items = read_feature_log(name, graded=graded)
-    elif kind in TABLES:
+    else:
         chosen = {"features": features or (), "drop": drop, "one_hot": one_hot}
         roles = {"y": y, "qid": qid, "docid": docid, "weight": weight}
         names = getattr(like, "feature_names", None)
         reading = {"grades": grades, "separator": separator, "decimal": decimal}
         items = _read_table(name, kind, roles, chosen, graded, names, reading)
-    else:
+    return items if like is None else _with_features_of(items, like, name)
+
+
+def _item_format(path: str, format: str | None) -> str:
+    """The format given or detected, if it is one of items."""
+    if format is not None and format not in FORMATS:
+        raise ParameterError(f"format={format!r}: use one of {', '.join(ITEM_FORMATS)}.")
+    kind = format or detect_format(path) or "letor"  # LETOR's reader names line and column
+    if kind not in ITEM_FORMATS:
         raise DataError(
-            f"{name} is a {kind} file; items with features are needed (LETOR, CSV, TSV, JSONL, "
+            f"{path} is a {kind} file; items with features are needed (LETOR, CSV, TSV, JSONL, "
             "Parquet). If it is one of these, say which: format='letor'."
         )
-    return items if like is None else _with_features_of(items, like, name)
+    return kind
 
 
 def group_file(path: str | os.PathLike[str]) -> str | None:

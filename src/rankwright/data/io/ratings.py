@@ -63,9 +63,8 @@ def read_ratings(
     implicit : bool, default=False
         Keep Book-Crossing's ratings of 0, which only record that a user came across a book.
     max_bytes : int or None
-        Stop with an error at more bytes of text. None takes the number in
-        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
-        and 32 times their size.
+        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
+        gzip files that unpack to more than 64 MiB and 32 times their size.
     **columns
         For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each a name or an
         index (from 0). The default is a common name (``userId``, ``movie_id``, ``rating`` ...), or
@@ -79,8 +78,7 @@ def read_ratings(
     Raises
     ------
     FileFormatError
-        For the first bad line: the wrong number of fields, an id or value that is missing or not a
-        number, a value outside the scale of the data set, or a repeated rating.
+        At the first bad line, such as a value outside the scale of the data set.
 
     Examples
     --------

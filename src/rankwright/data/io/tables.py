@@ -128,9 +128,8 @@ def read_table(
         Whether the first line has the names; None means yes if it has no number.
     encoding : str, default="utf-8"
     max_bytes : int or None
-        Stop with an error at more bytes of text. None takes the number in
-        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
-        and 32 times their size.
+        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
+        gzip files that unpack to more than 64 MiB and 32 times their size.
 
     Returns
     -------

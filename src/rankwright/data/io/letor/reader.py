@@ -69,32 +69,25 @@ def read_letor(
     zero_based : bool, default=False
         Whether the first feature is number 0.
     group : path or sequence of int or None, default=None
-        For files without qid: the number of lines of each query, or LightGBM's file of them
-        (``.query``). Query ids are then 0, 1, 2, ...
+        For files without qid: the number of lines of each query, or LightGBM's file of them.
     comments : {"docid", "keep", "drop"}, default="docid"
         Store the id after ``docid =`` (or a whole comment of another form) in ``docid``; also fill
         ``comment``; or ignore comments, even those that are not UTF-8.
     on_bad_line : {"error", "skip", "quarantine"}, default="error"
-        Raise an error; leave the line out and record where and why in ``bad_lines``; or record its
-        text as well (and write ``quarantine``).
+        Raise a FileFormatError with line, column, reason and advice; leave the line out and record
+        where and why in ``bad_lines``; or record its text as well (and write ``quarantine``).
     max_bad : int or float, default=100
         Raise an error after more bad lines than this; below 1, a fraction of the lines with items.
     quarantine : path or None, default=None
         A file for the bad lines, if any, each after a comment with its location and reason.
     max_bytes : int or None
-        Stop with an error at more bytes of text. None takes the number in
-        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
-        and 32 times their size.
+        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
+        gzip files that unpack to more than 64 MiB and 32 times their size.
 
     Returns
     -------
     items : Items
         ``qid`` is int64 if all ids are whole numbers below 2**63 without leading zeros, else text.
-
-    Raises
-    ------
-    FileFormatError
-        With file, line, column, reason, the text of the line and how to fix it.
 
     Examples
     --------
@@ -106,9 +99,7 @@ def read_letor(
     _check_options(n_features, dense, comments)
     sizes = None if group is None else _read_groups(group)
     refuse_overwriting([path, group], [("quarantine", quarantine)])
-    limit = n_features or min(
-        limit_from_environment("RANKWRIGHT_MAX_FEATURES") or USUAL_FEATURES, MAX_FEATURES
-    )
+    limit = n_features or _usual_limit()
     with open_text(path) as file:
         bad = BadLines(file.name, on_bad_line, max_bad, quarantine)
         lines = LineParser(limit, zero_based, comments != "drop", is_limit=n_features is None)
@@ -119,11 +110,16 @@ def read_letor(
         bad.write()
         table.check(file.name, len(bad.lines))
     qid = table.qid() if lines.has_qid else None
+    if sizes is not None and lines.has_qid:
+        raise DataError(f"{file.name} has a qid in every line: leave group out.")
     if sizes is not None:
-        if lines.has_qid:
-            raise DataError(f"{file.name} has a qid in every line: leave group out.")
         qid = _qid_of_groups(sizes, file.name, table.n_rows, bad.items)
     return table.finish(qid, tuple(bad.lines))
+
+
+def _usual_limit() -> int:
+    limit = limit_from_environment("RANKWRIGHT_MAX_FEATURES") or USUAL_FEATURES
+    return min(limit, MAX_FEATURES)
 
 
 def _check_options(n_features: Any, dense: Any, comments: Any) -> None:

@@ -50,9 +50,8 @@ def read_log(
     ----------
     path : path
     max_bytes : int or None
-        Stop with an error at more bytes of text. None takes the number in
-        ``RANKWRIGHT_MAX_BYTES``, or else refuses only gzip files that unpack to more than 64 MiB
-        and 32 times their size.
+        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
+        gzip files that unpack to more than 64 MiB and 32 times their size.
     **columns
         The names of the columns ``query``, ``item``, ``clicks``, ``position``, ``session``,
         ``user``, ``time``, ``dwell`` and ``ranker``, where they are not usual ones. The first
