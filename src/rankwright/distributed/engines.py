@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
@@ -23,6 +25,7 @@ from rankwright.exceptions import ParameterError
 from rankwright.parallel import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
 
 SMALL = 1 << 20  # bytes of a block that is never stored
+ALIGN = 64  # bytes that an array in a file starts at a multiple of
 
 
 class LocalEngine(Engine):
@@ -82,11 +85,8 @@ class LocalEngine(Engine):
         """A block on disk, its arrays mapped to memory, if memory is limited."""
         if self._folder is None or _n_bytes(block) < SMALL:
             return block
-        import joblib
-
         path = os.path.join(self._folder.name, uuid4().hex)
-        joblib.dump(block, path)
-        mapped = joblib.load(path, mmap_mode="c")
+        mapped = _mapped(block, path)
         with suppress(OSError):  # where a mapped file cannot be removed, the folder is, at the end
             os.unlink(path)
         return mapped
@@ -120,15 +120,37 @@ def _compute(delayed: Any) -> Any:
     return delayed.compute(scheduler="synchronous")
 
 
+def _mapped(value: Any, path: str) -> Any:
+    """The value with its arrays in one new file, mapped to memory; changes stay in memory."""
+    arrays: list[pickle.PickleBuffer] = []
+    outline = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
+    bounds, start = [], 0
+    with open(path, "wb") as file:
+        for array in arrays:
+            raw = array.raw()
+            bounds.append((start, start + raw.nbytes))
+            file.write(raw)
+            start += -(-raw.nbytes // ALIGN) * ALIGN
+            file.seek(start)
+        file.truncate(max(start, 1))
+    with open(path, "rb") as file:
+        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    return pickle.loads(outline, buffers=[view[slice(*each)] for each in bounds])
+
+
 def _n_bytes(value: Any) -> int:
-    """The bytes of the arrays in lists, tuples and objects."""
-    if isinstance(value, np.memmap):
-        return 0
+    """The bytes of the arrays in lists, tuples and objects that are not in files."""
     if isinstance(value, np.ndarray):
-        return int(value.nbytes)
+        return 0 if _is_mapped(value) else int(value.nbytes)
     if isinstance(value, list | tuple):
         return sum(map(_n_bytes, value))
     return sum(map(_n_bytes, vars(value).values())) if hasattr(value, "__dict__") else 0
+
+
+def _is_mapped(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, memoryview)
 
 
 def open_engine(where: Any, memory: int | str | None = None) -> Engine:

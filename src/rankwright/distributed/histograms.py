@@ -7,6 +7,7 @@ shortcut; without it (another worker took over) it starts from the root, with th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.distributed.base import Engine, Handles, tree_reduce
+from rankwright.distributed.base import Engine, Handles, side_by_side
 from rankwright.distributed.shards import Shard
-from rankwright.parallel import Team
+from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.weak_learners.quantile_bins import (
     BinnedRows,
     QuantileBins,
     column,
-    distinct_values,
     find_categories,
     find_edges,
 )
 
-VALUES = 1 << 23  # values of features that are counted at a time
+VALUES = 1 << 23  # values of features that a worker counts at a time
 
-Counts = list[tuple[FloatArray, FloatArray]]  # per feature: values, how many rows have them
+Counted = tuple[FloatArray, IntArray]  # values of a feature and the mass of each, whole numbers
+ReadColumn = Callable[[int], Counted]
 
 
 class Used(NamedTuple):
@@ -63,36 +64,42 @@ def by_columns(shard: Shard) -> Shard:
     return shard if hasattr(shard.X, "tocsr") else shard._replace(X=np.asfortranarray(shard.X))
 
 
-def count_values(shards: list[Shard], used: list[Used], first: int, last: int) -> Counts:
-    """How many rows have each value of features first .. last - 1, in a block of shards."""
+def read_columns(shards: list[Shard], used: list[Used]) -> ReadColumn:
+    """A function of a feature: its value of each row in use, and as how many rows that counts."""
     tables = [s.X.tocsc() if hasattr(s.X, "tocsc") else s.X for s in shards]
-    count = np.concatenate([u.copies for u in used])
-    counts: Counts = []
-    for feature in range(first, last):
+    copies = np.concatenate([u.copies for u in used])
+
+    def read(feature: int) -> tuple[FloatArray, IntArray]:
         parts = [column(X, feature)[u.rows] for X, u in zip(tables, used, strict=True)]
-        counts.append(distinct_values(np.concatenate(parts), count))
-    return counts
+        return np.concatenate(parts), copies
+
+    return read
 
 
-def merge_counts(one: Counts, other: Counts) -> Counts:
-    return [_merged(*a, *b) for a, b in zip(one, other, strict=True)]
+def add_up(parts: list[tuple[FloatArray, IntArray]]) -> Counted:
+    """Distinct values that are not missing, in ascending order, and the sum of the mass of each."""
+    values, mass = (np.concatenate(side) for side in zip(*parts, strict=True))
+    known = ~np.isnan(values)
+    if not known.all():
+        values, mass = values[known], mass[known]
+    if (mass == 1).all():
+        values = np.sort(values)
+        new = _starts(values)
+        return values[new], np.diff(np.append(new, len(values)))
+    order = np.argsort(values, kind="stable")  # merges runs, if parts are in order
+    values = values[order]
+    new = _starts(values)
+    return values[new], np.add.reduceat(mass[order], new)
 
 
-def _merged(
-    values: FloatArray, mass: FloatArray, values2: FloatArray, mass2: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    both = np.concatenate([values, values2])
-    order = np.argsort(both, kind="stable")  # merges two runs
-    both, masses = both[order], np.concatenate([mass, mass2])[order]
-    if not len(both):
-        return both, masses
-    new = np.flatnonzero(np.concatenate([[True], both[1:] > both[:-1]]))
-    return both[new], np.add.reduceat(masses, new)
+def _starts(ordered: FloatArray) -> IntArray:
+    first = np.ones(min(len(ordered), 1), bool)
+    return np.flatnonzero(np.concatenate([first, ordered[1:] > ordered[:-1]]))
 
 
 def learn_edges(
     engine: Engine,
-    count: Any,
+    read: Any,
     find: Any,
     held: tuple[Handles, ...],
     size: tuple[int, int],
@@ -100,36 +107,51 @@ def learn_edges(
 ) -> list[FloatArray]:
     """``find(feature, values, mass)`` of every feature of (n_rows, n_features) rows.
 
-    ``count`` gives the values of some features in a block. Each worker gets the counts of a share
-    of the features from all others, so only what ``find`` makes of them comes back.
+    ``read(*values of a block, *arguments)`` gives a function that reads a feature of the block.
+    Each worker gets the counts of a share of the features from all others, so only what ``find``
+    makes of them comes back.
     """
     n_rows, n_features = size
-    n_values = VALUES if engine.memory is None else min(VALUES, engine.memory // 64)
-    step = max(1, n_values // max(n_rows, 1)) * (engine.threads if engine.is_cluster else 1)
+    if not engine.is_cluster:  # a thread reads one feature after the other
+        room = engine.threads if engine.memory is None else engine.memory // (48 * n_rows + 1)
+        jobs = engine.scatter(ranges(n_features, max(1, min(engine.threads, room))))
+        found = engine.map(_find_all, jobs, read, find, side_by_side(held), arguments)
+        return [edges for several in engine.gather(found) for edges in several]
+    step = max(1, VALUES // max(n_rows, 1)) * engine.threads
     edges: list[FloatArray] = []
     for first in range(0, n_features, step):
         last = min(first + step, n_features)
-        counted = engine.map_blocks(count, held, first, last, *arguments)
-        if not engine.is_cluster:
-            counts = engine.reduce(counted, merge_counts)
-            edges += [find(feature, *count) for feature, count in enumerate(counts, first)]
-            continue
+        counted = engine.map_blocks(partial(_count, read), held, first, last, arguments)
         merge = partial(_find_share, find=find, first=first, last=last)
         edges += engine.gather(engine.exchange(counted, _split_features, merge, last - first))
     return edges
 
 
-def _split_features(counts: Counts, n_blocks: int) -> list[Counts]:
+def _find_all(
+    bounds: tuple[int, int], read: Any, find: Any, blocks: Any, arguments: Any
+) -> list[FloatArray]:
+    columns = [read(*block, *arguments) for block in blocks]
+    features = range(*bounds)
+    return [find(f, *add_up([get(f) for get in columns])) for f in features]
+
+
+def _count(read: Any, *values: Any) -> list[Counted]:
+    *block, first, last, arguments = values
+    get = read(*block, *arguments)
+    return [add_up([get(feature)]) for feature in range(first, last)]
+
+
+def _split_features(counts: list[Counted], n_blocks: int) -> list[list[Counted]]:
     cuts = [len(counts) * block // n_blocks for block in range(n_blocks + 1)]
     return [counts[start:stop] for start, stop in pairwise(cuts)]
 
 
 def _find_share(
-    pieces: list[Counts], block: int, n_blocks: int, find: Any, first: int, last: int
+    pieces: list[list[Counted]], block: int, n_blocks: int, find: Any, first: int, last: int
 ) -> list[FloatArray]:
     start = first + (last - first) * block // n_blocks
-    counts: Counts = tree_reduce(pieces, merge_counts)
-    return [find(start + number, *count) for number, count in enumerate(counts)]
+    columns = zip(*pieces, strict=True)
+    return [find(start + number, *add_up(list(parts))) for number, parts in enumerate(columns)]
 
 
 def learn_bins(
@@ -137,13 +159,14 @@ def learn_bins(
 ) -> QuantileBins:
     """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
     find, size = partial(_find_bins, max_bins, categorical), (n_rows, len(categorical))
-    return QuantileBins(learn_edges(engine, count_values, find, held, size), categorical)
+    return QuantileBins(learn_edges(engine, read_columns, find, held, size), categorical)
 
 
 def _find_bins(
-    max_bins: int, categorical: Any, feature: int, values: FloatArray, mass: FloatArray
+    max_bins: int, categorical: Any, feature: int, values: FloatArray, mass: IntArray
 ) -> FloatArray:
-    return (find_categories if categorical[feature] else find_edges)(values, mass, max_bins)
+    find = find_categories if categorical[feature] else find_edges
+    return find(values, mass.astype(np.float64), max_bins)
 
 
 class Block(NamedTuple):
@@ -221,19 +244,6 @@ class _Partition:
             n_down, _, _ = partition_rows(codes, shift, goes, rows, self.pairs, self.buffer)
             self.bounds += [(start, start + n_down), (start + n_down, stop)]
 
-    def histogram(self, block: Block, leaf: int, sums: IntArray) -> None:
-        from rankwright.rankers.boosting._kernels.tree import gather, sum_block
-
-        rows = self.rows[slice(*self.bounds[leaf])]
-        pairs = self.pairs
-        if len(rows) < len(pairs):
-            pairs = np.zeros((len(rows), 2), np.int64)
-            gather(self.pairs, rows, pairs)
-        four = np.zeros((4, 256, 2), np.int64)
-        for word in range(len(block.codes)):
-            sum_block(block.codes[word], rows, pairs, four)
-            sums[4 * word : 4 * word + 4] += four
-
 
 _PARTITIONS: dict[int, _Partition] = {}  # of this process, by the address of their gradients
 
@@ -245,6 +255,8 @@ def histograms(
 
     They are added to ``total`` unless that is None.
     """
+    from rankwright.rankers.boosting._kernels.tree import add_leaf
+
     known = _PARTITIONS.pop(id(gradients.gradient), None)
     stale = known is None or known.gradients.gradient is not gradients.gradient
     if known is None or stale or len(known.bounds) > 2 * len(request.splits) + 1:
@@ -253,7 +265,8 @@ def histograms(
     shape = len(request.leaves), 4 * len(block.codes), 256, 2
     before, sums = (0, np.zeros(shape, np.int64)) if total is None else total
     for number, leaf in enumerate(request.leaves):
-        known.histogram(block, leaf, sums[number])
+        rows = known.rows[slice(*known.bounds[leaf])]
+        add_leaf(block.codes, rows, known.pairs, sums[number])
     sizes = np.diff(np.array(known.bounds)).ravel()[len(known.bounds) - 2 * request.n_new :]
     _PARTITIONS[id(gradients.gradient)] = known
     return before + sizes.reshape(-1, 2).astype(np.int64), sums

@@ -18,7 +18,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import hash_rows
 from rankwright.distributed.base import Engine, Handles
 from rankwright.distributed.fitting import refuse
-from rankwright.distributed.histograms import Counts, add_pairs, by_columns, learn_edges
+from rankwright.distributed.histograms import ReadColumn, add_pairs, by_columns, learn_edges
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.levels import (
@@ -212,26 +212,12 @@ def peaks(state: State) -> FloatArray:
     return np.array([state.levels.query_sum.max(initial=0.0), state.mass.max(initial=0.0)])
 
 
-def count_mass(
-    shards: list[Shard],
-    held: list[Rows],
-    state: list[State],
-    first: int,
-    last: int,
-    heaviest: float,
-    n_rows: int,
-) -> Counts:
-    """The mass of each value of features first .. last - 1, as whole numbers."""
-    (rows,) = held
-    mass, counts = integer_mass(state[0].mass, heaviest, n_rows), list[Any]()
-    for feature in range(first, last):
-        values = column(shards, rows, feature)
-        known = ~np.isnan(values)
-        distinct, place = np.unique(values[known], return_inverse=True)
-        sums = np.zeros(len(distinct), np.int64)
-        np.add.at(sums, place, mass[known])
-        counts.append((distinct, sums))
-    return counts
+def read_mass(
+    shards: list[Shard], held: list[Rows], state: list[State], heaviest: float, n_rows: int
+) -> ReadColumn:
+    """A function of a feature: its values and the mass of each row, as whole numbers."""
+    mass = integer_mass(state[0].mass, heaviest, n_rows)
+    return lambda feature: (column(shards, held[0], feature), mass)
 
 
 def find_cuts(max_bins: int, feature: int, values: FloatArray, mass: IntArray) -> FloatArray:
@@ -378,7 +364,7 @@ def _rounds(
     peak, heaviest = engine.reduce(engine.map(peaks, state), np.maximum).tolist()
     held, size = (rows.shards, own, state), (facts.n_rows, rows.n_features)
     find = partial(find_cuts, model.max_bins)
-    edges = learn_edges(engine, count_mass, find, held, size, heaviest, facts.n_rows)
+    edges = learn_edges(engine, read_mass, find, held, size, heaviest, facts.n_rows)
     codes = engine.map_blocks(encode, (rows.shards, own), engine.broadcast(edges))
     abstains = engine.reduce(engine.map(lacks, codes, len(edges)), np.logical_or)
     pairs = ShardPairs(engine, own, engine.map(without_mass, state), facts)

@@ -97,12 +97,34 @@ def gather(pairs, rows, out):
 def sum_block(words, rows, pairs, sums):
     """Sums of the rows of one leaf for four features; sums (4, 256, 2) are overwritten."""
     sums[:] = 0
+    add_block(words, rows, pairs, sums)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_block(words, rows, pairs, sums):
+    """Add the pairs of the rows of one leaf to the sums of four features."""
     if len(rows) == len(words):
         for k in range(len(rows)):
             add_quad(sums, words[k], pairs, k)
     else:
         for k in range(len(rows)):
             add_quad(sums, words[np.uint32(rows[k])], pairs, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_leaf(codes, rows, pairs, sums):
+    """Add the rows of one leaf to its histogram of all features.
+
+    codes  (n_words, n_rows) uint32
+    pairs  (n_rows, 2) int64: of all rows, not of those of the leaf
+    sums   (4 * n_words, 256, 2) int64   changed
+    """
+    own = pairs
+    if len(rows) < len(pairs):
+        own = np.empty((len(rows), 2), np.int64)
+        gather(pairs, rows, own)
+    for word in range(len(codes)):
+        add_block(codes[word], rows, own, sums[4 * word : 4 * word + 4])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
