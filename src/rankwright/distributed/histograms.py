@@ -241,7 +241,7 @@ class _Partition:
             start, stop = self.bounds[leaf]
             codes, goes = block.codes[feature >> 2], np.frombuffer(bytearray(up), np.uint8)
             rows, shift = self.rows[start:stop], 8 * (feature & 3)
-            n_down, _, _ = partition_rows(codes, shift, goes, rows, self.pairs, self.buffer)
+            n_down = partition_rows(codes, shift, goes, rows, self.buffer)
             self.bounds += [(start, start + n_down), (start + n_down, stop)]
 
 

@@ -6,6 +6,9 @@ shifted left by ``bits`` plus the number of rows it counts as.
 
 codes  (n_blocks, n_rows) uint32: four features to a word, a byte each; 255 where a value is missing
 sums   (4 * n_blocks, 256, 2) int64: per feature and bin
+
+The codes of a small leaf lie far apart: each would cost a cache line for every four features. So
+its rows are first copied side by side, from a second copy of the codes that is stored by row.
 """
 
 from __future__ import annotations
@@ -21,13 +24,19 @@ from numba.extending import intrinsic
 from rankwright.rankers.boosting._kernels import atomics
 
 MISSING = 255
-# The words of a job: its number times 2**32 plus the next block, how many blocks are done, the rows
-# of the first leaf, the slots of the sums of both leaves, and how many leaves there are. The first
-# two change all the time and have cache lines of their own.
-TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES = 0, 8, 16, 17, 18, 19, 20
-# Tickets between trees. WAITING must be written before a thread is asked to help: it has no block
-# to take. A ticket of 0 would offer the blocks of a job that nobody has opened, and a thread that
-# finished one of them after the first job set DONE to 0 would leave DONE wrong for good.
+# The words of a job: its number times 2**32 plus the next task, how many tasks are done, the rows
+# of the first leaf, the slots of the sums of both leaves, how many leaves there are, and how many
+# tasks copy rows. Those come first; each of the others scans a block of features. The first two
+# words change all the time and have cache lines of their own.
+TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES, N_COPIES = 0, 8, 16, 17, 18, 19, 20, 21
+JOB_WORDS = 22
+COPIED = 2048  # rows that a task copies
+AHEAD = 8  # how many rows ahead of the one that is copied codes are fetched from memory
+WORDS = 64  # how many words of a row are copied at a time
+# Tickets without a task to take: WAITING, with the number of the job that is done, until the next
+# job, CLOSED between trees. WAITING must be written before a thread is asked to help: a ticket of 0
+# would offer the tasks of a job that nobody has opened, and a thread that finished one of them
+# after the first job set DONE to 0 would leave DONE wrong for good.
 WAITING, CLOSED = 0xFFFFFFFF, -1
 SHARES = os.name == "posix" and not config.DISABLE_JIT  # whether threads may share a job
 # How often a thread looks for work before it gives way to other threads (about 0.1 ms), and before
@@ -59,13 +68,32 @@ def _add_quad(typing_context, sums, word, pairs, k):
     return signature, generate
 
 
+def _prefetch(typing_context, values, place):
+    """Fetch the cache line of values[place] from memory; no result depends on it."""
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        at = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        # to read, to be kept in all caches, data
+        builder.call(function, [at, *(ir.Constant(word, option) for option in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(values, types.intp), generate
+
+
 if config.DISABLE_JIT:
 
     def add_quad(sums, word, pairs, k):
         for feature in range(4):
             sums[feature, (int(word) >> (8 * feature)) & 255] += pairs[k]
+
+    def prefetch(values, place):
+        pass
 else:
-    add_quad = intrinsic(_add_quad)
+    add_quad, prefetch = intrinsic(_add_quad), intrinsic(_prefetch)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -91,6 +119,35 @@ def gather(pairs, rows, out):
         row = np.uint32(rows[k])
         out[k, 0] = pairs[row, 0]
         out[k, 1] = pairs[row, 1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def turn_codes(codes, by_row):
+    """Write codes (n_blocks, n_rows) to by_row (n_rows, n_blocks)."""
+    for first in range(0, codes.shape[1], 16):  # a cache line of each block at a time
+        for block in range(len(codes)):
+            for row in range(first, min(first + 16, codes.shape[1])):
+                by_row[row, block] = codes[block, row]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_codes(by_row, rows, out):
+    """Copy the codes of some rows side by side.
+
+    by_row  (n_rows, n_blocks) uint32
+    out     (n_blocks, >= len(rows)) uint32   written
+    """
+    n_words, last = by_row.shape[1], len(rows) - 1
+    flat = by_row.ravel()
+    for first in range(0, n_words, WORDS):
+        stop = min(first + WORDS, n_words)
+        for k in range(len(rows)):
+            ahead = np.int64(rows[min(k + AHEAD, last)]) * n_words
+            for word in range(first, stop, 16):
+                prefetch(flat, ahead + word)
+            row = by_row[np.uint32(rows[k])]
+            for word in range(first, stop):
+                out[word, k] = row[word]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -139,10 +196,11 @@ def subtract_block(sums, both):
 def scan_leaves(bins, shared, growth, leads):
     """Histograms of one or two new leaves and their best splits, a block of features at a time.
 
-    The thread that leads opens the job and returns when all blocks are done; other threads take
-    blocks of one job after the other, until the grower closes them. Whoever comes first takes a
-    block, so nobody waits for a thread that has not started. A new job is opened only when every
-    block of the last one is done, so no thread reads the words of a job while they change.
+    The thread that leads opens the job and returns when all tasks are done; other threads take
+    tasks of one job after the other, until the grower closes them. Whoever comes first takes a
+    task, so nobody waits for a thread that has not started. No block is scanned before all rows are
+    copied. The words of a job change only when every task of the last one is done and its ticket
+    has none left, so the task that a thread takes is one of the job whose words it reads.
 
     bins    BinnedRows, of quantile_bins
     shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
@@ -156,14 +214,20 @@ def scan_leaves(bins, shared, growth, leads):
         atomics.write(job, DONE, 0)
         atomics.write(job, TICKET, ((job[TICKET] >> 32) + 1) << 32)
     while True:
-        ticket = atomics.read(job, TICKET)
-        block = ticket & 0xFFFFFFFF
-        if block < n_blocks:
+        ticket, done = atomics.read(job, TICKET), atomics.read(job, DONE)
+        task, n_copies = ticket & 0xFFFFFFFF, atomics.read(job, N_COPIES)
+        if task < n_copies or (task < n_copies + n_blocks and done >= n_copies):
             idle = 0
             if atomics.replace(job, TICKET, ticket, ticket + 1):
-                scan_block(bins, shared, growth, block, scratch)
+                if task < n_copies:
+                    copy_rows(shared, task)
+                else:
+                    scan_block(bins, shared, growth, task - n_copies, scratch)
                 atomics.add(job, DONE, 1)
-        elif ticket < 0 or (leads and atomics.read(job, DONE) == n_blocks):
+        elif leads and done == n_copies + n_blocks:
+            atomics.write(job, TICKET, ticket | WAITING)
+            return
+        elif ticket < 0:
             return
         else:
             idle += 1
@@ -171,6 +235,18 @@ def scan_leaves(bins, shared, growth, leads):
                 atomics.sleep()
             elif idle > SPINS:
                 atomics.give_way()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_rows(shared, task):
+    """Copy pairs of the first leaf side by side, and codes if the leaf is small."""
+    job = shared.job
+    first = task * COPIED
+    last = min(first + COPIED, job[STOP] - job[START])
+    rows = shared.rows[job[START] + first : job[START] + last]
+    gather(shared.pairs, rows, shared.gathered[first:last])
+    if job[STOP] - job[START] <= shared.copied.shape[1]:
+        copy_codes(shared.by_row, rows, shared.copied[:, first:last])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -188,7 +264,10 @@ def scan_block(bins, shared, growth, block, scratch):
         return
     pairs = shared.pairs if stop - start == len(shared.rows) else shared.gathered
     first, second = shared.sums[job[FIRST]], shared.sums[job[SECOND]]
-    sum_block(bins.codes[block], shared.rows[start:stop], pairs, first[features])
+    words = bins.codes[block]
+    if job[N_COPIES] > 0 and stop - start <= shared.copied.shape[1]:
+        words = shared.copied[block, : stop - start]
+    sum_block(words, shared.rows[start:stop], pairs, first[features])
     if n_leaves > 1:
         subtract_block(first[features], second[features])
     for leaf in range(n_leaves):
@@ -325,19 +404,15 @@ def _worth(gradient, hessian, ridge, low, high):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def partition_rows(words, shift, up, rows, pairs, buffer):
-    """Put the rows that go down first, those that go up after.
+def partition_rows(words, shift, up, rows, buffer):
+    """Put the rows that go down first, those that go up after; returns how many go down.
 
     words   (n_rows,) uint32, shift: which byte of them holds the codes of the feature
     up      (256,) uint8: which codes go up
     rows    (n_leaf_rows,) int32     rearranged, each side keeps its order
-    pairs   (n_rows, 2) int64
     buffer  (n_leaf_rows,) int32     overwritten
-
-    Returns how many go down, and the sums of the pairs of those that go up.
     """
     n_down, n_up = 0, 0
-    first, second = np.int64(0), np.int64(0)
     for k in range(len(rows)):
         row = rows[k]
         goes = up[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)]
@@ -347,11 +422,8 @@ def partition_rows(words, shift, up, rows, pairs, buffer):
         n_up += goes
         n_down += 1 - goes
     for k in range(n_up):
-        row = np.uint32(buffer[k])
         rows[n_down + k] = buffer[k]
-        first += pairs[row, 0]
-        second += pairs[row, 1]
-    return n_down, first, second
+    return n_down
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -21,6 +21,7 @@ from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
 from rankwright.rankers.boosting.weak_learners.splitting import BinnedScan
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
+SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
 
 
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
@@ -168,11 +169,19 @@ class Shared(NamedTuple):
     rows: NDArray[np.int32]  # (n_rows,) the rows in use, those of a leaf side by side
     pairs: IntArray  # (n_rows, 2) gradient; Hessian and count
     gathered: IntArray  # (n_rows, 2) the pairs of the first leaf side by side
+    by_row: NDArray[np.uint32]  # (n_rows, n_blocks) the codes of all rows
+    copied: NDArray[np.uint32]  # (n_blocks, >= n_rows / SPARSE) those of a small first leaf
     sums: IntArray  # (n_slots, 4 * n_blocks, 256, 2) histograms of leaves
 
     @classmethod
-    def empty(cls, n_rows: int, n_features: int, n_slots: int) -> Self:
-        n_blocks = -(-n_features // 4)
+    def of(cls, codes: NDArray[np.uint32], n_features: int, n_slots: int) -> Self:
+        from rankwright.rankers.boosting._kernels import tree as _kernels
+
+        n_blocks, n_rows = codes.shape
+        by_row = np.empty((n_rows, n_blocks), np.uint32)
+        _kernels.turn_codes(codes, by_row)
+        # An odd number of cache lines, so that those of all blocks fit in a cache at once.
+        n_copied = 16 * ((n_rows // SPARSE // 16) | 1)
         shape = n_blocks, 2
         leaves = Leaves(
             np.zeros((2, 2), np.int64), np.zeros((2, 2)), np.zeros((2, n_features), bool),
@@ -183,12 +192,14 @@ class Shared(NamedTuple):
             np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8),
         )  # fmt: skip
         return cls(
-            np.zeros(21, np.int64),
+            np.zeros(_kernels.JOB_WORDS, np.int64),
             leaves,
             best,
             np.zeros(n_rows, np.int32),
             np.zeros((n_rows, 2), np.int64),
             np.zeros((n_rows, 2), np.int64),
+            by_row,
+            np.zeros((n_blocks, n_copied), np.uint32),
             np.zeros((n_slots, 4 * n_blocks, 256, 2), np.int64),
         )
 
@@ -248,7 +259,7 @@ class Grower:
         # A slot for each leaf that may be split. Memory is taken when a slot is first used.
         n_splittable = int(count.sum()) // (2 * rules.min_samples_leaf) + 2
         n_slots = min(rules.max_leaf_nodes, n_splittable) + 1
-        self._shared = Shared.empty(self.n_rows, self.n_features, n_slots)
+        self._shared = Shared.of(bins.codes, self.n_features, n_slots)
         self._rows, self._pairs = self._shared.rows, self._shared.pairs
         self._buffer = np.zeros(self.n_rows, np.int32)
         self._free = list(range(n_slots))[::-1]
@@ -380,9 +391,9 @@ class Grower:
         assert split is not None
         rows = self._rows[leaf.start : leaf.stop]
         words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
-        n_down, first, second = partition_rows(
-            words, shift, split.up, rows, self._pairs, self._buffer
-        )
+        n_down = partition_rows(words, shift, split.up, rows, self._buffer)
+        goes_up = self._shared.sums[leaf.sums, split.feature, split.up == 1]
+        first, second = goes_up.sum(axis=0).tolist()
         middle, rest = leaf.start + n_down, (leaf.total[0] - first, leaf.total[1] - second)
         down_bounds, up_bounds = self._child_bounds(leaf, rest, (first, second))
         path = leaf.path | {split.feature}
@@ -407,8 +418,6 @@ class Grower:
 
     def _find(self, first: _Leaf, second: _Leaf | None, n_leaves: int) -> None:
         """The best splits of new leaves; the second has the histogram of both."""
-        from rankwright.rankers.boosting._kernels.tree import gather
-
         leaves = [first] if second is None else [first, second]
         wanted = [self._may_split(leaf) and n_leaves < self.rules.max_leaf_nodes for leaf in leaves]
         if not any(wanted):
@@ -416,9 +425,6 @@ class Grower:
                 self._release(leaf)
             return
         first.sums = self._free.pop()
-        if first.stop - first.start < self.n_rows:
-            rows = self._rows[first.start : first.stop]
-            gather(self._pairs, rows, self._shared.gathered)
         slots = first.sums, leaves[-1].sums
         self._scan(leaves, wanted, (first.start, first.stop), slots)
         for i, leaf in enumerate(leaves):
@@ -441,7 +447,9 @@ class Grower:
         from rankwright.rankers.boosting._kernels import tree as _kernels
 
         shared = self._shared
-        shared.job[_kernels.START :] = *rows, *slots, len(leaves)
+        n = rows[1] - rows[0]
+        n_copies = 0 if n == self.n_rows else -(-n // _kernels.COPIED)
+        shared.job[_kernels.START :] = *rows, *slots, len(leaves), n_copies
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
             shared.leaves.allowed[i], shared.leaves.wanted[i] = self._allowed(leaf), wanted[i]
