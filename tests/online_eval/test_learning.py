@@ -55,6 +55,27 @@ def test_propensities_come_from_moved_items_or_from_features(
         assert np.abs(found.propensity - GAMMA).mean() < 0.12
 
 
+def test_models_are_compared_on_a_log_whose_items_keep_their_positions(
+    items: Items, users: ClickSimulator
+) -> None:
+    log = users.sessions(items.X[:, 0], 8000)
+    models = {"old": rw.Regression().fit(items.X, items.X[:, 0], qid=items.qid)}
+    models["new"] = rw.Regression().fit(items.X, items.y, qid=items.qid)
+    with pytest.warns(DegenerateDataWarning, match="keep their positions"):
+        found = rw.persist.compare_models_on_log(models, log, lambda model: items)
+    assert found.better() == "new"
+
+
+@pytest.mark.parametrize("clicks, share", [(0, "no"), (1, "every")])
+def test_a_log_without_clicked_or_without_skipped_items_is_refused(
+    clicks: int, share: str, items: Items
+) -> None:
+    assert items.docid is not None
+    log = rw.ImpressionLog.from_arrays(items.qid, items.docid, np.full(len(items), clicks))
+    with pytest.raises(DataError, match=f"{share} item of the log was clicked"):
+        learn_from_log(log, items)
+
+
 def test_judgments_outweigh_clicks(items: Items, users: ClickSimulator) -> None:
     log = users.sessions(items.X[:, 0], 2000)
     against = rw.Qrels.from_arrays(items.qid, items.docid, 2 - items.y)

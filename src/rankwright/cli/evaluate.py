@@ -114,7 +114,8 @@ class LogOptions:
                 propensity=opt.parse_propensity(self.propensity),
             )
         except DataError as error:
-            raise DataError(f"{self.features or path}: {error}") from None
+            where = "" if str(error).startswith(path) else f"{self.features or path}: "
+            raise DataError(f"{where}{error}") from None
 
 
 def _measured(

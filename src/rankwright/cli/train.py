@@ -238,7 +238,7 @@ def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:
     from rankwright.online_eval import learn_from_log
 
     if clicks.weight is not None and clicks.judgments is None:
-        raise ParameterError("--weight weighs clicks against judgments: name those: --judgments.")
+        raise ParameterError("--weight weighs clicks against judgments: add --judgments FILE.")
     with console.working(f"reading {job.data}"):
         log = opt.read_log(job.data)
         items = opt.read_log_features(job.data, clicks.features, job.table)

@@ -18,7 +18,7 @@ from rankwright.data.items import Items
 from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError, FeedbackError, ParameterError
 from rankwright.feedback.base import Feedback, Mixture
-from rankwright.feedback.clicks.propensity import estimate_propensities
+from rankwright.feedback.clicks.propensity import find_propensities
 from rankwright.feedback.clicks.relevance import ClickRelevance, click_relevance
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
@@ -156,7 +156,13 @@ def learn_from_log(
     ('harvest', True)
     """
     candidates = _candidates(ranker, items)
-    chance, method = _propensities(log, items, propensity)
+    if not log.clicked.any() or log.clicked.all():
+        raise DataError(
+            f"{'every' if log.clicked.any() else 'no'} item of the log was "
+            "clicked, so there is no order to learn. Log all items that were shown, with 0 where "
+            "nobody clicked."
+        )
+    chance, method = find_propensities(log, items, propensity)
     row = log.rows_in(items)
     if (row < 0).any():  # a list without some of its items is another list
         whole = np.bincount(log.session, row < 0, log.n_sessions) == 0
@@ -248,17 +254,6 @@ def _candidates(ranker: Any, items: Items) -> dict[str, Any]:
     if not rankers or not all(hasattr(model, "fit_feedback") for model in rankers):
         raise ParameterError(f"ranker is {ranker!r}: give a ranker, or a list of rankers.")
     return {str(model): model for model in rankers}
-
-
-def _propensities(
-    log: ImpressionLog, items: Items, given: ArrayLike | None
-) -> tuple[FloatArray, str]:
-    if given is not None:
-        return np.asarray(given, dtype=np.float64), "given"
-    try:
-        return estimate_propensities(log, "harvest"), "harvest"
-    except FeedbackError:
-        return estimate_propensities(log, "regression_em", items=items), "regression_em"
 
 
 def _halves(query: IntArray, random_state: int) -> tuple[IntArray, IntArray]:

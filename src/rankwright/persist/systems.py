@@ -172,18 +172,32 @@ def compare_models_on_log(
     models : {name: fitted ranker or SavedScorer}
     log : ImpressionLog
     features : function of a model that gives the items of the log, with the features it needs
-    **options : of :func:`rankwright.online_eval.compare_on_log`
+    **options : of :func:`rankwright.online_eval.compare_on_log`. Without ``propensity`` it is
+        estimated: from items that were shown at several positions, else by regression EM.
     """
+    from rankwright.feedback.clicks.propensity import find_propensities
     from rankwright.online_eval import compare_on_log
 
-    scores = {}
+    scores, propensity = {}, options.pop("propensity", None)
+    modeled = options.get("method", "pbm") in ("pbm", "doubly_robust")
+    modeled |= options.get("measure") == "DCG"
     for name, model in models.items():
         items = features(model)
         rows = log.rows_in(items)
         if (rows < 0).any():
             raise DataError("some items of the log have no features.")
         scores[name] = score_items(model, items, name)[rows]
-    return compare_on_log(log, scores, **options)
+        if propensity is None and modeled:
+            propensity, how = find_propensities(log, items)
+            if how == "regression_em":
+                warnings.warn(
+                    "the items of the log keep their positions, so propensities are estimated from "
+                    "their features (regression EM), which is less certain. Give propensities, or "
+                    "swap or shuffle some lists.",
+                    DegenerateDataWarning,
+                    stacklevel=2,
+                )
+    return compare_on_log(log, scores, propensity=propensity, **options)
 
 
 def score_items(system: Any, items: Items, name: str = "the system") -> Any:

@@ -150,7 +150,9 @@ def test_columns_may_be_named(tmp_path: Path) -> None:
     [
         ("query,item,clicked,position\nq,a,1,first\n", "position .*first.* is not a finite number"),
         ("query,item,clicked\nq,,1\n", "item is empty"),
-        ("query,item,clicked\nq,a,maybe\n", "clicks is 'maybe'"),
+        ("query,item,clicked\nq,a,maybe\n", 'log.txt:2:5: clicked is "maybe"'),
+        ("query,item,clicked\nq,a,0\nq,b,-1\n", 'log.txt:3:5: clicked is "-1"'),
+        ("query,item,clicked,rank\nq,a,0,1\nq,b,0,0\n", "log.txt:3:7: rank is 0"),
         ("query,item,clicked\n", "no line after the header"),
         ('{"query": 1, "item": 2, "clicks": 0}\n{"query"\n', "not JSON"),
         ('{"query": 1, "item": 2, "clicks": 0}\n[1]\n', "not a JSON object"),

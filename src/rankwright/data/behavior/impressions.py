@@ -23,6 +23,8 @@ from rankwright.data.vocabulary import (
 )
 from rankwright.exceptions import DataError, DegenerateDataWarning
 
+COUNT_FIX = "give 0, 1 or the number of clicks"
+POSITION_FIX = "give a whole number from 1, the top"
 ROWS = ("session", "query", "item", "position", "clicks", "user", "time", "dwell", "ranker")
 
 
@@ -243,20 +245,28 @@ def _ids(values: Any, n: int, name: str) -> NDArray[Any]:
 
 def _counts(clicks: ArrayLike, n: int) -> IntArray:
     values = as_column(clicks, "clicks", n)
-    if len(bad := np.flatnonzero((values < 0) | (values != np.floor(values)))):
-        raise DataError(
-            f"clicks is {values[bad[0]]:g} in row {bad[0]}: give 0, 1 or the number of clicks."
-        )
+    if (row := first_bad_count(values)) is not None:
+        raise DataError(f"clicks is {values[row]:g} in row {row}: {COUNT_FIX}.")
     return values.astype(np.int64)
+
+
+def first_bad_count(values: FloatArray) -> int | None:
+    """The first row that is no number of clicks."""
+    bad = np.flatnonzero((values < 0) | (values != np.floor(values)))
+    return int(bad[0]) if len(bad) else None
 
 
 def _positions(position: ArrayLike, n: int) -> IntArray:
     values = as_column(position, "position", n)
-    if len(bad := np.flatnonzero((values < 1) | (values != np.floor(values)) | (values > 10**6))):
-        raise DataError(
-            f"position is {values[bad[0]]:g} in row {bad[0]}: give a whole number from 1, the top."
-        )
+    if (row := first_bad_position(values)) is not None:
+        raise DataError(f"position is {values[row]:g} in row {row}: {POSITION_FIX}.")
     return values.astype(np.int64)
+
+
+def first_bad_position(values: FloatArray) -> int | None:
+    """The first row that is no position."""
+    bad = np.flatnonzero((values < 1) | (values != np.floor(values)) | (values > 10**6))
+    return int(bad[0]) if len(bad) else None
 
 
 def _consecutive(columns: dict[str, Any]) -> IntArray:
@@ -311,20 +321,22 @@ def _look_up(keys: IntArray, values: IntArray, wanted: IntArray) -> IntArray:
     return np.where(keys[place] == wanted, values[place], -1)
 
 
+def _shown(log: ImpressionLog, row: int) -> str:
+    return f"item {log.items[log.item[row]]} of query {log.queries[log.query[row]]}"
+
+
 def _warn_of_missing(row: IntArray, log: ImpressionLog) -> None:
     missing = np.flatnonzero(row < 0)
     if len(missing) == len(row) > 0:
         raise DataError(
-            f"no query and item of the log is in the feature table: query "
-            f"{log.queries[log.query[0]]!r}, item {log.items[log.item[0]]!r}, for instance. Check "
-            "the columns of query and item in both."
+            f"no query and item of the log is in the feature table, for instance {_shown(log, 0)}. "
+            "Check the columns of query and item in both."
         )
     if len(missing):
         first = missing[0]
         warnings.warn(
-            f"{len(missing):,} of {len(row):,} items shown have no features, such as item "
-            f"{log.items[log.item[first]]!r} of query {log.queries[log.query[first]]!r}: they are "
-            "left out.",
+            f"{len(missing):,} of {len(row):,} items shown have no features, such as "
+            f"{_shown(log, first)}: they are left out.",
             DegenerateDataWarning,
             stacklevel=3,
         )

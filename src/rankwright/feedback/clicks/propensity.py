@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.data.behavior.impressions import ImpressionLog
@@ -105,6 +106,18 @@ def estimate_propensities(
         propensity = _relative(strength)
     _warn_of_uncertainty(error, method)
     return (propensity, propensity * error) if return_std else propensity
+
+
+def find_propensities(
+    log: ImpressionLog, items: Items, given: ArrayLike | None = None
+) -> tuple[FloatArray, str]:
+    """Propensities as given, else from items that moved, else from features; and how."""
+    if given is not None:
+        return np.asarray(given, dtype=np.float64), "given"
+    try:
+        return estimate_propensities(log, "harvest"), "harvest"
+    except FeedbackError:
+        return estimate_propensities(log, "regression_em", items=items), "regression_em"
 
 
 def _by_em(

@@ -34,7 +34,10 @@ def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
         others = [column for role, column in roles.items() if role not in ("query", "item")]
         items = read_table(path, y=None, qid=roles["query"], docid=roles["item"], drop=others)
     if items.n_features == 0:
-        raise DataError(f"{name} has no features. Give a table of them by query and item.")
+        raise DataError(
+            f"{name} has no column of features. Give a table of features by query and item "
+            "(--features FILE)."
+        )
     assert items.docid is not None
     keys = pair_keys(items.queries.codes, encode(items.docid, "item")[0])
     return items.take(np.sort(np.unique(keys, return_index=True)[1]))

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.behavior.impressions import ImpressionLog, _counts, _positions
+from rankwright.data.behavior.impressions import (
+    COUNT_FIX,
+    POSITION_FIX,
+    ImpressionLog,
+    _counts,
+    _positions,
+    first_bad_count,
+    first_bad_position,
+)
 from rankwright.data.frames import Columns, columns_of, one_file, read_parquet
-from rankwright.data.io.fields import likely_separator, parse_csv
+from rankwright.data.io.fields import is_number, likely_separator, parse_csv
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.vocabulary import encode
@@ -71,7 +79,11 @@ def read_log(
             raise ParameterError(f"read_log({role}=...): use one of {', '.join(LOG_COLUMNS)}.")
     parquet, duckdb = is_parquet(path), find_spec("duckdb") is not None
     if duckdb and (parquet or (os.path.getsize(path) > _LARGE and not _is_json(name))):
-        return _from_duckdb(name, columns)
+        try:
+            return _from_duckdb(name, columns)
+        except DataError as error:
+            where = "" if str(error).startswith(name) else f"{name}: "
+            raise DataError(f"{where}{error}") from error
     if parquet:
         return _from_table(read_parquet(path), columns, name)
     text = read_text(path)
@@ -189,6 +201,13 @@ def _from_csv(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
             arrays[name] = fields.numbers(index, name, missing=("",) if role == "dwell" else ())
         else:
             arrays[name] = np.array(fields.column(index), dtype=object)
+        if role == "position" and (row := first_bad_position(arrays[name])) is not None:
+            fields.refuse(row, index, f"{name} is {arrays[name][row]:g}", POSITION_FIX)
+        if role == "clicks":
+            arrays[name] = _click_numbers(arrays[name])
+            if (row := first_bad_count(arrays[name])) is not None:
+                token = fields.column(index)[row]
+                fields.refuse(row, index, f'{name} is "{token[:40]}"', COUNT_FIX)
     return _from_table(arrays, roles, text.path)
 
 
@@ -234,26 +253,28 @@ def _from_table(table: Columns, columns: Mapping[str, str], where: str) -> Impre
     if "time" in arrays:
         arrays["time"] = _times(arrays["time"])
     if "clicks" in arrays:
-        arrays["clicks"] = _click_numbers(arrays["clicks"], where)
+        arrays["clicks"] = _click_numbers(arrays["clicks"])
     try:
         return ImpressionLog.from_arrays(**arrays)
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
 
 
-def _click_numbers(values: NDArray[Any], where: str) -> NDArray[Any]:
-    """0, 1 or a count; also true and false, yes and no, in any case, and blank for none."""
+def _click_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """0, 1 or a count; also true and false, yes and no, in any case, and blank for none.
+
+    Other texts become NaN.
+    """
     if values.dtype.kind in "iufb":
         return values if values.dtype.kind in "iub" else np.nan_to_num(values)
     words = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": 0.0, "none": 0.0}
-    numbers = []
-    for value in values.tolist():
-        text = "" if value is None else str(value).strip().lower()
-        try:
-            numbers.append(words[text] if text in words else float(text))
-        except ValueError:
-            raise DataError(f"{where}: clicks is {value!r}: give 0, 1 or a number.") from None
-    return np.array(numbers)
+    texts = ("" if value is None else str(value).strip().lower() for value in values.tolist())
+    return np.array(
+        [
+            words[text] if text in words else float(text) if is_number(text) else np.nan
+            for text in texts
+        ]
+    )
 
 
 def _times(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -292,12 +313,17 @@ def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
             arrays, ids = _fetched(connection, roles, kinds, parquet)
         except duckdb.Error as error:
             raise DataError(f"{path}: DuckDB cannot read this file ({error}).") from error
+    return _from_numbers(arrays, ids)
+
+
+def _from_numbers(arrays: dict[str, Any], ids: Mapping[str, Any]) -> ImpressionLog:
+    """A log from columns in which the ids are numbers already."""
     for name in ("user", "time", "dwell", "ranker", "position"):
         arrays.setdefault(name, None)
     n_rows = len(arrays["query"])
     if arrays["position"] is not None:
         arrays["position"] = _positions(arrays["position"], n_rows)
-    arrays["clicks"] = _counts(_click_numbers(arrays["clicks"], path), n_rows)
+    arrays["clicks"] = _counts(_click_numbers(arrays["clicks"]), n_rows)
     if arrays["time"] is not None:
         arrays["time"] = _times(arrays["time"])
     for name in ("user", "ranker"):
@@ -305,7 +331,7 @@ def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
             arrays[name] = ids[name][arrays[name]]
     return ImpressionLog.from_codes(
         arrays,
-        (arrays.pop("session"), ids["session"]) if "session" in roles else None,
+        (arrays.pop("session"), ids["session"]) if "session" in ids else None,
         ids["query"],
         ids["item"],
     )
