@@ -74,6 +74,20 @@ def test_dask_data_frames(frame, local, client, n_parts, model_bytes):
         assert model_bytes(ranker().fit(features, ddf["label"], qid=ddf["query"])) == local
 
 
+def test_a_second_fit_gives_the_file_of_the_first(frame, local, judged, model_bytes):
+    """Attributes that an earlier fit left behind do not change the order in the file."""
+    dd, model = pytest.importorskip("dask.dataframe"), ranker()
+    ddf = dd.from_pandas(frame, npartitions=3)
+    model.fit(judged.X, judged.y, qid=judged.qid)
+    with rw.engine("local:2"):
+        assert model_bytes(model.fit(ddf, y="label", qid="query")) == local
+        assert model_bytes(model.fit(ddf, y="label", qid="query")) == local
+    model.fit(judged.X, judged.y, qid=judged.qid)
+    assert (
+        model_bytes(model.fit(frame.filter(like="f"), frame["label"], qid=frame["query"])) == local
+    )
+
+
 def test_dask_arrays(judged, client, model_bytes):
     da = pytest.importorskip("dask.array")
     local = model_bytes(ranker().fit(judged.X, judged.y, qid=judged.qid))

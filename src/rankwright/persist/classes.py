@@ -231,7 +231,7 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
     params = model.get_params(deep=False)
     learned = {
         name: packer.pack(value, f"{path}.{name}")
-        for name, value in vars(model).items()
+        for name, value in sorted(vars(model).items())  # a second fit keeps places of the first
         if name.endswith("_") and not name.startswith("_") and name not in params
     }
     if kind in SCIKIT:
