@@ -52,6 +52,25 @@ def test_folders_and_globs_of_tables(frame, local, n_parts, suffix, tmp_path, mo
         assert model_bytes(ranker().fit(pattern, "label", qid="query")) == local
 
 
+@pytest.mark.parametrize("name", ["data.parquet", "data.csv", "data.tsv", "quoted.csv"])
+def test_tables_in_pieces_with_usual_columns(
+    frame, local, name, tmp_path, model_bytes, monkeypatch
+):
+    """Columns are found by name, ids left out, and one large row group is read in parts."""
+    monkeypatch.setattr(inputs, "_chunk", lambda memory: 8000)
+    table = frame.assign(docid=np.arange(len(frame)))
+    if name.endswith("parquet"):
+        table.to_parquet(tmp_path / name, index=False)
+    else:
+        quoting = {"quoting": 1} if name == "quoted.csv" else {}
+        table.to_csv(tmp_path / name, index=False, sep="\t" if "tsv" in name else ",", **quoting)
+    n_sources = len(inputs.list_sources(tmp_path / name, 1))
+    assert n_sources > 2 if name in ("data.csv", "data.tsv") else n_sources == 1
+    for memory in (None, "1MB"):
+        with rw.engine("local:2", memory=memory):
+            assert model_bytes(ranker().fit(tmp_path / name, None)) == local
+
+
 def test_letor_files_in_pieces(judged, tmp_path, model_bytes, monkeypatch):
     X = np.nan_to_num(judged.X)
     rw.write_letor(rw.Items(X, y=judged.y, qid=judged.qid), tmp_path / "data.txt")
@@ -119,6 +138,10 @@ def test_out_of_core_gives_the_same_bytes(frame, local, tmp_path, model_bytes, m
 def test_what_cannot_be_read(frame, tmp_path):
     with rw.engine("local:2"), pytest.raises(DataError, match="no file matches"):
         ranker().fit(tmp_path / "none-*.csv", "label", qid="query")
+    frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
+    with rw.engine("local:2"), pytest.raises(DataError, match=r"none\.parquet has no row"):
+        ranker().fit(tmp_path / "none.parquet", "label", qid="query")
+    (tmp_path / "none.parquet").unlink()
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.drop(columns="f0").to_csv(tmp_path / "b.csv", index=False)
     with rw.engine("local:2"), pytest.raises(DataError, match=r"part 2 of 2 .*'f0'"):

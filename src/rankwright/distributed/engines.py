@@ -24,7 +24,7 @@ from rankwright.distributed.base import (
 from rankwright.exceptions import ParameterError
 from rankwright.parallel import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
 
-SMALL = 1 << 20  # bytes of a block that is never stored
+SMALL = 1 << 16  # bytes of a block that is never stored
 ALIGN = 64  # bytes that an array in a file starts at a multiple of
 
 
@@ -67,6 +67,17 @@ class LocalEngine(Engine):
             lambda block: self._stored(how(function, len(block), *block, *arguments)),
             side_by_side(handles),
         )
+
+    def unfold(self, function: Any, handles: Handles, *arguments: Any) -> Handles:
+        """What ``function(value, *arguments)`` yields, each a value that is stored at once."""
+
+        def stored(block: list[Any]) -> list[Any]:
+            with one_thread():
+                results = (r for value in block for r in function(value, *arguments))
+                return [self._stored([result]) for result in results]
+
+        blocks = [one for several in self._team.map(stored, handles.blocks) for one in several]
+        return Handles(tuple(blocks), (1,) * len(blocks))
 
     def fold(self, function: Any, handles: Any, combine: Any, *arguments: Any) -> Any:
         blocks = side_by_side(handles)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -16,12 +17,13 @@ import numpy as np
 
 from rankwright._typing import IntArray
 from rankwright.data.io.files import is_parquet
-from rankwright.data.io.items import detect_format, read_items
+from rankwright.data.io.items import detect_format, items_from_piece, names_columns, read_items
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.tables import items_from_frame
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_ids
 from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
 from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
 from rankwright.exceptions import DataError, ParameterError
@@ -35,7 +37,7 @@ Roles = Mapping[str, Any]  # y, qid, sample_weight, query_weight: names of colum
 
 
 class Source(NamedTuple):
-    """A file or a piece of one: bytes of a LETOR file, or a row group of a Parquet file."""
+    """A file or a piece of one: bytes of lines, or a row group of a Parquet file."""
 
     path: str
     number: int
@@ -72,11 +74,17 @@ def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> Handles
     if isinstance(X, str | os.PathLike):
         sources = list_sources(X, engine.memory)
         engine.expect(sum(map(_size, {source.path for source in sources})))
-        parts = engine.map(read_part, engine.scatter(sources), roles, checks)
+        given = engine.scatter(sources)
+        if isinstance(engine, LocalEngine) and engine.memory is not None:
+            parts = engine.unfold(read_parts, given, roles, checks, _chunk(engine.memory))
+        else:
+            parts = engine.map(read_part, given, roles, checks)
     else:
         parts = engine.map(make_part, _blocks(engine, X, roles), roles, checks)
     infos: list[Info] = engine.gather(engine.map(part_info, parts))
-    infos = [info for info in infos if info.n_rows] or infos
+    infos = [info for info in infos if info.n_rows]
+    if not infos:
+        raise DataError(f"{X if isinstance(X, str | os.PathLike) else 'X'} has no row.")
     names = _agree(infos)
     width = len(names) if names else max(info.n_features for info in infos)
     as_text = len({info.kind for info in infos}) > 1
@@ -104,9 +112,14 @@ def _agree(infos: list[Info]) -> tuple[str, ...] | None:
 
 def list_sources(path: Any, memory: int | None = None) -> list[Source]:
     """The files of a folder or glob, in order of name, large ones in pieces."""
-    chunk = CHUNK if memory is None else max(1 << 20, min(CHUNK, memory // 64))
+    chunk = CHUNK if memory is None else _chunk(memory)
     pieces = [piece for file in list_files(path) for piece in _pieces(file, chunk)]
     return [Source(file, i, *bounds) for i, (file, *bounds) in enumerate(pieces)]
+
+
+def _chunk(memory: int) -> int:
+    """Bytes of a part: each thread has several copies of one while it reads."""
+    return max(1 << 20, min(CHUNK, memory // 32))
 
 
 def _size(path: str) -> int:
@@ -127,34 +140,80 @@ def _pieces(path: str, chunk: int) -> list[tuple[Any, ...]]:
         from pyarrow.parquet import ParquetFile
 
         return [(path, i, i + 1) for i in range(ParquetFile(path).num_row_groups)]
-    if size > chunk and not path.endswith(".gz") and (detect_format(path) or "letor") == "letor":
+    if size > chunk and _has_plain_lines(path):
         return [(path, i, min(i + chunk, size)) for i in range(0, size, chunk)]
     return [(path,)]
 
 
+def _has_plain_lines(path: str) -> bool:
+    """Whether a file can be cut at any end of a line."""
+    kind = detect_format(path) or "letor"
+    if path.endswith(".gz") or kind not in ("letor", "csv", "tsv"):
+        return False
+    return kind == "letor" or (names_columns(path) and not _has_quotes(path))
+
+
+def _has_quotes(path: str) -> bool:
+    with open(path, "rb") as file:
+        return any(b'"' in block for block in iter(partial(file.read, 1 << 20), b""))
+
+
 def read_part(source: Source, roles: Roles, checks: dict[str, Any]) -> Part:
     """One part of the files."""
+    (part,) = read_parts(source, roles, checks)
+    return part
+
+
+def read_parts(
+    source: Source, roles: Roles, checks: dict[str, Any], n_bytes: int | None = None
+) -> Iterator[Part]:
+    """A part of the files; rows of Parquet in parts of at most about so many bytes."""
     columns = {name: roles[name] for name in ("y", "qid")}
+    first = 0
+    for piece in _pieces_of(source, n_bytes):
+        items: Items | None = None
+        if isinstance(piece, str):
+            items = read_items(piece, **columns)
+        elif isinstance(piece, _Lines) and piece.is_letor:
+            items = read_letor(piece)
+        elif piece is not None:
+            items = items_from_piece(piece, source.path, **columns)
+        yield _part(items, roles, checks, (source.number, first), source.path)
+        first += 0 if items is None else items.n_items
+
+
+def _pieces_of(source: Source, n_bytes: int | None) -> Iterator[Any]:
+    """A path, lines, Arrow tables, or None without a row."""
     if source.last < 0:
-        items = read_items(source.path, **columns)
-    elif is_parquet(source.path):
+        yield source.path
+    elif not is_parquet(source.path):
+        yield _read_lines(source)
+    else:
+        from pyarrow import Table
         from pyarrow.parquet import ParquetFile
 
-        items = items_from_frame(ParquetFile(source.path).read_row_group(source.first), **columns)
-    else:
-        items = _read_lines(source)
-    return _part(items, roles, checks, source.number, source.path)
+        with ParquetFile(source.path, buffer_size=1 << 16, pre_buffer=False) as file:
+            if n_bytes is None:
+                yield file.read_row_group(source.first)
+                return
+            size = max(n_bytes // (8 * file.metadata.num_columns), 100)
+            for batch in file.iter_batches(size, [source.first]):
+                yield Table.from_batches([batch])
 
 
 class _Lines(io.BytesIO):
     """Some lines of a file, with its name for error messages."""
 
     name = ""
+    is_letor = True
 
 
-def _read_lines(source: Source) -> Any:
-    """The lines of a LETOR file that start in a range of bytes; None without one."""
+def _read_lines(source: Source) -> _Lines | None:
+    """The lines that start in a range of bytes, after the names of columns; None without one."""
+    is_letor, header = (detect_format(source.path) or "letor") == "letor", b""
     with open(source.path, "rb") as file:
+        if source.first and not is_letor:
+            header = file.readline()
         file.seek(max(source.first - 1, 0))
         if source.first:
             file.readline()  # the rest of a line that starts before the range
@@ -162,9 +221,10 @@ def _read_lines(source: Source) -> Any:
         data = file.read(n_bytes) + file.readline() if n_bytes > 0 else b""
     if not data.strip():
         return None
-    lines = _Lines(data)
+    lines = _Lines(header + data)
     lines.name = f"{source.path} (bytes {source.first} to {source.last})"
-    return read_letor(lines)
+    lines.is_letor = is_letor
+    return lines
 
 
 def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> Part:
@@ -172,17 +232,20 @@ def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> P
     number, data = value
     if not isinstance(data, tuple):
         columns = {name: roles[name] for name in ("y", "qid")}
-        return _part(items_from_frame(data, **columns), roles, checks, number, "the data frame")
+        items = items_from_frame(data, **columns)
+        return _part(items, roles, checks, (number, 0), "the data frame")
     X, y, qid, sample_weight, query_weight = data
     names = getattr(X, "columns", None)
     weights = _weights(sample_weight, len(y)), _weights(query_weight, len(y))
     qid = np.zeros(len(y), np.int64) if qid is None else as_ids(qid)
     rows = Rows(_checked(X, checks, "X"), as_grades(np.asarray(y), "y"), qid, *weights,
-                _numbers(number, len(y)))  # fmt: skip
+                _numbers(number, 0, len(y)))  # fmt: skip
     return Part(rows, None if names is None else tuple(map(str, names)))
 
 
-def _part(items: Items | None, roles: Roles, checks: Any, number: int, where: str) -> Part:
+def _part(
+    items: Items | None, roles: Roles, checks: Any, number: tuple[int, int], where: str
+) -> Part:
     if items is None:
         none = np.zeros(0)
         ids = none.astype(np.int64)
@@ -196,7 +259,7 @@ def _part(items: Items | None, roles: Roles, checks: Any, number: int, where: st
         weights.append(_weights(column, n))
     qid = np.zeros(n, np.int64) if items.qid is None else np.asarray(items.qid)
     fields = _checked(X, checks, where), as_grades(items.y, "y"), qid, *weights
-    return Part(Rows._make((*fields, _numbers(number, n))), names)
+    return Part(Rows._make((*fields, _numbers(*number, n))), names)
 
 
 def _take_column(X: Any, names: Any, name: Any, role: str, where: str) -> tuple[Any, Any, Any]:
@@ -216,8 +279,8 @@ def _weights(values: Any, n: int) -> Any:
     return np.array(frozen_weights(None if values is None else np.asarray(values), n, "weights"))
 
 
-def _numbers(part: int, n: int) -> IntArray:
-    return (np.int64(part) << ROW_BITS) + np.arange(n)
+def _numbers(part: int, first: int, n: int) -> IntArray:
+    return (np.int64(part) << ROW_BITS) + np.arange(first, first + n)
 
 
 def _checked(X: Any, checks: Mapping[str, Any], where: str) -> Any:

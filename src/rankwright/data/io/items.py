@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rankwright.data.frames import read_parquet
+from rankwright.data.frames import NOT_NAMES, read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.fields import likely_separator
+from rankwright.data.io.fields import is_number, likely_separator
 from rankwright.data.io.files import Text, bounded, open_text, read_text
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.engine_features import is_feature_log, read_feature_log
@@ -187,6 +187,31 @@ def read_items(
         reading = {"grades": grades, "separator": separator, "decimal": decimal}
         items = _read_table(name, kind, roles, chosen, graded, names, reading)
     return items if like is None else _with_features_of(items, like, name)
+
+
+def items_from_piece(
+    piece: Any, path: str, *, y: Column | None = None, qid: Column | None = None
+) -> Items:
+    """Items from a piece of a table, with the columns that :func:`read_items` finds in the file.
+
+    ``piece`` is an Arrow table of some rows of a Parquet file, or an open file with the first line
+    of a CSV or TSV file and some of the others.
+    """
+    is_text = hasattr(piece, "read")
+    separator = "\t" if is_text and detect_format(path) == "tsv" else None
+    columns = first_fields(path, separator) if is_text else piece.column_names
+    roles = {"y": y, "qid": qid, "docid": None, "weight": None}
+    chosen: dict[str, Any] = {"features": (), "drop": (), "one_hot": ()}
+    found = _find_columns(path, columns, roles, chosen, True, None)
+    if is_text:
+        return tables.read_table(piece, separator=separator, **found)
+    return _items_from_frame(piece, path, found, None)
+
+
+def names_columns(path: str) -> bool:
+    """Whether the first line of a CSV or TSV file has the names of its columns."""
+    fields = first_fields(path, "\t" if detect_format(path) == "tsv" else None)
+    return not any(is_number(field) or field in NOT_NAMES for field in fields)
 
 
 def _item_format(path: str, format: str | None) -> str:

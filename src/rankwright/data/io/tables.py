@@ -151,11 +151,12 @@ def read_table(
     meaning = parse_meaning(grades)
     if decimal not in (".", ","):
         raise ParameterError(f"decimal={decimal!r}: it must be '.' or ','.")
-    if is_parquet(path):
+    if not hasattr(path, "read") and is_parquet(path):
         table = read_parquet(path)
         return _items(table, _resolve(list(table), os.fspath(path), columns), meaning)
-    fields, names, is_named = text_rows(read_text(path, encoding), separator, header)
-    roles = _resolve(names, os.fspath(path), columns)
+    text = read_text(path, encoding)
+    fields, names, is_named = text_rows(text, separator, header)
+    roles = _resolve(names, text.path, columns)
     items = _items(_parse(fields, names, roles, meaning, decimal), roles, meaning)
     return items if is_named else replace(items, feature_names=None)
 
