@@ -74,7 +74,7 @@ def movies(unit: bool = False) -> Callable[[int], Draw]:
     """A random viewer with more than 300 ratings: 300 films, 210 to train and 90 to test.
 
     ``unit`` scales the rows to length 1: a threshold moves by 1 and a score by the squared length
-    of the row, some 30 here, so that PRank's thresholds can hardly keep up with unscaled rows.
+    of the row, so that PRank's thresholds can hardly keep up with unscaled rows.
     """
     viewers = Viewers.who_rated_more_than(300)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from experiments.prank.movies import Viewers
@@ -28,9 +29,12 @@ UNIT_ROWS = {
 }
 
 
-def curves_of(viewers: Viewers, rounds: int, trial: int) -> Iterator[tuple[str, np.ndarray]]:
+def target(viewers: Viewers, rounds: int, trial: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(trial)
-    X, y = viewers.target(int(rng.integers(viewers.stars.shape[0])), rounds, rng)
+    return viewers.target(int(rng.integers(viewers.stars.shape[0])), rounds, rng)
+
+
+def curves_of(X: Any, y: Any) -> Iterator[tuple[str, np.ndarray]]:
     for rows, methods in ((X, METHODS), (normalize(X), UNIT_ROWS)):
         for name, make in methods.items():
             yield name, curve(make(), rows, y, range(1, 6))
@@ -44,13 +48,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     for rounds in (100, 200):
         viewers = Viewers.who_rated_more_than(rounds)
         found: dict[str, list[np.ndarray]] = {name: [] for name in METHODS | UNIT_ROWS}
+        lengths: list[float] = []
         for trial in range(trials):
-            for name, values in curves_of(viewers, rounds, trial):
+            X, y = target(viewers, rounds, trial)
+            lengths.append(float(np.square(X).sum(axis=1).mean()))
+            for name, values in curves_of(X, y):
                 found[name].append(values)
         means = {name: np.mean(values, axis=0) for name, values in found.items()}
         print(
             f"viewers with more than {rounds} ratings: {viewers.stars.shape[0]:,}; "
-            f"{trials} random viewers"
+            f"{trials} random viewers; mean squared length of a row {np.mean(lengths):.0f}"
         )
         print_curves(means, [10, 25, 50, 75, 100] + [150, 200] * (rounds == 200))
         last = {name: interval([v[-1] for v in values]) for name, values in found.items()}

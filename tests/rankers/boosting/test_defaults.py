@@ -52,6 +52,18 @@ def test_the_gain_r_is_linear_in_the_default_so_0_or_1_is_best() -> None:
             assert abs(r[2]) <= max(abs(r[0]), abs(r[1])) + 1e-14
 
 
+@pytest.mark.parametrize("criterion", ["r", "z"])
+@pytest.mark.parametrize("cumulative", [True, False, "signed"])
+def test_where_both_defaults_gain_the_same_the_default_is_1_as_in_figure_3(
+    criterion: str, cumulative: Any
+) -> None:
+    """The row that lacks the feature is above one row and below the other: its potential is 0."""
+    rows = np.array([[1.0], [0.0], [np.nan]])
+    model = RankBoost(n_estimators=1, criterion=criterion, cumulative=cumulative)
+    model.fit_feedback(rows, rw.Pairs(lower=[2, 1], upper=[0, 2]))
+    assert (model.threshold_.tolist(), model.default_.tolist()) == ([0.0], [1])
+
+
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize("default", [0.3, 0.8])
 def test_a_given_default_is_that_of_the_best_weak_ranking(values: bool, default: float) -> None:
