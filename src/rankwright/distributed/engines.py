@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -63,10 +63,11 @@ class LocalEngine(Engine):
         return value
 
     def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
-        return self._team.map(
-            lambda block: self._stored(how(function, len(block), *block, *arguments)),
-            side_by_side(handles),
-        )
+        def apply(block: tuple[Any, ...]) -> Any:
+            with _released(block):
+                return self._stored(how(function, len(block), *block, *arguments))
+
+        return self._team.map(apply, side_by_side(handles))
 
     def unfold(self, function: Any, handles: Handles, *arguments: Any) -> Handles:
         """What ``function(value, *arguments)`` yields, each a value that is stored at once."""
@@ -84,8 +85,8 @@ class LocalEngine(Engine):
 
         def total_of(bounds: tuple[int, int]) -> Any:
             total = None
-            with one_thread():
-                for block in blocks[slice(*bounds)]:
+            for block in blocks[slice(*bounds)]:
+                with one_thread(), _released(block):
                     for values in zip(*block, strict=True):
                         total = function(*values, *arguments, total)
             return total
@@ -104,11 +105,17 @@ class LocalEngine(Engine):
 
     def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
         n = self.n_blocks
-        parts = self._team.map(lambda b: self._stored(split_pieces(split, b, n)), handles.blocks)
+
+        def cut(block: Any) -> Any:
+            with _released([block]):
+                return self._stored(split_pieces(split, block, n))
+
+        parts = self._team.map(cut, handles.blocks)
 
         def merged(number: int) -> Any:
-            pieces = (part[number] for part in parts)
-            return self._stored(merged_pieces(merge, number, n, *pieces))
+            with _released(parts):
+                pieces = (part[number] for part in parts)
+                return self._stored(merged_pieces(merge, number, n, *pieces))
 
         return Handles(tuple(self._team.map(merged, range(n))), (n_values // n,) * n)
 
@@ -131,10 +138,16 @@ def _compute(delayed: Any) -> Any:
     return delayed.compute(scheduler="synchronous")
 
 
-def _mapped(value: Any, path: str) -> Any:
-    """The value with its arrays in one new file, mapped to memory; changes stay in memory."""
+class _Mapped(list[Any]):
+    """A block whose arrays are in a file that is mapped to memory."""
+
+    file: Any = None
+
+
+def _mapped(block: list[Any], path: str) -> _Mapped:
+    """The block with its arrays in one new file; what is changed in them is lost."""
     arrays: list[pickle.PickleBuffer] = []
-    outline = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
+    outline = pickle.dumps(block, protocol=5, buffer_callback=arrays.append)
     bounds, start = [], 0
     with open(path, "wb") as file:
         for array in arrays:
@@ -145,8 +158,22 @@ def _mapped(value: Any, path: str) -> Any:
             file.seek(start)
         file.truncate(max(start, 1))
     with open(path, "rb") as file:
-        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-    return pickle.loads(outline, buffers=[view[slice(*each)] for each in bounds])
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    view = memoryview(memory)
+    mapped = _Mapped(pickle.loads(outline, buffers=[view[slice(*each)] for each in bounds]))
+    mapped.file = memory
+    return mapped
+
+
+@contextmanager
+def _released(blocks: Iterable[Any]) -> Iterator[None]:
+    """Give pages of files back after use; the system keeps them as long as it has room."""
+    try:
+        yield
+    finally:
+        for block in blocks:
+            if isinstance(block, _Mapped) and block.file and hasattr(mmap, "MADV_DONTNEED"):
+                block.file.madvise(mmap.MADV_DONTNEED)
 
 
 def _n_bytes(value: Any) -> int:
