@@ -17,7 +17,7 @@ import numpy as np
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_queries
-from rankwright.data.splits import split_queries
+from rankwright.data.queries import split_queries
 from rankwright.selection.auto import Rows
 
 RESULTS = Path(__file__).parents[1] / "_results"

@@ -17,7 +17,7 @@ import numpy as np
 from experiments.metasearch.sources import SOURCES, Engines, load
 
 import rankwright as rw
-from rankwright.data.splits import fold_queries
+from rankwright.data.queries import fold_queries
 from rankwright.metrics.evaluation import Scores
 
 RESULTS = Path(__file__).parents[1] / "_results"

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import rankwright as rw
-from rankwright.data.splits import halve_users
+from rankwright.data.queries import halve_users
 from rankwright.recommend.evaluation import compare_rankers
 
 RESULTS = Path(__file__).parents[1] / "_results"

@@ -36,7 +36,7 @@ from experiments.rankboost.movies import (
 from rankwright.recommend.per_user import ReferenceUsers, prepared
 
 import rankwright as rw
-from rankwright.data.splits import halve_users
+from rankwright.data.queries import halve_users
 
 SEED, N_VALIDATION = 101, 100
 ROUNDS, SCALES = (5, 10, 20, 40, 80, 140, 280), (0.5, 1.0, 2.0, 4.0)

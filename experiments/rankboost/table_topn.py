@@ -28,7 +28,7 @@ import numpy as np
 from experiments.rankboost.topn_peers import SYSTEMS, Lists, System
 
 import rankwright as rw
-from rankwright.data.splits import leave_out
+from rankwright.data.queries import leave_out
 from rankwright.recommend.evaluation import split_by_time
 from rankwright.recommend.protocol import leave_last_out, measure_lists, relevant_pairs
 

@@ -18,7 +18,7 @@ import numpy as np
 from experiments.rankboost.movies import RESULTS, load, mean_and_error, size_of
 
 import rankwright as rw
-from rankwright.data.splits import halve_users
+from rankwright.data.queries import halve_users
 from rankwright.recommend.evaluation import compare_rankers
 
 SEED = 100

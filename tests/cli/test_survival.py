@@ -87,7 +87,7 @@ def test_a_key_signs_models_and_refuses_others(shell, tmp_path):
     assert "no key was given" in shell("predict", "m.rw", "$F/test.txt", code=4).stderr
     assert "not signed" in shell("predict", "$F/model.rw", "$F/test.txt", *keyed, code=4).stderr
     assert "16 to" in shell("predict", "m.rw", "$F/test.txt", "--key-file", "short", code=2).stderr
-    rw.persist.signature.use_key(None)
+    rw.persist.format.use_key(None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data.splits import Split, fold_queries, halve_users, leave_out, split_queries
+from rankwright.data.queries import Split, fold_queries, halve_users, leave_out, split_queries
 from rankwright.exceptions import ParameterError
 
 IDS = st.lists(st.integers(0, 8), min_size=1, max_size=60)

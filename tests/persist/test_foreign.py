@@ -12,8 +12,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.exceptions import DataError, ModelFileError
-from rankwright.persist.foreign import foreign_kind
-from rankwright.persist.ubjson import decode_ubjson
+from rankwright.persist.foreign import decode_ubjson, foreign_kind
 
 GROUPS = [20] * 5
 QID = np.repeat(np.arange(5), 20)

@@ -9,7 +9,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.data.splits import halve_users
+from rankwright.data.queries import halve_users
 from rankwright.exceptions import DegenerateDataWarning
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.splits import halve_users
+from rankwright.data.queries import halve_users
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend.evaluation import (
     assess,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.splits import leave_out
+from rankwright.data.queries import leave_out
 from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.recommend import assess, evaluate_top_n, leave_last_out, measure_lists
 from rankwright.recommend.experts import Popularity

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
-from rankwright.data.splits import fold_queries
+from rankwright.data.queries import fold_queries
 from rankwright.exceptions import DataError, MeasureError, ParameterError
 from rankwright.selection import auto
 from rankwright.testing.inputs import make_problem

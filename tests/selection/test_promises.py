@@ -13,9 +13,9 @@ from rankwright.exceptions import ConvergenceWarning, ParameterError
 from rankwright.persist import Checkpoint
 from rankwright.selection import auto
 from rankwright.selection.auto import Attempt, Attempts, best_round
+from rankwright.selection.base import Progress
 from rankwright.selection.candidates import budget_for, first_candidates, refinements
 from rankwright.selection.importance import partial_dependence, permutation_importance
-from rankwright.selection.progress import Progress
 from rankwright.testing.inputs import make_problem
 
 DATA = make_problem(n_queries=12, noise=1.0)
@@ -202,9 +202,9 @@ def test_long_work_prints_a_line_now_and_then(
 ) -> None:
     import time
 
-    from rankwright.selection import progress
+    from rankwright.selection import base
 
-    monkeypatch.setattr(progress, "SECONDS", 0.02)
+    monkeypatch.setattr(base, "SECONDS", 0.02)
     with Progress(active=True) as line:
         line.text = "training RankSVM: fold 1 of 5"
         time.sleep(0.2)

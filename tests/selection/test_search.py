@@ -26,7 +26,7 @@ from rankwright import (
     tune,
 )
 from rankwright.data.items import Items
-from rankwright.data.splits import fold_queries
+from rankwright.data.queries import fold_queries
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,

@@ -151,7 +151,7 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 
 
 def _run(words: list[str]) -> None:
-    from rankwright.persist.signature import read_key, use_key
+    from rankwright.persist.format import read_key, use_key
 
     words, ours = take_options(words)
     use_key(None if ours.key_file is None else read_key(ours.key_file))

@@ -200,7 +200,7 @@ class Items:
 
 def _as_matrix(X: Any) -> Matrix:
     """A read-only float matrix; sparse input becomes CSR with sorted indices."""
-    X = checked_rows(X)
+    X = X if isinstance(X, np.ndarray) else checked_rows(X)
     if hasattr(X, "tocsr"):
         from scipy.sparse import csr_array
 

@@ -27,8 +27,7 @@ from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
 from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.feedback.base import frozen_weights
-from rankwright.feedback.labels import as_grades
+from rankwright.feedback.base import as_grades, frozen_weights
 
 CHUNK = 1 << 26  # bytes of a LETOR file that are one part
 ROW_BITS = 40  # a row has the number: that of its part, shifted by this, plus that in the part

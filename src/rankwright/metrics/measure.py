@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankwright.exceptions import MeasureError, ParameterError
 from rankwright.metrics.catalog import CATALOG, EMPTY, SPELLINGS, Definition, Parameter
-
-if TYPE_CHECKING:
-    from rankwright.metrics.scorer import MeasureScorer
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -124,8 +121,6 @@ class Measure:
         >>> Measure("NDCG@10").scorer()(model, [[0.0], [1.0]], [1, 0])
         0.6309297535714575
         """
-        from rankwright.metrics.scorer import MeasureScorer
-
         return MeasureScorer(self, like)
 
     def _require_cutoff(self) -> None:
@@ -310,3 +305,40 @@ LIKE: dict[str, Conventions] = {
     # ranx keeps the order given in lists of up to 15 items; in longer ones its quicksort does not.
     "ranx": Conventions("stable", "zero", _LINEAR, clip=True),
 }
+
+
+def predict_with(model: Any, method: str, X: Any, qid: Any) -> Any:
+    """Call a method of a ranker or a pipeline; ``qid`` goes to every step that requests it."""
+    from sklearn import config_context
+
+    with config_context(enable_metadata_routing=True):
+        return getattr(model, method)(X, qid=qid)
+
+
+@dataclass(frozen=True)
+class MeasureScorer:
+    """What :meth:`Measure.scorer` returns: called with a fitted ranker, rows, grades and queries.
+
+    The value of a loss, such as RankLoss, is negated: higher is better for every scorer.
+    """
+
+    measure: Measure
+    like: str | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any, qid: Any = None) -> float:
+        from rankwright.metrics.evaluation import evaluate
+
+        scores = predict_with(estimator, "decision_function", X, qid)
+        predictions = None
+        if self.measure.reads_predictions:
+            predictions = predict_with(estimator, "predict", X, qid)
+        values = evaluate(scores, y, qid, self.measure, like=self.like, predictions=predictions)
+        return self.measure.sign * values[self.measure]
+
+    def get_metadata_routing(self) -> Any:
+        """Tell scikit-learn's searches to pass ``qid`` on."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="qid", alias=True)
+        return request

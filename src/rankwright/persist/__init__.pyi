@@ -1,4 +1,4 @@
-from .checkpoint import Checkpoint as Checkpoint
+from .models import Checkpoint as Checkpoint
 from .models import load as load
 from .models import save as save
 from .scorer import load_scorer as load_scorer

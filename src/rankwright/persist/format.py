@@ -17,6 +17,7 @@ code never sees a byte that was not checked.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import math
 import os
@@ -32,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.io.files import atomic_write
-from rankwright.exceptions import DataError, ModelFileError
-from rankwright.persist import signature
+from rankwright.exceptions import DataError, ModelFileError, ParameterError
 
 Array = NDArray[Any]
 
@@ -44,6 +44,8 @@ MAX_VALUES = 2**20  # in one JSON text; bounds the memory it can take
 PERMISSIONS = 0o666  # less the umask, as for any document: training and serving are seldom one user
 
 _SIGNATURE = "hmac-sha256"
+_KEY_BYTES = 16, 4096  # the shortest and the longest key in a file
+_CONTEXT = b"rankwright model file\0"  # so that the key can sign other things as well
 _HOW = " (key=, or --key-file at the shell)"
 _DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
@@ -153,13 +155,13 @@ def store(array: Array) -> tuple[Array, Stored]:
 
 def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array], key: Any = None) -> None:
     """Write the manifest and the arrays that :func:`store` returned, completely or not at all."""
-    secret = signature.as_key(key)
+    secret = as_key(key)
     # Wide types first: every array then starts at a multiple of its own width.
     names = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     text = _to_json(msgspec.to_builtins(manifest))
     metadata = {"rankwright": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
     if secret is not None:
-        metadata[_SIGNATURE] = signature.sign(text.encode(), secret)
+        metadata[_SIGNATURE] = sign(text.encode(), secret)
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name in names:
@@ -201,7 +203,7 @@ def read_file(
     With ``mmap`` arrays stay in the file: their pages are shared by all processes that map it, and
     copied when they are written to.
     """
-    secret = signature.as_key(key)
+    secret = as_key(key)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > max_bytes:
@@ -274,7 +276,7 @@ def _check_signature(manifest: bytes, given: Any, key: bytes | None) -> None:
             "it is not signed, and with a key only files signed with it are loaded",
             "Save the model again with the key, or load it without one if you trust the file.",
         )
-    if key is not None and not signature.is_signed_by(key, manifest, given):
+    if key is not None and not is_signed_by(key, manifest, given):
         raise Refused(
             "its signature does not match the key: another key signed it, or it was changed",
             f"Give the key that signed it{_HOW}, or get the file again from its source.",
@@ -381,3 +383,45 @@ def _bytes_of(array: Array) -> memoryview:
 
 def _hash(array: Array) -> str:
     return hashlib.sha256(_bytes_of(array)).hexdigest()
+
+
+# Signatures: only the holders of a key can make them. A signature covers the manifest, which holds
+# the SHA-256 of every array, and so the whole file.
+_process_key: bytes | None = None
+
+
+def use_key(key: bytes | None) -> None:
+    """Set the key of this process: saving and loading without ``key=`` then use it."""
+    global _process_key
+    _process_key = None if key is None else as_key(key)
+
+
+def read_key(path: str | os.PathLike[str]) -> bytes:
+    """The key in a file: its bytes without white space at the ends, at least 16 of them."""
+    with open(path, "rb") as file:
+        key = file.read(_KEY_BYTES[1] + 1).strip()
+    if not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:
+        raise ParameterError(
+            f"{os.fspath(path)}: a key has {_KEY_BYTES[0]} to {_KEY_BYTES[1]} bytes. Make one: "
+            "openssl rand -hex 32 > key.txt"
+        )
+    return key
+
+
+def as_key(key: Any) -> bytes | None:
+    """The bytes of a key; None gives the key of the process, if one was set."""
+    if key is None:
+        return _process_key
+    raw = key.encode() if isinstance(key, str) else key
+    if not isinstance(raw, bytes | bytearray) or not raw:
+        raise ParameterError(f"key is a {type(key).__name__}: give bytes or text, not empty.")
+    return bytes(raw)
+
+
+def sign(manifest: bytes, key: bytes) -> str:
+    return hmac.new(key, _CONTEXT + manifest, hashlib.sha256).hexdigest()
+
+
+def is_signed_by(key: bytes, manifest: bytes, signature: Any) -> bool:
+    """Whether this is the signature; takes the same time wherever the two differ."""
+    return hmac.compare_digest(sign(manifest, key).encode(), str(signature).encode())

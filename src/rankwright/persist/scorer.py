@@ -28,11 +28,11 @@ from rankwright.persist.format import (
     ModelNode,
     Refused,
     StateNode,
+    as_key,
     brief,
     read_file,
     refusing,
 )
-from rankwright.persist.signature import as_key
 from rankwright.scoring.base import Scorer, Transform, row_blocks
 from rankwright.scoring.transforms import QueryScale
 from rankwright.scoring.trees import Additive

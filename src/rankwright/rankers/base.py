@@ -22,9 +22,8 @@ from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
-from rankwright.feedback.base import Feedback, Mixture
+from rankwright.feedback.base import Feedback, Mixture, as_grades
 from rankwright.feedback.grades import Grades
-from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import current_engine, state_lock
@@ -323,6 +322,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self, X: Any, feedback: Feedback, eval_set: EvalSet | None
     ) -> tuple[Feedback, Validation | None]:
         """What to learn from and what to validate on: the eval_set, or queries held out."""
+        if eval_set is None and not self.early_stopping:
+            return feedback, None
         stopping = EarlyStopping.from_parameter(self.early_stopping)
         if eval_set is None and stopping is not None:
             feedback, eval_set = stopping.hold_out(X, feedback, type(self).__name__)
@@ -390,7 +391,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
         """Rows as scikit-learn checks them; the error about a column of text names it."""
         try:
-            return validate_data(self, checked_rows(X), *y, reset=reset, **self._row_checks())
+            rows = X if isinstance(X, np.ndarray) else checked_rows(X)
+            return validate_data(self, rows, *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
             name = _column_of_text(X)
             if name is None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.splits import Seed, Split, need_a_share
+from rankwright.data.queries import Seed, Split, need_a_share
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.splits import Split, leave_out
+from rankwright.data.queries import Split, leave_out
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend.evaluation import split_by_time
 

@@ -15,7 +15,7 @@ from rankwright.data.datasets.synthetic import (
     make_queries,
     make_ratings,
 )
-from rankwright.data.splits import halve_users, split_queries
+from rankwright.data.queries import halve_users, split_queries
 from rankwright.metrics.comparison import Comparison
 from rankwright.persist.systems import evaluate_system
 from rankwright.report import sections

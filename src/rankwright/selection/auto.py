@@ -17,20 +17,18 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.queries import Queries
+from rankwright.data.queries import Queries, Split, fold_queries, split_queries
 from rankwright.data.sparse_matrices import checked_rows
-from rankwright.data.splits import Split, fold_queries, split_queries
 from rankwright.data.vocabulary import as_column, as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
-from rankwright.feedback.labels import as_grades
+from rankwright.feedback.base import as_grades
 from rankwright.metrics.evaluation import evaluate
-from rankwright.metrics.measure import Measure, parse_measures
-from rankwright.metrics.scorer import predict_with
+from rankwright.metrics.measure import Measure, parse_measures, predict_with
 from rankwright.parallel import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.rankers import schema
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
-from rankwright.selection.base import BestRanker, default_measure, request_weights, scaled
+from rankwright.selection.base import BestRanker, Progress, default_measure, request_weights, scaled
 from rankwright.selection.candidates import (
     Attempt,
     Attempts,
@@ -40,7 +38,6 @@ from rankwright.selection.candidates import (
     goodness,
     running_mean,
 )
-from rankwright.selection.progress import Progress
 
 FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
 FEW_ROWS = 20  # of a single list, below that nothing is held out

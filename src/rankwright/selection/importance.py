@@ -14,8 +14,7 @@ from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_ids
 from rankwright.metrics.evaluation import evaluate
-from rankwright.metrics.measure import Measure
-from rankwright.metrics.scorer import predict_with
+from rankwright.metrics.measure import Measure, predict_with
 from rankwright.rankers import schema
 
 CONFIDENCE = 1.96  # standard errors: an interval that covers 95 %

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright.data.sparse_matrices import checked_csr, checked_rows
 from rankwright.exceptions import DataError, MeasureError, ParameterError
-from rankwright.feedback.labels import as_grades
+from rankwright.feedback.base import as_grades
 
 Loss = Callable[[float, float], float]
 Chunk = tuple[Any, NDArray[np.float64]]

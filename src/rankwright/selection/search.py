@@ -18,14 +18,12 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from rankwright._typing import IntArray
 from rankwright.data.items import Items
-from rankwright.data.queries import Queries
+from rankwright.data.queries import Queries, fold_queries
 from rankwright.data.sparse_matrices import checked_rows
-from rankwright.data.splits import fold_queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.feedback.labels import as_grades
-from rankwright.metrics.measure import Measure
-from rankwright.metrics.scorer import MeasureScorer
+from rankwright.feedback.base import as_grades
+from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.tables import Cell, Table
 from rankwright.parallel import active_engine, current_engine, n_threads
 from rankwright.selection.base import BestRanker, name_features, request_weights, scaled

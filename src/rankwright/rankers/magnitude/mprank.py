@@ -13,9 +13,8 @@ from sklearn.utils.validation import _check_sample_weight
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
-from rankwright.feedback.base import Feedback
+from rankwright.feedback.base import Feedback, as_grades
 from rankwright.feedback.grades import Grades
-from rankwright.feedback.labels import as_grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import exclusive
 from rankwright.rankers import schema

@@ -23,15 +23,15 @@ from rankwright.exceptions import (
     DegenerateDataWarning,
     ParameterError,
 )
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
-from rankwright.feedback.labels import (
+from rankwright.feedback.base import (
+    Feedback,
     as_classes,
     as_grades,
     check_same_classes,
     codes_of,
     refuse_grade,
 )
+from rankwright.feedback.grades import Grades
 from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker

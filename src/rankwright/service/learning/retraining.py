@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import rankwright as rw
-from rankwright.data.splits import split_queries
+from rankwright.data.queries import split_queries
 from rankwright.exceptions import DataError, RankwrightError
 from rankwright.metrics.significance import randomization
 from rankwright.service.models import Served
