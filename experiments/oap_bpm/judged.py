@@ -1,4 +1,4 @@
-"""The three collaborative data sets of Table 2 and Figure 3, as far as they can be had."""
+"""The three collaborative data sets of Table 2 and Figure 3, as far as they are available."""
 
 from __future__ import annotations
 

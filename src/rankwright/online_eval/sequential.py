@@ -146,6 +146,8 @@ class PairResult:
     >>> result = PairResult.from_counts(wins=620, losses=480, ties=900, names=("new", "old"))
     >>> result.better, round(result.win_rate, 3), round(result.preference, 3)
     ('new', 0.564, 0.035)
+    >>> print(result)
+    new is better than old: new won 620, lost 480, tied 900; win rate 0.564 [0.515, 0.611], p 0.0012
     """
 
     first: str
@@ -159,6 +161,19 @@ class PairResult:
     p_value: float
     sign_test: float
     better: str | None
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        other = self.second if self.better == self.first else self.first
+        verdict = (
+            f"{self.better} is better than {other}"
+            if self.better is not None
+            else f"{self.first} and {self.second} are undecided"
+        )
+        return (
+            f"{verdict}: {self.first} won {self.wins:,}, lost {self.losses:,}, tied {self.ties:,}; "
+            f"win rate {self.win_rate:.3f} [{low:.3f}, {high:.3f}], p {self.p_value:.2g}"
+        )
 
     @classmethod
     def from_counts(
