@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
-from rankwright.data.behavior.ratings import Ratings, find_column, in_int64
+from rankwright.data.behavior.ratings import Ratings, columns_by_role, encode_pairs, in_int64
 from rankwright.data.behavior.times import as_times
-from rankwright.data.frames import columns_of
 from rankwright.data.sparse_matrices import checked_csr
-from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
+from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, read_only
 from rankwright.exceptions import DataError
 
 
@@ -60,12 +59,7 @@ class Interactions(UsersAndItems):
     time: FloatArray | None
 
     def __init__(self, users: Any, items: Any, *, weight: Any = None, time: Any = None) -> None:
-        user, user_ids = encode(in_int64(as_ids(users, "users")), "users")
-        item, item_ids = encode(in_int64(as_ids(items, "items")), "items")
-        if len(user) != len(item):
-            sizes = f"users has {len(user)} entries and items {len(item)}"
-            raise DataError(f"Interactions: {sizes}. Give one of each per event.")
-        self._set(user_ids, item_ids, user, item, weight, time)
+        self._set(*encode_pairs(users=users, items=items, row="event"), weight, time)
 
     def _set(
         self, users: Any, items: Any, user: Any, item: Any, weight: Any, time: Any
@@ -117,14 +111,9 @@ class Interactions(UsersAndItems):
         >>> Interactions.from_frame(log).time
         array([1.7145216e+09, 1.7146080e+09])
         """
-        table = columns_of(frame)
         chosen = {"user": user, "item": item, "weight": weight, "time": time}
-        found = {
-            role: find_column(role, name, list(table), optional=role in ("weight", "time"))
-            for role, name in chosen.items()
-        }
-        columns = {role: None if at is None else table[at] for role, at in found.items()}
-        return cls(columns["user"], columns["item"], weight=columns["weight"], time=columns["time"])
+        columns = columns_by_role(frame, chosen, optional=("weight", "time"))
+        return cls(columns.pop("user"), columns.pop("item"), **columns)
 
     @classmethod
     def from_csr(cls, matrix: Any, *, users: Any = None, items: Any = None) -> Self:

@@ -124,14 +124,9 @@ class Ratings(UsersAndItems):
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
             What to do if a user rated an item more than once.
         """
-        user_number, users = encode(in_int64(as_ids(user, "user")), "user")
-        item_number, items = encode(in_int64(as_ids(item, "item")), "item")
-        if len(user_number) != len(item_number):
-            sizes = f"user has {len(user_number)} entries and item {len(item_number)}"
-            raise DataError(f"{sizes}: give one of each per rating.")
-        value = as_column(value, "value", len(user_number))
-        ratings = cls(users, items, user_number, item_number, value, time)
-        return resolve_duplicates(ratings, duplicates)
+        pairs = encode_pairs(user=user, item=item, row="rating")
+        value = as_column(value, "value", len(pairs[2]))
+        return resolve_duplicates(cls(*pairs, value, time), duplicates)
 
     @classmethod
     def from_frame(
@@ -162,14 +157,9 @@ class Ratings(UsersAndItems):
         >>> Ratings.from_frame(frame, user="who").value
         array([4.5, 3. ])
         """
-        table = columns_of(frame)
-        columns: dict[str, Any] = {"duplicates": duplicates}
-        for role, name in (("user", user), ("item", item), ("value", value), ("time", time)):
-            if role == "time" and name is None:
-                continue
-            column = find_column(role, name, list(table))
-            columns[role] = table[str(column)]
-        return cls.from_arrays(**columns)
+        chosen = {"user": user, "item": item, "value": value}
+        chosen |= {} if time is None else {"time": time}
+        return cls.from_arrays(**columns_by_role(frame, chosen), duplicates=duplicates)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -248,6 +238,33 @@ class Ratings(UsersAndItems):
         if len(self):
             parts.append(f"values {self.value.min():g} to {self.value.max():g}")
         return f"Ratings({', '.join(parts)})"
+
+
+def encode_pairs(*, row: str, **columns: Any) -> tuple[Any, Any, IntArray, IntArray]:
+    """The distinct users and items, and two columns of ids as indices into them.
+
+    >>> encode_pairs(row="event", users=["ann", "bob", "ann"], items=[7, 7, 8])[2:]
+    (array([0, 1, 0]), array([0, 0, 1]))
+    """
+    encoded = [encode(in_int64(as_ids(ids, name)), name) for name, ids in columns.items()]
+    (user, users), (item, items) = encoded
+    if len(user) != len(item):
+        first, second = columns
+        found = f"{first} has {len(user)} entries and {second} {len(item)}"
+        raise DataError(f"{found}: give one of each per {row}.")
+    return users, items, user, item
+
+
+def columns_by_role(
+    frame: Any, chosen: dict[str, str | None], optional: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Columns of a frame by role, by the names chosen or by common ones; None if there is none."""
+    table = columns_of(frame)
+    found = {
+        role: find_column(role, name, list(table), optional=role in optional)
+        for role, name in chosen.items()
+    }
+    return {role: None if name is None else table[name] for role, name in found.items()}
 
 
 def in_int64(ids: NDArray[Any]) -> NDArray[Any]:
