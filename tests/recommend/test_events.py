@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
 from rankwright.recommend.experts import ItemContent, Popularity
 from recommend.test_experts import make_events
@@ -141,6 +141,25 @@ def test_lists_stream_to_files(model, tmp_path) -> None:
     assert table["rank"].max() == 3
 
 
+def test_a_file_has_one_type_of_ids_and_titles_even_where_a_block_is_empty(tmp_path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    users = [f"u{at}" for at in range(300)]  # more than a block of 256
+    events = rw.Interactions([*users, "late"], [*["a"] * 300, "b"])
+    films = rw.Features.from_frame({"item": ["a", "b"], "title": ["Alien", "Brazil"]})
+    model = rw.Recommender(experts=[Popularity()]).fit(events, item_features=films)
+    for name in ("lists.parquet", "lists.jsonl"):
+        assert model.recommend_all(filter=["a"], output=tmp_path / name) == 301
+    score = model.recommend("late")[0].score
+    table = parquet.read_table(tmp_path / "lists.parquet").to_pylist()
+    assert table == [{"user": "late", "rank": 1, "item": "a", "score": score, "title": "Alien"}]
+    last = json.loads((tmp_path / "lists.jsonl").read_text().splitlines()[-1])
+    assert last == {"user": "late", "items": ["a"], "scores": [score], "titles": ["Alien"]}
+    mixed = rw.Recommender(experts=[Popularity()]).fit(rw.Interactions([1, "1"], ["a", "b"]))
+    with pytest.raises(DataError, match=r"lists\.parquet.*numbers and texts"):
+        mixed.recommend_all(output=tmp_path / "lists.parquet")
+    assert mixed.recommend_all(output=tmp_path / "lists.jsonl") == 2
+
+
 def test_reasons_add_up_and_name_only_what_raises_the_score(model) -> None:
     item = model.recommend(3, n=1)[0].item
     why = model.explain(3, item)
@@ -182,7 +201,8 @@ def test_a_file_is_not_larger_than_half_more_than_its_arrays(model, tmp_path) ->
 
 def test_events_count_at_once_for_new_users_and_items(events) -> None:
     model = rw.Recommender(random_state=0).fit(events)
-    model.partial_fit(rw.Interactions(["new", "new"], [0, "fresh"], time=[2000, 2001]))
+    with pytest.warns(RankwrightWarning, match=r"ids of users .* such as 'new' now"):
+        model.partial_fit(rw.Interactions(["new", "new"], [0, "fresh"], time=[2000, 2001]))
     assert model.model_.n_new_events_ == 2
     best = [item for item, _ in model.recommend("new", n=5)]
     assert 0 not in best

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.io.files import atomic_write
-from rankwright.data.vocabulary import Vocabulary
+from rankwright.data.vocabulary import UsersAndItems, Vocabulary
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend.explanations import Recommendation, as_list
 
@@ -237,59 +237,70 @@ class TopLists(Mapping[Any, list[Recommendation]]):
 Blocks = Iterator[tuple[list[Any], Block]]  # ids of users, and their lists
 
 
-def write_lists(blocks: Blocks, items: NDArray[Any], path: str | os.PathLike[str]) -> int:
+def write_lists(
+    blocks: Blocks, data: UsersAndItems, path: str | os.PathLike[str], titles: Any = None
+) -> int:
     """Write lists as they come; the number of users.
 
     JSON Lines (``.jsonl``): ``{"user": 7, "items": [...], "scores": [...]}``. Parquet
-    (``.parquet``): columns user, rank, item, score.
+    (``.parquet``): columns user, rank, item, score. Where titles are known, they are written too.
     """
     name = os.fspath(path)
     if name.endswith(".jsonl"):
-        return _write_jsonl(blocks, items, path)
+        return _write_jsonl(blocks, data, path, titles)
     if name.endswith((".parquet", ".pq")):
-        return _write_parquet(blocks, items, path)
+        return _write_parquet(blocks, data, path, titles)
     raise ParameterError(f"recommend_all(output={name!r}): use the extension .jsonl or .parquet.")
 
 
-def _write_jsonl(blocks: Blocks, items: NDArray[Any], path: Any) -> int:
+def _write_jsonl(blocks: Blocks, data: UsersAndItems, path: Any, titles: Any) -> int:
     n_users = 0
     with atomic_write(path, mode=0o666) as file:
         for users, block in blocks:
-            for user, best in zip(users, block.lists(items), strict=True):
+            columns = zip(users, block.lists(data.items), block.number, strict=True)
+            for user, best, number in columns:
                 ids, scores = [r.item for r in best], [r.score for r in best]
                 row = {"user": user, "items": ids, "scores": scores}
+                if titles is not None:
+                    row["titles"] = titles[number[number >= 0]].tolist()
                 file.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
             n_users += len(users)
     return n_users
 
 
-def _write_parquet(blocks: Blocks, items: NDArray[Any], path: Any) -> int:
+def _write_parquet(blocks: Blocks, data: UsersAndItems, path: Any, titles: Any) -> int:
     if find_spec("pyarrow") is None:
         raise DataError(f"{path}: pyarrow writes Parquet files: pip install pyarrow.")
-    from pyarrow import parquet, table
+    import pyarrow
+    from pyarrow import parquet
 
-    n_users, writer = 0, None
-    with atomic_write(path, mode=0o666) as file:
+    try:  # types of the whole data: a block may be empty
+        kinds = [("user", pyarrow.array(data.users.tolist()).type), ("rank", pyarrow.int64())]
+        kinds += [("item", pyarrow.array(data.items.tolist()).type), ("score", pyarrow.float64())]
+    except pyarrow.ArrowException:
+        raise DataError(
+            f"{path}: a column of Parquet has one type, and these ids are numbers and texts. Write "
+            ".jsonl, or fit with ids of one type."
+        ) from None
+    kinds += [] if titles is None else [("title", pyarrow.string())]
+    n_users = 0
+    with (
+        atomic_write(path, mode=0o666) as file,
+        parquet.ParquetWriter(file, pyarrow.schema(kinds)) as writer,
+    ):
         for users, block in blocks:
-            part = table(_columns(users, block, items))
-            writer = writer or parquet.ParquetWriter(file, part.schema)
-            writer.write_table(part)
+            row, rank = np.nonzero(block.number >= 0)
+            number = block.number[row, rank]
+            columns = {
+                "user": [users[at] for at in row.tolist()],
+                "rank": rank + 1,
+                "item": data.items[number].tolist(),
+                "score": block.score[row, rank].astype(np.float64),
+            }
+            columns |= {} if titles is None else {"title": titles[number].tolist()}
+            writer.write_table(pyarrow.table(columns, schema=writer.schema))
             n_users += len(users)
-        if writer is None:  # nobody
-            parquet.write_table(table(_columns([], Block.of([], [], 1), items)), file)
-        else:
-            writer.close()
     return n_users
-
-
-def _columns(users: list[Any], block: Block, items: NDArray[Any]) -> dict[str, Any]:
-    row, rank = np.nonzero(block.number >= 0)
-    return {
-        "user": [users[at] for at in row.tolist()],
-        "rank": rank + 1,
-        "item": items[block.number[row, rank]].tolist(),
-        "score": block.score[row, rank].astype(np.float64),
-    }
 
 
 def with_progress(blocks: Blocks, total: int, show: Any) -> Blocks:

@@ -21,6 +21,7 @@ from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
     ParameterError,
+    RankwrightWarning,
 )
 from rankwright.parallel import active_engine, current_engine, map_jobs, single_threaded_blas
 from rankwright.rankers import schema
@@ -247,6 +248,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if not self._is_events:
             raise DataError("partial_fit: this recommender was fitted on ratings; fit it again.")
         if len(events):
+            _warn_of_other_ids(self.histories_, events)
             self.histories_, users = self.histories_.merged(events)
             self.model_.update(self.histories_, users, len(events))
             if hasattr(self, "titles_"):
@@ -395,7 +397,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if progress:
             blocks = with_progress(blocks, len(ids), progress)
         if output is not None:
-            return write_lists(blocks, self._data.items, output)
+            return write_lists(blocks, self._data, output, getattr(self, "titles_", None))
         lists = [block for _, block in blocks] or [Block.of([], [], n)]
         return TopLists(ids, self._data.items, lists)
 
@@ -538,6 +540,20 @@ def _lists_of(histories: Any, side: Any, n: int, chosen: Selection) -> Block:
     """Lists of some users, made by a worker."""
     best: Block = side.lists(histories, n, chosen)
     return best
+
+
+def _warn_of_other_ids(known: Histories, events: Interactions) -> None:
+    """Texts after numbers, or numbers after texts, are nearly always a mistake: "7" is not 7."""
+    for kind in ("users", "items"):
+        old, new = (getattr(data, kind)[:1].tolist()[0] for data in (known, events))
+        if isinstance(old, str) != isinstance(new, str):
+            warnings.warn(
+                f"partial_fit: ids of {kind} are such as {old!r} in fit and such as {new!r} now. "
+                "A number and a text are two ids; if they mean the same, convert one of them. "
+                "A model file holds ids of one type.",
+                RankwrightWarning,
+                stacklevel=3,
+            )
 
 
 def _check_n(method: str, n: Any) -> None:
