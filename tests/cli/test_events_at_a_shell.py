@@ -46,3 +46,22 @@ def test_evaluation_prints_measures_over_the_whole_catalog(shell, log):
     measures = json.loads(done.stdout)["measures"]
     assert {"HitRate@2", "Recall@2", "NDCG@2", "MRR@2", "ItemCoverage@2"} <= set(measures)
     assert 0 < measures["NDCG@2"]["random"] < 1
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--evaluate", "last", "--user", "u1"), "--user: --evaluate prints measures"),
+        (("--evaluate", "last", "--output", "lists.jsonl"), "--output: --evaluate prints"),
+        (("--explain", "--output", "lists.parquet"), "--explain: lists.parquet has a column"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(shell, log, words, reason):
+    assert reason in shell("recommend", "log.csv", *words, code=2).stderr
+
+
+def test_a_saved_recommender_is_not_evaluated_on_pairs_without_their_repeats(shell, log):
+    shell("recommend", "log.csv", "--user", "u1", "--save", "shop.rw")
+    refused = shell("recommend", "shop.rw", "--evaluate", "time", code=2)
+    assert "holds each pair of user and item once" in refused.stderr
+    assert "Give the file of events" in refused.stderr

@@ -70,13 +70,24 @@ def recommend(
         Save the recommender to this file.
     """
     console.check_targets(ratings, save=save, output=console.file_name(output))
+    as_table = output is not None and output.endswith((".jsonl", ".parquet")) and not new
+    if evaluate is not None:
+        others = {"user": user, "new": new, "explain": explain, "save": save, "output": output}
+        _refuse(others, "--evaluate prints measures, not lists")
+    if as_table:
+        _refuse({"explain": explain}, f"{output} has a column for items and one for scores")
     learner = None if ranker is None else rw.make_ranker(ranker, opt.parse_settings(set))
     features = events.features()
     model = _load(ratings, ranker, features) if ratings.endswith(".rw") else None
     data = events.read(ratings, reading, duplicates) if model is None else model.data_
     console.note(f"{ratings}: {str(data).partition('(')[2].removesuffix(')')}")
     if evaluate is not None:
-        system = model or rw.Recommender(ranker=learner, random_state=random_state)
+        if model is not None:
+            raise ParameterError(
+                f"--evaluate: {ratings} holds each pair of user and item once, so events that were "
+                "repeated would look new. Give the file of events instead."
+            )
+        system = rw.Recommender(ranker=learner, random_state=random_state)
         _evaluate(system, data, evaluate, n, json, features)
         return
     from rankwright.data.vocabulary import find_id
@@ -88,12 +99,18 @@ def recommend(
             model = rw.Recommender(ranker=learner, random_state=random_state).fit(data, **features)
     if save is not None:
         rw.save(model, save)
-    if output is not None and output.endswith((".jsonl", ".parquet")) and not new:
+    if as_table:
         model.recommend_all(users or None, n, output=output, progress=sys.stderr.isatty())
         return
     entries = _entries(model, given if new else None, users, n, explain)
     result = [console.to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
     console.write_result(result, output)
+
+
+def _refuse(options: dict[str, Any], reason: str) -> None:
+    given = next((name for name, value in options.items() if value), None)
+    if given is not None:
+        raise ParameterError(f"--{given}: {reason}. Leave one of the two out.")
 
 
 def _entries(
