@@ -219,7 +219,12 @@ def files(data_name: str) -> None:
 
 
 def updates(data_name: str, n_new: int = 1000) -> None:
-    """Single random events, then the same experts fitted again on everything."""
+    """Single random events, then the same experts fitted again on everything.
+
+    ``refit`` keeps the weights of the experts and goes on from the factors so far. ``fit`` learns
+    the weights again and starts from random factors. Two fits of the same data with other seeds
+    show how much of the difference is the seed's.
+    """
     data, rng = events(data_name), np.random.default_rng(0)
     rows = rng.permutation(len(data))
     model = rw.Recommender(random_state=0).fit(data.take(np.sort(rows[n_new:])))
@@ -231,12 +236,13 @@ def updates(data_name: str, n_new: int = 1000) -> None:
     model.recommend(data.users[0])
     first = time.process_time() - start
     updated = model.recommend_all()
-    every = rw.Recommender(random_state=0).fit(data).recommend_all()
+    every, other = (rw.Recommender(random_state=k).fit(data).recommend_all() for k in (0, 1))
     again = model.refit().recommend_all()
     print(f"{n_new} single events of {data_name}: {1e3 * seconds:.1f} ms each, the next list")
     print(f"  {1e3 * first:.1f} ms; same items in the top 10 as after refit (goal: 0.95)")
-    print(f"  {same(updated, again):.3f}; as after fit, which learns other weights,")
-    print(f"  {same(updated, every):.3f}", flush=True)
+    print(f"  {same(updated, again):.3f}; as after fit, which learns weights and factors again,")
+    print(f"  {same(updated, every):.3f}; two fits of all events that differ in the seed")
+    print(f"  {same(every, other):.3f}", flush=True)
 
 
 def same(left: dict[Any, Any], right: dict[Any, Any]) -> float:
