@@ -20,20 +20,18 @@ from rankwright.exceptions import DataError
 from rankwright.service.judging.state import Judging
 from rankwright.service.learning.labels import word
 from rankwright.service.log.entries import Mode
+from rankwright.service.log.standing import median_value
 
 COLUMNS = ("time", "judge", "mode", "action", "query", "document", "other", "value", "note")
 
 
 def consensus(judging: Judging, mode: Mode = "grades") -> dict[int, float]:
-    """The median of the judges' values for each row of the queue that was judged.
-
-    Between two grades, the higher one is taken.
-    """
+    """The median of the judges' values for each row of the queue that was judged."""
     given: dict[int, list[float]] = {}
     for values in judging.values(mode).values():
         for (row,), value in values.items():
             given.setdefault(row, []).append(value)
-    return {row: float(np.floor(np.median(given[row]) + 0.5)) for row in sorted(given)}
+    return {row: median_value(given[row]) for row in sorted(given)}
 
 
 def to_qrels(judging: Judging) -> str:

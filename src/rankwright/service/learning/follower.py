@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rankwright.service.experiments import Experiments
-from rankwright.service.learning.history import History, Standing
+from rankwright.service.learning.history import History
 from rankwright.service.learning.live import LiveRanker, Plan
 from rankwright.service.log.entries import (
     Event,
@@ -23,6 +23,7 @@ from rankwright.service.log.entries import (
     decode_judgment,
 )
 from rankwright.service.log.reader import Entry
+from rankwright.service.log.standing import Standing
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import LIVE, Models, Served
 

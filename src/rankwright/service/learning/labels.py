@@ -1,20 +1,30 @@
-"""Grades of items from feedback, and the log as TREC qrels, LETOR lines or a table of items."""
+"""Grades of items from feedback and judgments; the log as qrels, LETOR lines or a table of items."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 import numpy as np
 
+from rankwright._typing import FloatArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.io.logs.impressions import log_from_events
 from rankwright.data.items import Items
-from rankwright.exceptions import DataError
-from rankwright.service.log.entries import Feedback, decode_event, decode_feedback, describe
-from rankwright.service.log.reader import Entry, LogReader, read_entries
+from rankwright.exceptions import DataError, RankwrightWarning
+from rankwright.service.log.entries import (
+    Event,
+    Feedback,
+    decode_event,
+    decode_feedback,
+    decode_judgment,
+    describe,
+)
+from rankwright.service.log.reader import LogReader, read_entries
+from rankwright.service.log.standing import Standing, median_value
 
 CLICKED, SKIPPED = 1.0, 0.0
 
@@ -41,16 +51,22 @@ def grades_of(feedback: Feedback, ids: Iterable[str], labels: str) -> dict[str, 
 
 
 class Label(NamedTuple):
-    """The last grade of an item of a query, and the event whose list it was in."""
+    """The grade of an item of a query, and the entry of the log that has its features."""
 
     query: str
     item: str
     grade: float
-    event: str
+    kind: Literal["event", "judgment"]
+    key: str
 
 
-def last_labels(log: LogReader, labels: str, user: str | None = None) -> list[Label]:
-    """The last grade of every (query, item), in the order of the events."""
+def labels_of(log: LogReader, labels: str, user: str | None = None) -> list[Label]:
+    """One grade of every (query, item), in the order of the entries that gave them.
+
+    Of feedback, the last grade counts. Where judges graded the item at ``/judge``, their consensus
+    counts and feedback does not: the median of the last grades of the judges that were not taken
+    back, between two grades the higher one.
+    """
     last: dict[tuple[str, str], Label] = {}
     for entry in log.entries(("feedback",), user=user):
         shown = log.find(entry.event or "", "event")
@@ -60,8 +76,30 @@ def last_labels(log: LogReader, labels: str, user: str | None = None) -> list[La
             graded = grades_of(decode_feedback(entry.body), event.ids, labels)
             for item, grade in graded.items():
                 last.pop((query, item), None)
-                last[query, item] = Label(query, item, grade, str(entry.event))
+                last[query, item] = Label(query, item, grade, "event", str(entry.event))
+    if labels == "grades":
+        for label in _judged(log, user):
+            last.pop((label.query, label.item), None)
+            last[label.query, label.item] = label
     return list(last.values())
+
+
+def _judged(log: LogReader, user: str | None) -> list[Label]:
+    """The consensus of the judges about each document."""
+    standing = Standing(log.entries(("judgment",), user=user))
+    given: dict[tuple[str, str], list[float]] = {}
+    keys: dict[tuple[str, str], str] = {}
+    for entry in log.entries(("judgment",), user=user):
+        if entry.seq in standing:
+            judgment = decode_judgment(entry.body)
+            assert judgment.value is not None
+            document = judgment.query, judgment.documents[0]
+            given.setdefault(document, []).append(judgment.value)
+            keys[document] = entry.key
+    return [
+        Label(*document, median_value(values), "judgment", keys[document])
+        for document, values in given.items()
+    ]
 
 
 def json_lines(log: LogReader, after: int = 0, user: str | None = None) -> Iterator[bytes]:
@@ -72,14 +110,19 @@ def json_lines(log: LogReader, after: int = 0, user: str | None = None) -> Itera
 
 
 def qrels_lines(log: LogReader, labels: str, user: str | None = None) -> Iterator[bytes]:
-    """The last grade of every item of a query as TREC qrels; blanks in ids become %20."""
-    for label in last_labels(log, labels, user):
+    """The grade of every item of a query as TREC qrels; blanks in ids become %20."""
+    for label in labels_of(log, labels, user):
         yield f"{word(label.query)} 0 {word(label.item)} {label.grade:g}\n".encode()
 
 
 def letor_lines(log: LogReader, labels: str, user: str | None = None) -> Iterator[bytes]:
-    """Graded items with their features as LETOR lines, grouped by query."""
-    for label, features in _with_features(log, labels, user):
+    """Graded items with their features as LETOR lines, grouped by query.
+
+    The columns are those of :func:`items_from_log`, and items with other features are left out.
+    """
+    for label, features in _with_features(log, _labels(log, labels, user)):
+        if features is None:
+            continue
         values = " ".join(
             f"{number}:{value!r}" for number, value in enumerate(features, 1) if value == value
         )
@@ -88,22 +131,33 @@ def letor_lines(log: LogReader, labels: str, user: str | None = None) -> Iterato
 
 
 def items_from_log(log: LogReader, labels: str = "auto") -> Items:
-    """Graded items of the log with their features, as rankers are trained on them."""
+    """Graded items of the log with their features, as rankers are trained on them.
+
+    The features are those of the latest graded list, or of the latest judgment where feedback
+    graded no list with features. Items that lack some of them are left out, with a warning.
+    """
     source = choose_labels(log) if labels == "auto" else labels
-    pairs = list(_with_features(log, source))
-    widths = {len(features) for _, features in pairs}
+    found = _labels(log, source)
+    pairs = [(x, row) for x, row in _with_features(log, found) if row is not None]
     if not pairs:
         raise DataError(
             f"{log.path}: no list has {source} and features. Rank with features and send "
             "feedback first."
         )
-    if len(widths) > 1:
-        raise DataError(f"{log.path}: lists have {sorted(widths)} features; one width is needed.")
+    n_others = len(found.labels) - len(pairs)
+    if n_others:
+        warnings.warn(
+            f"{log.path}: {n_others} of {len(found.labels)} graded items have no features, or "
+            f"others than the latest list ({_listed(found)}), and are left out. Log all of them "
+            "with the same features to train on all.",
+            RankwrightWarning,
+            stacklevel=2,
+        )
     rows = np.array([features for _, features in pairs], dtype=np.float64)
     grades = np.array([label.grade for label, _ in pairs])
     queries = np.array([label.query for label, _ in pairs])
     docs = np.array([label.item for label, _ in pairs])
-    return Items(rows, grades, queries, docs, feature_names=_names(log, pairs[-1][0].event))
+    return Items(rows, grades, queries, docs, feature_names=found.names)
 
 
 def read_graded(path: Any) -> Items:
@@ -131,9 +185,9 @@ def read_impressions(path: Any) -> ImpressionLog:
 
 
 def choose_labels(log: LogReader) -> str:
-    """Grades where the log has any, else clicks."""
+    """Grades where the log has any, of feedback or of judges, else clicks."""
     graded = any(decode_feedback(e.body).grades for e in log.entries(("feedback",)))
-    return "grades" if graded else "clicks"
+    return "grades" if graded or _judged(log, None) else "clicks"
 
 
 def word(text: str) -> str:
@@ -145,27 +199,69 @@ def word(text: str) -> str:
     return "".join(quote(c) if c.isspace() or c in "#%" or not c.isprintable() else c for c in text)
 
 
-def _with_features(
-    log: LogReader, labels: str, user: str | None = None
-) -> Iterator[tuple[Label, list[float]]]:
+def in_order(
+    rows: FloatArray, names: list[str] | None, known: list[str] | None, n_features: int
+) -> FloatArray | None:
+    """Rows with their features in a known order; None if they lack some of these features.
+
+    >>> in_order(np.array([[1.0, 2.0, 3.0]]), ["a", "b", "c"], ["c", "a"], 2)
+    array([[3., 1.]])
+    """
+    if names == known:
+        return rows if rows.shape[1] == n_features else None
+    if names is None or known is None or not set(known) <= set(names):
+        return None
+    return rows[:, [names.index(name) for name in known]]
+
+
+class _Labels(NamedTuple):
+    """Labels, and the features that their rows are written with."""
+
+    labels: list[Label]
+    names: list[str] | None
+    n_features: int
+
+
+def _labels(log: LogReader, labels: str, user: str | None = None) -> _Labels:
+    found = labels_of(log, labels, user)
+    for kind in ("event", "judgment"):
+        for label in reversed(found):
+            shown = _shown(log, label) if label.kind == kind else None
+            if shown is not None:
+                return _Labels(found, shown.names, shown.rows().shape[1])
+    return _Labels(found, None, 0)
+
+
+def _with_features(log: LogReader, found: _Labels) -> Iterator[tuple[Label, list[float] | None]]:
     """Labels with the features of their items, the labels of a query together."""
-    found = last_labels(log, labels, user)
-    order = {query: place for place, query in enumerate(dict.fromkeys(x.query for x in found))}
-    event_id, rows = "", {}
-    for label in sorted(found, key=lambda label: order[label.query]):
-        if label.event != event_id:
-            event_id, rows = label.event, _rows(log.find(label.event, "event"))
-        if label.item in rows:
-            yield label, rows[label.item]
+    places = dict.fromkeys(label.query for label in found.labels)
+    order = {query: place for place, query in enumerate(places)}
+    key, rows = "", dict[str, list[float]]()
+    for label in sorted(found.labels, key=lambda label: order[label.query]):
+        if label.key != key:
+            key, rows = label.key, _rows(_shown(log, label), found)
+        yield label, rows.get(label.item)
 
 
-def _rows(entry: Entry | None) -> dict[str, list[float]]:
-    event = None if entry is None else decode_event(entry.body)
-    if event is None or not event.features:
+def _shown(log: LogReader, label: Label) -> Event | None:
+    """The list with the features of an item; a judged document is a list of one."""
+    entry = log.find(label.key, label.kind)
+    if entry is None:
+        return None
+    judged = label.kind == "judgment"
+    event = decode_judgment(entry.body).as_feedback()[1] if judged else decode_event(entry.body)
+    return event if event.features else None
+
+
+def _rows(event: Event | None, found: _Labels) -> dict[str, list[float]]:
+    """The features of each item of a list; none if they are others."""
+    if event is None:
         return {}
-    return dict(zip(event.ids, event.rows().tolist(), strict=True))
+    rows = in_order(event.rows(), event.names, found.names, found.n_features)
+    return {} if rows is None else dict(zip(event.ids, rows.tolist(), strict=True))
 
 
-def _names(log: LogReader, event_id: str) -> Any:
-    entry = log.find(event_id, "event")
-    return None if entry is None else decode_event(entry.body).names
+def _listed(found: _Labels) -> str:
+    if found.names is None:
+        return f"{found.n_features} without names"
+    return ", ".join(found.names[:10]) + (", ..." if len(found.names) > 10 else "")

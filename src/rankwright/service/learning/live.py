@@ -22,7 +22,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError, RankwrightError
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.linear import Linear
-from rankwright.service.learning.labels import grades_of
+from rankwright.service.learning.labels import grades_of, in_order
 from rankwright.service.log.entries import Event, Feedback
 from rankwright.service.models import LIVE, Served, served_scorer
 
@@ -219,12 +219,7 @@ class LiveRanker:
         if not self.started:
             self.progress.names = names
             return rows
-        known = self.progress.names
-        if names == known:
-            return rows if rows.shape[1] == self.ranker.n_features_in_ else None
-        if names is None or known is None or not set(known) <= set(names):
-            return None
-        return rows[:, [names.index(name) for name in known]]
+        return in_order(rows, names, self.progress.names, self.ranker.n_features_in_)
 
     def _learn(self, rows: FloatArray, grades: FloatArray) -> FloatArray:
         """Predict the grade of each row, then learn it."""
