@@ -96,13 +96,48 @@ def test_numpy_and_compiled_trees_are_a_plain_walk_bit_for_bit(
     assert _compiled_trees(trees, X).tobytes() == plain.tobytes()
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 5))
+def test_masks_of_leaves_are_a_plain_walk_bit_for_bit(seed: int, max_depth: int) -> None:
+    from rankwright.scoring import _kernels
+
+    rng = np.random.default_rng(seed)
+    trees = random_trees(rng, int(rng.integers(1, 9)), max_depth, False)
+    X = rng.choice(VALUES[:-1], (int(rng.integers(1, 200)), 3))
+    scores = np.zeros(len(X))
+    _kernels.add_masked_trees(traversal._read_only(X), trees._masks, scores)
+    assert scores.tobytes() == np.array([walk(trees, row) for row in X]).tobytes()
+
+
+@pytest.mark.parametrize("n_leaves", [31, 32, 33])
+@pytest.mark.parametrize("side", ["low", "high"])
+def test_masks_have_room_for_32_leaves(n_leaves: int, side: str) -> None:
+    """A chain: each node has a leaf on one side and the rest of the tree on the other."""
+    inner = np.arange(n_leaves - 1)
+    empty = np.zeros(n_leaves, np.int64)
+    leaf, rest = n_leaves - 1 + inner, np.append(inner[1:], 2 * n_leaves - 2)
+    low, high = (leaf, rest) if side == "high" else (rest, leaf)
+    threshold = inner.astype(float) if side == "high" else -inner.astype(float)
+    trees = Trees(
+        1, np.array([0]), np.array([0.5]), np.append(0 * inner, empty - 1),
+        np.append(threshold, empty * 0.0), np.append(0 * inner, empty), np.append(low, empty),
+        np.append(high, empty), np.random.default_rng(0).normal(size=2 * n_leaves - 1),
+    )  # fmt: skip
+    assert (trees._masks is None) == (n_leaves > 32)
+    X = np.linspace(-34.0, 34.0, 137)[:, None]
+    plain = np.array([walk(trees, row) for row in X])
+    traversal.compile_kernels()
+    assert trees.decision_function(X).tobytes() == plain.tobytes()
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_a_sparse_matrix_scores_like_its_dense_form(seed: int, abstains: bool) -> None:
     rng = np.random.default_rng(seed)
-    values = random_trees(rng, 4, 5, True).values()
+    values = random_trees(rng, 4, 5, bool(rng.integers(2))).values()
     trees = Trees(**{**values, "absent_abstains": abstains})
-    X = np.where(rng.random((9, 3)) < 0.6, rng.choice(VALUES[:-1], (9, 3)), 0.0)
+    shape = (int(rng.integers(1, 70)), 3)
+    X = np.where(rng.random(shape) < 0.6, rng.choice(VALUES[:-1], shape), 0.0)
     filled = np.where(X == 0, np.nan if abstains else 0.0, X)
     scores = trees.decision_function(sparse.csr_array(X))
     assert scores.tobytes() == trees.decision_function(filled).tobytes()

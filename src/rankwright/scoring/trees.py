@@ -13,10 +13,12 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.scoring.base import Matrix, Scorer, row_blocks
 from rankwright.scoring.traversal import (
     Categories,
+    Masks,
     Nodes,
     Steps,
     flat_categories,
     flat_nodes,
+    leaf_masks,
     score_steps,
     score_trees,
 )
@@ -259,11 +261,17 @@ class Trees(Scorer):
             return None
         return flat_categories(self.cat_ptr, self.categories)
 
+    @cached_property
+    def _masks(self) -> Masks | None:
+        return leaf_masks(self) if self._categories is None else None
+
     def decision_function(self, X: Matrix) -> FloatArray:
-        nodes, categories = self._nodes, self._categories
+        nodes, categories, masks = self._nodes, self._categories, self._masks
         if isinstance(X, np.ndarray):
-            return score_trees(np.ascontiguousarray(X, np.float64), nodes, categories)
+            return score_trees(np.ascontiguousarray(X, np.float64), nodes, categories, masks)
         used, place = np.unique(nodes.feature, return_inverse=True)
         dense = nodes._replace(feature=place)
-        score = lambda rows: score_trees(rows, dense, categories)  # noqa: E731
+        if masks is not None:
+            masks = masks._replace(feature=np.searchsorted(used, masks.feature))
+        score = lambda rows: score_trees(rows, dense, categories, masks)  # noqa: E731
         return _by_dense_blocks(X, used, self.absent_abstains, score)
