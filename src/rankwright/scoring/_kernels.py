@@ -116,7 +116,7 @@ def add_masked_trees(X, masks, scores):
 
 @njit(cache=True, nogil=True)
 def _count_below(column, threshold, codes, n):
-    """Set codes[k] to the number of thresholds below column[k]; all rows halve the range at once."""
+    """Set codes[k] to the number of thresholds below column[k]; all rows search at once."""
     codes[:] = 0
     size = threshold.size
     while size > 0:

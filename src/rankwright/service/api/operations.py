@@ -29,7 +29,8 @@ LOG = (
     Parameter(
         "labels",
         Literal["auto", "grades", "clicks"],
-        "What qrels and LETOR lines are made from.",
+        "What qrels and LETOR lines are made from; auto takes grades, of feedback and judges, "
+        "and clicks where there are none.",
         default="auto",
     ),
 )

@@ -1,4 +1,4 @@
-"""Grades of items from feedback and judgments; the log as qrels, LETOR lines or a table of items."""
+"""Grades of items from feedback and judgments; the log as qrels, LETOR lines or items."""
 
 from __future__ import annotations
 
@@ -157,7 +157,8 @@ def items_from_log(log: LogReader, labels: str = "auto") -> Items:
     grades = np.array([label.grade for label, _ in pairs])
     queries = np.array([label.query for label, _ in pairs])
     docs = np.array([label.item for label, _ in pairs])
-    return Items(rows, grades, queries, docs, feature_names=found.names)
+    names = None if found.names is None else tuple(found.names)
+    return Items(rows, grades, queries, docs, feature_names=names)
 
 
 def read_graded(path: Any) -> Items:

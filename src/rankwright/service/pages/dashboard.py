@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -61,7 +62,8 @@ class Dashboard:
         require(request, "admin")
         chosen = {name: request.query_params.get(name, "") for name in ("event", "a", "b")}
         values = await run_in_threadpool(self._facts, chosen)
-        return self.service.render(request, "dashboard.html", **values)
+        address = f"{request.url.scheme}://{request.url.netloc}"
+        return self.service.render(request, "dashboard.html", address=address, **values)
 
     def _facts(self, chosen: dict[str, str]) -> dict[str, Any]:
         service = self.service
@@ -86,8 +88,16 @@ class Dashboard:
             "agreement": self.judging.agreement("grades"),
             "lists": events,
             "comparison": self._comparison(events, chosen),
+            "example": self._example(),
             "ranking_models": [m for m in service.models.infos() if m.task == "rank"],
         }
+
+    def _example(self) -> str:
+        """Two items that the active ranker can rank, as JSON."""
+        key = self.service.models.active_versions().get("rank")
+        size = None if key is None else self.service.models.find(key, "rank").n_features
+        rows = [[int(i == j) for j in range(size or 2)] for i in range(2)]
+        return json.dumps([{"id": "ab"[i], "features": row} for i, row in enumerate(rows)])
 
     def _requests(self) -> dict[str, Any]:
         """Requests since the start, and the times within which half and 99 % were answered."""
@@ -200,7 +210,8 @@ def _shown(line: dict[str, Any]) -> dict[str, Any]:
         more = ", …" if len(line["items"]) > 3 else ""
         about = f"{line['query'] or 'a list'}: {best}{more} ({line['model']})"
     elif line["kind"] == "feedback":
-        given = [f"{len(line[name])} {name}" for name in _FEEDBACK if line.get(name) is not None]
+        sizes = {name: len(line[name]) for name in _FEEDBACK if line.get(name) is not None}
+        given = [f"{n} {name if n != 1 else name[:-1]}" for name, n in sizes.items()]
         about = f"{', '.join(given) or 'nothing'} for {line['event']}"
     else:
         value = "" if line.get("value") is None else f" {line['value']:g}"

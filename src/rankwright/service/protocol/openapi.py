@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from markupsafe import Markup, escape
 
 from rankwright import __version__
 from rankwright.service.protocol.problems import PROBLEM, ProblemBody
@@ -113,7 +114,7 @@ def page(operations: list[Operation], template: Any) -> bytes:
     schemas = [
         {
             "name": name,
-            "about": schema.get("description", ""),
+            "about": _as_html(schema.get("description", "")),
             "text": msgspec.json.format(
                 msgspec.json.encode(schema.get("properties", schema))
             ).decode(),
@@ -122,6 +123,15 @@ def page(operations: list[Operation], template: Any) -> bytes:
     ]
     text: str = template.render(operations=shown, schemas=schemas, version=__version__)
     return text.encode()
+
+
+def _as_html(text: str) -> Markup:
+    """A docstring with what is between double backticks as code.
+
+    >>> _as_html("``ids`` & more")
+    Markup('<code>ids</code> &amp; more')
+    """
+    return Markup(re.sub("``(.+?)``", r"<code>\1</code>", escape(text)))
 
 
 def _type_name(about: dict[str, Any], op: Operation, where: str) -> list[str]:
