@@ -454,3 +454,11 @@ def test_a_model_of_another_library_is_served(serve, files, tmp_path):
     scores = {item["id"]: item["score"] for item in client.rank(ROWS)["items"]}
     expected = rw.load(files["boosted"]).decision_function(ROWS)
     assert sorted(scores.values()) == pytest.approx(sorted(expected), abs=1e-12)
+
+
+def test_metrics_count_the_status_that_was_answered(client):
+    body = {"runs": {"a": ["x"]}, "method": "nope"}
+    assert client.post("/v1/fuse", body).status_code == 422
+    lines = client.get("/metrics").text.splitlines()
+    assert 'rankwright_requests_total{path="/v1/fuse",status="422"} 1.0' in lines
+    assert "Use one of jsonl, qrels, letor." in client.get("/v1/log?format=csv").json()["detail"]

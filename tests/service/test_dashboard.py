@@ -83,9 +83,9 @@ def test_rank_loss_traffic_experiments_and_entries(serve) -> None:
     html = client.get("/").text
     assert html.count('class="plot"') == 2
     assert "PRank: 30 examples" in html
-    assert "1 sessions:" in html
+    assert "1 session:" in html
     assert "No decision yet" in html
-    assert "1 clicks for" in html
+    assert "1 click for" in html
     assert "5 grades for" in html
     assert EVIL not in html
     assert "&lt;script&gt;alert(1)" in html

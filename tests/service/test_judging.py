@@ -473,3 +473,15 @@ def test_rank_variance_is_that_of_relative_places_member_by_member() -> None:
     places = [queries.places(column) for column in model.member_scores(X).T]
     relative = np.array(places) / queries.sizes[queries.codes]
     np.testing.assert_allclose(rank_variance(model, X, queries), relative.var(axis=0), atol=1e-12)
+
+
+def test_lines_of_a_jsonl_file_may_have_different_fields(tmp_path):
+    lines = ['{"query": 7, "id": "a", "title": "A", "x": 1}', '{"query": 7, "id": "b", "url": "u"}']
+    (tmp_path / "queue.jsonl").write_text("\n".join(lines))
+    queue = read_queue(tmp_path / "queue.jsonl")
+    assert [tuple(document[:5]) for document in queue.documents] == [
+        ("7", "a", "A", "", ""),
+        ("7", "b", "", "", "u"),
+    ]
+    assert queue.feature_names == ("x",)
+    assert np.array_equal(queue.X, [[1], [np.nan]], equal_nan=True)

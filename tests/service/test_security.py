@@ -181,3 +181,11 @@ def test_a_session_is_void_when_forged_expired_or_its_token_is_gone(monkeypatch)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 13 * 3600)
     assert sessions.open(cookie) is None
+
+
+def test_programs_get_no_sign_in_page(serve):
+    client = serve(tokens=Tokens.of("0123456789abcdef"))
+    for path in ("/metrics", "/openapi.json", "/v1/models"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert client.get("/").headers["location"] == "/login"

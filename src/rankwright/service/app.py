@@ -93,6 +93,11 @@ class Settings:
     overlap: float = 0.3
 
     def __post_init__(self) -> None:
+        for name in ("retention_days", "rate_limit"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                option = "--" + name.replace("_", "-")
+                raise ParameterError(f"{option} {value:g}: give a number above 0, or leave it out.")
         if not is_loopback(self.host) and not self.tokens.principals:
             raise ParameterError(
                 f"--host {self.host}: other machines can reach it, so it needs a token. Write one "

@@ -77,7 +77,8 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
             self.note(models.note)
         for task, version in models.active_versions().items():
             self.note(f"{task}: {version}")
-        access = "this machine only" if is_loopback(settings.host) else "a token is needed"
+        local = ["this machine only"] if is_loopback(settings.host) else []
+        access = ", ".join(local + ["a token is needed"] * bool(settings.tokens.principals))
         self.note(f"log: {settings.store}; access: {access}")
         pages = "dashboard: /, judging: /judge, API: /api"
         self.note(f"serving on http://{host}:{port} ({pages}; stop with Ctrl-C)")

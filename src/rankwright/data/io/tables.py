@@ -54,6 +54,12 @@ def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     return {name: _column([row[name] for row in rows]) for name in rows[0]}
 
 
+def read_jsonl_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The objects of a JSONL file, gzipped or not, whose fields may differ; features as fields."""
+    text = read_text(path)
+    return [_flatten(text, number, content) for number, content in json_rows(text)]
+
+
 def _flatten(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
     features = row.pop("features", {})
     if isinstance(features, list):

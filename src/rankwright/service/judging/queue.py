@@ -18,7 +18,7 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.data.io.files import read_text
 from rankwright.data.io.items import COLUMN_NAMES, detect_format
-from rankwright.data.io.tables import read_jsonl
+from rankwright.data.io.tables import read_jsonl_rows
 from rankwright.data.io.trec import read_run
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
@@ -181,9 +181,7 @@ def _read_run_rows(path: Path) -> list[Row]:
 def _read_rows(path: Path) -> list[Row]:
     """The rows of a CSV, TSV or JSONL file."""
     if detect_format(path) == "jsonl":
-        columns = read_jsonl(path)
-        cells = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in cells]
+        return read_jsonl_rows(path)  # a document may lack a url
     text = read_text(path)
     separator = b"\t" if b"\t" in text.first_line else b","
     reader = csv.DictReader(io.StringIO(text.decode(), newline=""), delimiter=separator.decode())
@@ -266,7 +264,7 @@ def _features(table: Sequence[Row]) -> tuple[FloatArray, tuple[str, ...]]:
     known = {*_COLUMNS, "query_text"}
     names = [
         name
-        for name in table[0]
+        for name in dict.fromkeys(name for row in table for name in row)
         if name not in known and name.lower() not in COLUMN_NAMES["y"]
         and all(_is_number(row.get(name)) for row in table)
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from rankwright.service.protocol.problems import Problem
+from rankwright.service.protocol.problems import Problem, as_problem
 
 JSON, MSGPACK, BINARY = "application/json", "application/msgpack", "application/octet-stream"
 _JSON_HEADER = (b"content-type", b"application/json")
@@ -110,7 +110,10 @@ def _converted(parameter: Parameter, text: str) -> Any:
     try:
         return msgspec.convert(text, parameter.type, strict=False)
     except msgspec.ValidationError as error:
-        raise Problem(422, f"Parameter {parameter.name}: {error}.") from None
+        known = getattr(parameter.type, "__args__", ())
+        texts = [value for value in known if isinstance(value, str)]
+        hint = f" Use one of {', '.join(texts)}." if texts else ""
+        raise Problem(422, f"Parameter {parameter.name}: {error}.{hint}") from None
 
 
 @cache
@@ -155,8 +158,8 @@ class Api:
             if hasattr(answer, "__await__"):
                 answer = await answer
             status = await self._send(operation, answer, scope, send)
-        except Problem as problem:
-            status = problem.status
+        except Exception as error:
+            status = as_problem(error).status
             raise
         finally:
             self.observe(path, status, time.perf_counter() - start)

@@ -23,6 +23,7 @@ from rankwright.service.protocol.tokens import (
 )
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
+FOR_PROGRAMS = ("/metrics", "/openapi.json")  # no sign-in page for whoever reads these
 OPEN_PATHS = ("/healthz", "/readyz", "/login")
 log = logging.getLogger("rankwright.service")
 
@@ -93,7 +94,7 @@ class Security:
             self.rate.check(client)
         if principal is None:
             if path not in OPEN_PATHS and not path.startswith("/static/"):
-                raise _unauthorized(api, scope)
+                raise _unauthorized(api or path in FOR_PROGRAMS, scope)
             principal = Principal("nobody", frozenset())
         scope["principal"] = principal
         if not unsafe:
