@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -281,6 +282,8 @@ def _train_on_pairs(job: Job, clicks: ClickOptions) -> Trained:
 
 def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:
     """Train on a file, folder or glob; ``others`` are options that must not be set."""
+    from rankwright.selection.base import Progress
+
     given, defaults = dataclasses.asdict(job.table), type(job.table)()
     unread = {n: v for n, v in given.items() if n not in ("y", "qid") and v != getattr(defaults, n)}
     for name, value in (unread | others).items():
@@ -297,11 +300,14 @@ def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:
     if job.valid is not None:
         other = job.table.read(job.valid)
         eval_set = {"eval_set": (other.X, other.y), "eval_qid": other.qid}
-    quiet = verbose == 0 and not any(word.startswith("verbose") for word in job.settings)
-    with rw.engine(engine.cluster or "local", memory=engine.memory):
-        model.set_params(**({"verbose": 1} if quiet else {}))
+    # At a terminal boosting shows a bar; elsewhere and before it there is a line every ten seconds.
+    bar = verbose == 0 and sys.stderr.isatty() and "verbose" not in " ".join(job.settings)
+    where = rw.engine(engine.cluster or "local", memory=engine.memory)
+    with where as opened, Progress(active=True) as progress, progress.watching(model):
+        progress.text = lambda: "" if bar and "training" in opened.stage else opened.stage
+        model.set_params(**({"verbose": 1} if bar else {}))
         model.fit(job.data, job.table.y, qid=job.table.qid, **eval_set)
-        model.set_params(**({"verbose": 0} if quiet else {}))
+        model.set_params(**({"verbose": 0} if bar else {}))
     parameters = console.plain_values(model.get_params(deep=False))
     about = {"parameters": parameters, "data": {"path": job.data, "n_queries": model.n_queries_in_}}
     return Trained(model, type(model).__name__, "", about, f", {model.n_queries_in_} queries")

@@ -116,6 +116,7 @@ class Engine(ABC):
     threads: int  # how many tasks run at a time
     memory: int | None = None  # bytes that rows and what is made of them may take
     is_cluster = False
+    stage = ""  # what a fit is doing, for whoever shows its progress
 
     @abstractmethod
     def _apply(self, function: Any, *arguments: Any) -> Any:

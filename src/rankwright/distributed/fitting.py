@@ -104,6 +104,7 @@ def fit_shards(
             exceptions.DegenerateDataWarning,
             stacklevel=5,
         )
+    engine.stage = f"training {type(estimator).__name__} on {n_rows:,} rows"
     learn(estimator, engine, rows)
     return estimator
 

@@ -49,6 +49,7 @@ class Part(NamedTuple):
 
     rows: Rows
     names: tuple[str, ...] | None
+    where: str  # for error messages
 
 
 class Info(NamedTuple):
@@ -58,6 +59,7 @@ class Info(NamedTuple):
     n_features: int
     names: tuple[str, ...] | None
     kind: str  # the kind of the ids
+    where: str
 
 
 def is_remote(X: Any) -> bool:
@@ -74,6 +76,7 @@ def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> Handles
         sources = list_sources(X, engine.memory)
         engine.expect(sum(map(_size, {source.path for source in sources})))
         given = engine.scatter(sources)
+        engine.stage = f"reading {X} ({len(sources)} parts)"
         if isinstance(engine, LocalEngine) and engine.memory is not None:
             parts = engine.unfold(read_parts, given, roles, checks, _chunk(engine.memory))
         else:
@@ -99,11 +102,11 @@ def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> Handles
 def _agree(infos: list[Info]) -> tuple[str, ...] | None:
     """The names of the features, which all parts share."""
     first = infos[0].names
-    for number, info in enumerate(infos):
+    for info in infos:
         if info.names != first:
             odd = sorted(set(info.names or ()) ^ set(first or ()))
             raise DataError(
-                f"part {number + 1} of {len(infos)} has other columns than the first "
+                f"{info.where} has other columns than {infos[0].where} "
                 f"({odd[:4] or 'another order'}). Give parts with the same columns, in one order."
             )
     return first
@@ -232,14 +235,14 @@ def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> P
     if not isinstance(data, tuple):
         columns = {name: roles[name] for name in ("y", "qid")}
         items = items_from_frame(data, **columns)
-        return _part(items, roles, checks, (number, 0), "the data frame")
+        return _part(items, roles, checks, (number, 0), f"partition {number + 1}")
     X, y, qid, sample_weight, query_weight = data
     names = getattr(X, "columns", None)
     weights = _weights(sample_weight, len(y)), _weights(query_weight, len(y))
     qid = np.zeros(len(y), np.int64) if qid is None else as_ids(qid)
     rows = Rows(_checked(X, checks, "X"), as_grades(np.asarray(y), "y"), qid, *weights,
                 _numbers(number, 0, len(y)))  # fmt: skip
-    return Part(rows, None if names is None else tuple(map(str, names)))
+    return Part(rows, None if names is None else tuple(map(str, names)), f"partition {number + 1}")
 
 
 def _part(
@@ -248,7 +251,7 @@ def _part(
     if items is None:
         none = np.zeros(0)
         ids = none.astype(np.int64)
-        return Part(Rows(np.zeros((0, 0)), none, ids, none, none, ids), None)
+        return Part(Rows(np.zeros((0, 0)), none, ids, none, none, ids), None, where)
     X, names, n = items.X, items.feature_names, items.n_items
     weights: list[Any] = []
     for role in ("sample_weight", "query_weight"):
@@ -258,7 +261,7 @@ def _part(
         weights.append(_weights(column, n))
     qid = np.zeros(n, np.int64) if items.qid is None else np.asarray(items.qid)
     fields = _checked(X, checks, where), as_grades(items.y, "y"), qid, *weights
-    return Part(Rows._make((*fields, _numbers(*number, n))), names)
+    return Part(Rows._make((*fields, _numbers(*number, n))), names, where)
 
 
 def _take_column(X: Any, names: Any, name: Any, role: str, where: str) -> tuple[Any, Any, Any]:
@@ -293,7 +296,7 @@ def _checked(X: Any, checks: Mapping[str, Any], where: str) -> Any:
 
 def part_info(part: Part) -> Info:
     rows = part.rows
-    return Info(len(rows.y), rows.X.shape[1], part.names, rows.qid.dtype.kind)
+    return Info(len(rows.y), rows.X.shape[1], part.names, rows.qid.dtype.kind, part.where)
 
 
 def fit_part(part: Part, width: int, as_text: bool) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
 from threading import Event, Thread
@@ -125,17 +125,17 @@ class Progress:
     """
 
     def __init__(self, active: bool) -> None:
-        self.text = ""
+        self.text: str | Callable[[], str] = ""
         self.rounds: dict[int, int] = {}  # of boosting, by the object that is trained
         self._stop, self._start = Event(), time.perf_counter()
         self._thread = Thread(target=self._run, daemon=True) if active else None
 
     def _run(self) -> None:
         while not self._stop.wait(SECONDS):
-            if self.text:
+            if text := self.text() if callable(self.text) else self.text:
                 seconds = time.perf_counter() - self._start
                 rounds = "".join(f", round {number}" for number in self.rounds.values())
-                print(f"{self.text}{rounds} ({seconds:.0f} s so far)", file=sys.stderr, flush=True)
+                print(f"{text}{rounds} ({seconds:.0f} s so far)", file=sys.stderr, flush=True)
 
     @contextmanager
     def watching(self, model: Any) -> Iterator[None]:
