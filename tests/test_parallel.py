@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import threading
 
 import numpy as np  # loads BLAS
@@ -20,6 +21,28 @@ def test_results_come_in_the_order_of_the_blocks() -> None:
 def test_an_error_in_a_thread_is_raised_in_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         map_blocks(lambda i: 1 // i, [1, 0, 2], threads=2)
+
+
+@pytest.mark.parametrize(
+    "lock", ["llvmlite.binding.ffi.lib._lock", "numba.core.compiler_lock.global_compiler_lock"]
+)
+def test_an_interrupt_that_leaves_the_compiler_locked_ends(lock: str) -> None:
+    """As numba and llvmlite do, if Ctrl-C comes just after they have taken their lock."""
+    compiler, caller = pkgutil.resolve_name(lock), threading.get_ident()
+    locked = threading.Event()
+
+    def compile_block(_: int) -> None:
+        if threading.get_ident() == caller:
+            compiler.__enter__()
+            locked.set()
+            raise KeyboardInterrupt
+        assert locked.wait(10)
+        assert compiler._lock.acquire(timeout=10)
+        compiler._lock.release()
+
+    with pytest.raises(KeyboardInterrupt):
+        map_blocks(compile_block, range(2), threads=2)
+    assert not compiler._lock._is_owned()
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(0, 3), (1, 3), (7, 3), (8, 8), (100, 7)])

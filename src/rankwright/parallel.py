@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -170,6 +171,10 @@ class Team:
         others = [self._pool.submit(run) for _ in range(min(self.threads, len(blocks)) - 1)]
         try:
             run()
+        except BaseException:
+            queue.clear()
+            _unlock_compiler()
+            raise
         finally:
             wait(others)
         for other in others:
@@ -194,6 +199,22 @@ class Team:
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+
+
+def _unlock_compiler() -> None:
+    """Release what this thread holds of the compiler's locks, when it does not compile.
+
+    numba and llvmlite keep a lock for good if Ctrl-C comes just after they have taken it. Another
+    thread that compiles would then wait for ever.
+    """
+    ffi, numba = (
+        sys.modules.get(name) for name in ("llvmlite.binding.ffi", "numba.core.compiler_lock")
+    )
+    library = getattr(getattr(ffi, "lib", None), "_lock", None)
+    for owner in (library, getattr(numba, "global_compiler_lock", None)):
+        lock = getattr(owner, "_lock", None)
+        while lock is not None and lock._is_owned():
+            lock.release()
 
 
 def map_blocks(

@@ -116,7 +116,7 @@ def test_a_loss_is_minimized() -> None:
 def test_the_eval_set_is_read_like_the_training_data() -> None:
     X, y, qid = TRAIN
     lists = RankBoost(early_stopping=5).fit(
-        X, y, qid=qid, eval_set=[(VALID[0].tolist(), VALID[1].tolist())], eval_qid=VALID[2]
+        X, y, qid=qid, eval_set=[(VALID[0].tolist(), VALID[1].tolist())], eval_qid=[VALID[2]]
     )
     rows = sparse.csr_array(VALID[0])
     as_csr = RankBoost(early_stopping=5).fit(

@@ -305,6 +305,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             raise exceptions.DataError(f"eval_set: {error}") from None
         y = as_grades(y, "y of eval_set")
+        if isinstance(eval_qid, list) and len(eval_qid) == 1 and np.ndim(eval_qid[0]) == 1:
+            eval_qid = eval_qid[0]  # a list of one, as eval_set may be
         if eval_qid is None and n_queries > 1:
             warnings.warn(
                 f"{owner} learns from {n_queries} queries and takes eval_set as one single list: "
