@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
 import rankwright as rw
@@ -15,6 +16,7 @@ from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
 from rankwright.recommend.experts import ItemContent, Popularity
+from rankwright.recommend.explanations import EventExplanation
 from recommend.test_experts import make_events
 
 
@@ -282,11 +284,42 @@ def test_features_bring_new_items_into_lists() -> None:
         (lambda: rw.Interactions([1], [1], weight=[np.nan]), "finite"),
         (lambda: rw.Features([1, 1], [[1.0], [2.0]]), "different"),
         (lambda: rw.Features([1], [[np.nan]]), "not finite"),
+        (lambda: rw.Recommender().fit(rw.Interactions([1], [1]), item_features=3), "data frame"),
     ],
 )
 def test_bad_input_is_refused(make, message) -> None:
     with pytest.raises((DataError, ParameterError), match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("experts", "message"),
+    [
+        ([], "give one expert or more"),
+        ([Popularity], "is not an expert"),
+        (["EASE"], "is not an expert"),
+        ([Popularity(half_life=-1.0)], "half_life"),
+    ],
+    ids=str,
+)
+def test_experts_that_are_none_are_refused(events, experts, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        rw.Recommender(experts=experts).fit(events)
+
+
+def test_an_unfitted_recommender_says_so(events) -> None:
+    calls = [lambda m: m.recommend(1), lambda m: m.recommend_new([1]), lambda m: m.refit()]
+    for call in [*calls, lambda m: m.explain(1, 1), lambda m: m.similar_items(1)]:
+        with pytest.raises(NotFittedError):
+            call(rw.Recommender())
+
+
+def test_reasons_beside_the_history_are_named() -> None:
+    why = EventExplanation(7, 1.0, {"UserContent": 1.0, "EASE": 0.0}, ())
+    assert "because users like you take it" in str(why)
+    why = EventExplanation(7, 1.0, {"EASE": 0.2, "items like it": 0.8}, ())
+    assert "because items like it have high scores" in str(why)
+    assert "because many users take it" in str(EventExplanation(7, 1.0, {"Popularity": 1.0}, ()))
 
 
 def test_users_without_events_get_what_users_like_them_take() -> None:

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.recommend.evaluation import assess
+from rankwright.recommend.explanations import Explanation, Liked
 
 RANKERS = [
     rw.RankBoost(n_estimators=20, cumulative=True),
@@ -103,6 +104,14 @@ def test_reasons_name_viewers_who_rated_the_item_and_own_ratings(model, sample) 
         assert given[item] == viewer.rating
     assert reasons.ratings
     assert "because these viewers, who agree with you" in str(reasons)
+
+
+def test_no_low_rating_is_a_because() -> None:
+    own = (Liked(1, 5.0, 0.3), Liked(2, 1.0, 0.4), Liked(3, 4.0, -0.1))
+    because, unlike, although = str(Explanation(9, 4.0, (), own, middle=3.0)).split("\nand ")
+    assert "because of what you rated:\n  you gave 1 5 (adds +0.3)" in because
+    assert unlike == "unlike what you rated low:\n  you gave 2 1 (adds +0.4)"
+    assert although == "although you rated:\n  you gave 3 4 (adds -0.1)"
 
 
 def test_what_a_rating_adds_is_how_far_the_score_falls_without_it(model, sample) -> None:

@@ -71,7 +71,7 @@ class Explanation:
     viewers: tuple[Viewer, ...]
     ratings: tuple[Liked, ...]
     by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
-    middle: float | None = None  # with by_agreement: a viewer's rating below does not speak for it
+    middle: float | None = None  # with by_agreement: a rating below is low, and no "because"
     titles: Mapping[Any, str] = field(default_factory=dict)  # of the items named here
 
     def __str__(self) -> str:
@@ -88,8 +88,12 @@ class Explanation:
         for title, viewers, shape in reasons:
             lines = [f"{v.user} gave it {v.rating:g} ({shape.format(v.weight)})" for v in viewers]
             parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
-        for title, sign in (("because of what you rated:", 1), ("although you rated:", -1)):
-            rated = [r for r in self.ratings if (r.added >= 0) == (sign > 0)]
+        up = [r for r in self.ratings if r.added >= 0]
+        for title, rated in (
+            ("because of what you rated:", [r for r in up if r.rating >= low]),
+            ("unlike what you rated low:", [r for r in up if r.rating < low]),
+            ("although you rated:", [r for r in self.ratings if r.added < 0]),
+        ):
             lines = [
                 f"you gave {self.titles.get(r.item, r.item)} {r.rating:g} (adds {r.added:+.2g})"
                 for r in rated
@@ -99,6 +103,13 @@ class Explanation:
             parts = ["because of its average rating: none of your ratings says more."]
         title = self.titles.get(self.item, self.item)
         return f"{title}: score {self.score:.4g}\n" + "\nand ".join(parts)
+
+
+# Why an item without a reason in the history has its score, by the expert that adds most.
+_WITHOUT_HISTORY = {
+    "UserContent": "users like you take it",
+    "items like it": "items like it have high scores",
+}
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,9 @@ class EventExplanation:
         parts = ", ".join(f"{name} {value:.3g}" for name, value in self.experts.items())
         lines = [f"{self.titles.get(self.item, self.item)}: score {self.score:.4g} ({parts})"]
         if not self.taken:
-            return lines[0] + "\nbecause many users take it: nothing that you took says more."
+            first = max(self.experts, key=self.experts.__getitem__, default="")
+            why = _WITHOUT_HISTORY.get(first, "many users take it")
+            return lines[0] + f"\nbecause {why}: nothing that you took says more."
         lines.append("because you took:")
         for item, added in self.taken:
             lines.append(f"  {self.titles.get(item, item)} (adds {added:+.2g})")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.features import Features
+from rankwright.data.behavior.features import Features, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
@@ -145,19 +145,19 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         data: Ratings | Interactions,
         y: Any = None,
         *,
-        item_features: Features | None = None,
-        user_features: Features | None = None,
+        item_features: Any = None,
+        user_features: Any = None,
     ) -> Self:
         """Learn from ratings (each pair of user and item may occur once) or from interactions.
 
         Parameters
         ----------
         data : Ratings or Interactions
-        item_features : Features or None
+        item_features : Features, data frame or None
             They describe the catalog. Items that nobody took or rated yet can be recommended: they
             get the scores of the known items most like them. With interactions, items like those a
             user took score higher as well. Titles are shown in explanations.
-        user_features : Features or None
+        user_features : Features, data frame or None
             They describe users (with interactions): what users with the same features take scores
             higher, and users without events can get lists by their features.
         """
@@ -168,6 +168,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         for name in ("ratings_", "histories_", "titles_", "content_"):
             if hasattr(self, name):
                 delattr(self, name)
+        item_features, user_features = map(as_features, (item_features, user_features))
         if isinstance(data, Interactions):
             return self._fit_events(data, Described(item_features, user_features), seed)
         if user_features is not None:
@@ -224,11 +225,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _set_side(self) -> None:
         titles = getattr(self, "titles_", None)
-        self._side: Any = (
+        self._backend: Any = (
             FromEvents(self.histories_, self.model_, titles)
             if self._is_events
             else FromRatings(self.ratings_, self.model_, getattr(self, "content_", None), titles)
         )
+
+    @property
+    def _side(self) -> Any:
+        check_is_fitted(self)
+        return self._backend
 
     def partial_fit(self, events: Interactions, y: Any = None) -> Self:
         """Follow new events of known or new users and items; ``recommend`` reflects them at once.
@@ -260,6 +266,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def refit(self) -> Self:
         """Fit the experts again on all events so far; their weights stay (``fit`` learns them)."""
+        check_is_fitted(self)
         if not isinstance(self.model_, TopN):
             raise DataError("refit: this recommender was fitted on ratings; call fit.")
         self.model_.refit()

@@ -109,6 +109,15 @@ class Features:
         return f"Features({len(self):,} rows, {self.matrix.shape[1]:,} features{titles})"
 
 
+def as_features(given: Any) -> Features | None:
+    """Features as they are, or those in the columns of a data frame or dict.
+
+    >>> as_features({"item": [7, 8], "kind": ["Crime", "Horror"]})
+    Features(2 rows, 2 features)
+    """
+    return given if given is None or isinstance(given, Features) else Features.from_frame(given)
+
+
 def _block(name: str, column: NDArray[Any]) -> tuple[list[str], Any]:
     from scipy.sparse import csr_array
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import IntArray
 from rankwright.data.behavior.features import Features
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
 from rankwright.recommend.experts.als import ImplicitALS
@@ -117,7 +117,9 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         experts = self.experts
         if experts is None:
             experts = default_experts(self.random_state, features)
-        made = [clone(expert) for expert in experts]
+        made = [clone(checked(expert)) for expert in experts]
+        if not made:
+            raise ParameterError("experts=[]: give one expert or more, or None for the defaults.")
         for expert in made:
             if isinstance(expert, ItemContent):
                 expert.fit(histories, need_features(features.items, "item"))
@@ -252,6 +254,18 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 each = size * expert.contributions(items, weight, item)
                 found[_label(expert)], added = float(each.sum()), added + each
         return found, added
+
+
+def checked(expert: Any) -> Expert:
+    """An expert whose parameters are in their ranges."""
+    if not isinstance(expert, Expert):
+        raise ParameterError(
+            f"experts: {expert!r} is not an expert. Give objects of rankwright.recommend.experts, "
+            "such as EASE()."
+        )
+    for name, constraint in expert._constraints.items():
+        constraint.check(type(expert).__name__, name, getattr(expert, name))
+    return expert
 
 
 def need_features(features: Features | None, kind: str) -> Features:
