@@ -190,6 +190,8 @@ def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
     near = get_close_matches(spelling.lower(), spelled, n=3, cutoff=0.6)
     names = " or ".join(dict.fromkeys(spelled[key] for key in near))
     hint = f" Did you mean {names}?" if near else ""
+    if spelling.lower() in _OF_CATALOGS:
+        hint = " recommend.evaluate_top_n computes it: it is about whole catalogs."
     raise MeasureError(f"there is no measure {spelling!r}.{hint} Known: {', '.join(CATALOG)}.")
 
 
@@ -202,9 +204,20 @@ def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> An
         raise MeasureError(f"{name}({key}={value}): {key} must be {known[key].words}.") from None
 
 
+# Names that mean something else to people who evaluate recommenders.
+_OTHER_MEANINGS = {
+    "HR": "HR is the hinge rank cost and has no cutoff; for the hit rate write HitRate@{cutoff}.",
+    "Coverage": "Coverage is the precision at the last top item, which has no cutoff; the share of "
+    "the catalog in lists of {cutoff} is the ItemCoverage of recommend.evaluate_top_n.",
+}
+_OF_CATALOGS = ("itemcoverage", "novelty", "diversity", "popularitybias")
+
+
 def _check_cutoff(name: str, cutoff: Any) -> int | None:
     if cutoff is None:
         return None
+    if name in _OTHER_MEANINGS:
+        raise MeasureError(_OTHER_MEANINGS[name].format(cutoff=cutoff))
     if CATALOG[name].cutoff == "none":
         raise MeasureError(f"{name} reads the whole list: write {name} without @{cutoff}.")
     try:
