@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,23 @@ def test_a_log_without_clicks_option_is_refused_with_the_way_out(
     refused = shell("train", str(folder / "pairs.csv"), "--features", str(folder / "features.csv"),
                     "--unseen", "0.1", code=2)  # fmt: skip
     assert "--unseen is for logs" in refused.stderr
+    refused = shell("train", str(folder / "pairs.csv"), "--clicks", "--features",
+                    str(folder / "features.csv"), code=3)  # fmt: skip
+    assert "leave --clicks out" in refused.stderr
+    refused = shell("compare", str(folder / "old.rw"), "--log", str(folder / "log.csv"), code=3)
+    assert "--features FILE" in refused.stderr
+
+
+def test_a_log_may_come_through_a_pipe(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    log = (folder / "log.csv").read_bytes()
+    writer = threading.Thread(target=pipe.write_bytes, args=(log,))
+    writer.start()
+    done = shell("train", str(pipe), "--clicks", "--features", str(folder / "features.csv"),
+                 "--ranker", "RankSVM", "-o", "pipe.rw")  # fmt: skip
+    writer.join()
+    assert "model: pipe.rw" in done.stdout
 
 
 def test_training_on_clicks_as_grades_warns(shell: Shell, folder: Path) -> None:

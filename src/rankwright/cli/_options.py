@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shlex
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -263,7 +265,7 @@ def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
 
 @contextmanager
 def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]:
-    """A path that can be opened repeatedly: standard input is copied to a file first.
+    """A path that can be opened repeatedly: standard input and pipes are copied to a file first.
 
     Errors raised in the block name ``<stdin>``, and options instead of parameters.
     """
@@ -273,6 +275,11 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
             local, path = copy.name, STDIN
+        elif os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+            with open(path, "rb") as pipe:
+                shutil.copyfileobj(pipe, copy)
+            copy.flush()
+            local = copy.name
         try:
             yield local
         except FileFormatError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -186,6 +187,8 @@ def _kind(job: Job, clicks: ClickOptions) -> str:
     if not (clicks.clicks or job.is_store):
         found = detect_kind(job.data) if plain else "pairs" if clicks.features else kind
         kind = found if found in ("log", "pairs") else kind
+    elif clicks.clicks and plain and os.path.isfile(job.data) and detect_kind(job.data) == "pairs":
+        raise DataError(f"{job.data} holds pairs of winner and loser: leave --clicks out.")
     if kind == "log" and not clicks.clicks:
         raise DataError(
             f"{job.data} is a log of impressions. Learn from its clicks with --clicks, and name "

@@ -217,21 +217,20 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
     >>> find_columns(["Query", "doc_id", "clicked", "price"], {}, "log.csv")
     {'query': 'Query', 'item': 'doc_id', 'clicks': 'clicked'}
     """
-    plain = {plain_name(name): name for name in reversed(list(names))}
+    names = list(names)
+    plain = {plain_name(name): name for name in reversed(names)}
     found: dict[str, str] = {}
     for role, usual in LOG_COLUMNS.items():
         if role in columns:
             if columns[role] not in plain.values():
-                raise DataError(
-                    f"{where}: no column {columns[role]!r} among {', '.join(plain.values())}."
-                )
+                raise DataError(f"{where}: no column {columns[role]!r} among {', '.join(names)}.")
             found[role] = columns[role]
         elif name := next((plain[n] for n in usual if n in plain), None):
             found[role] = name
     if lacking := [role for role in _NEEDED if role not in found]:
         raise DataError(
-            f"{where}: no column of {lacking[0]} among {', '.join(plain.values())}. Name it: "
-            f"{lacking[0]}='NAME'."
+            f"{where}: no column of {lacking[0]} among {', '.join(names)}. Call it "
+            f"{lacking[0]}, or name it in Python: read_log(path, {lacking[0]}='NAME')."
         )
     return found
 
