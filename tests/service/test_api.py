@@ -272,6 +272,20 @@ def test_recommendations_are_those_of_the_model(serve, files):
     assert client.post("/v1/rank", {"items": []}).status_code == 404  # nothing ranks
 
 
+def test_recommendations_from_events_take_weights_as_ratings(serve, tmp_path):
+    users = [f"u{at % 7}" for at in range(70)]
+    events = rw.Interactions(users, [f"p{at * at % 11}" for at in range(70)], time=range(70))
+    model = rw.Recommender(random_state=0).fit(events)
+    rw.save(model, tmp_path / "shop.rw")
+    client = serve(models=(tmp_path / "shop.rw",))
+    answer = client.post("/v1/recommend", {"user": "u3", "n": 2}).json()
+    expected = [tuple(each) for each in model.recommend("u3", 2)]
+    assert [(item["id"], item["score"]) for item in answer["items"]] == expected
+    answer = client.post("/v1/recommend", {"ratings": {"p1": 1, "p4": 2}, "n": 2}).json()
+    expected = [tuple(each) for each in model.recommend_new({"p1": 1, "p4": 2}, 2)]
+    assert [(item["id"], item["score"]) for item in answer["items"]] == expected
+
+
 def test_lists_are_fused_by_a_rule_or_a_model(serve, files):
     client = serve(models=(files["fusion"],))
     lists = {"ours": ["a", "b", "c"], "theirs": ["b", "a"], "web": ["b", "d"]}
