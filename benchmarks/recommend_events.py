@@ -180,28 +180,42 @@ def large() -> None:
 
 def new_users(data_name: str) -> None:
     """A new user with twenty items gets a list of ten; implicit solves the user as well."""
-    data, rng = events(data_name), np.random.default_rng(0)
+    data = events(data_name)
     model = rw.Recommender(random_state=0).fit(data)
-    took = []
-    for _ in range(50):
-        items = data.items[rng.choice(data.n_items, 20, replace=False)].tolist()
-        start = time.process_time()
-        model.recommend_new(items)
-        took.append(time.process_time() - start)
-    print(f"recommend_new from 20 events of {data_name}: {1e3 * np.median(took):.1f} ms")
-    if importlib.util.find_spec("implicit") is None:
-        return
-    from scipy.sparse import csr_matrix
+    milliseconds = _median(data, lambda items: model.recommend_new(data.items[items].tolist()))
+    print(f"recommend_new from 20 events of {data_name}: {milliseconds:.1f} ms")
+    if importlib.util.find_spec("implicit") is not None:
+        from scipy.sparse import csr_matrix
 
-    peer, took = _als(), []
-    peer.fit(csr_matrix(data.to_csr().astype(np.float32)), show_progress=False)
+        peer, shape = _als(), (1, data.n_items)
+        peer.fit(csr_matrix(data.to_csr().astype(np.float32)), show_progress=False)
+
+        def by_als(items: np.ndarray) -> None:
+            row = csr_matrix((np.ones(len(items), np.float32), ([0] * len(items), items)), shape)
+            peer.recommend(0, row, N=10, recalculate_user=True)
+
+        print(f"  implicit ALS alone {_median(data, by_als):.1f} ms", flush=True)
+    if importlib.util.find_spec("lenskit") is not None:
+        from lenskit import recommend
+        from lenskit.data import ItemList, RecQuery
+
+        pipeline = topn_peers.lenskit_pipeline(data, k=20)
+
+        def by_lenskit(items: np.ndarray) -> None:
+            recommend(pipeline, RecQuery(user_items=ItemList(item_ids=items)), n=10)
+
+        print(f"  LensKit ItemKNN {_median(data, by_lenskit):.1f} ms", flush=True)
+
+
+def _median(data: rw.Interactions, call: Callable[[np.ndarray], Any]) -> float:
+    """CPU milliseconds of a call with twenty random items, the median of fifty."""
+    rng, took = np.random.default_rng(0), []
     for _ in range(50):
         items = rng.choice(data.n_items, 20, replace=False)
-        row = csr_matrix((np.ones(20, np.float32), ([0] * 20, items)), shape=(1, data.n_items))
         start = time.process_time()
-        peer.recommend(0, row, N=10, recalculate_user=True)
+        call(items)
         took.append(time.process_time() - start)
-    print(f"  implicit ALS alone {1e3 * np.median(took):.1f} ms", flush=True)
+    return 1e3 * float(np.median(took))
 
 
 def files(data_name: str) -> None:

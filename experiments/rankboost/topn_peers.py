@@ -120,9 +120,8 @@ def _cosine(**settings: Any) -> Any:
     return CosineRecommender(**settings)
 
 
-def lenskit_knn(events: rw.Interactions, k: int) -> Lists:
+def lenskit_pipeline(events: rw.Interactions, k: int) -> Any:
     import pandas as pd
-    from lenskit.batch import recommend
     from lenskit.data import from_interactions_df
     from lenskit.knn import ItemKNNScorer
     from lenskit.pipeline import topn_pipeline
@@ -130,6 +129,13 @@ def lenskit_knn(events: rw.Interactions, k: int) -> Lists:
     frame = pd.DataFrame({"user_id": events.user, "item_id": events.item}).drop_duplicates()
     pipeline = topn_pipeline(ItemKNNScorer(max_nbrs=k, feedback="implicit"))
     pipeline.train(from_interactions_df(frame))
+    return pipeline
+
+
+def lenskit_knn(events: rw.Interactions, k: int) -> Lists:
+    from lenskit.batch import recommend
+
+    pipeline = lenskit_pipeline(events, k)
 
     def lists(users: np.ndarray) -> np.ndarray:
         found = recommend(pipeline, users.tolist(), n=N, n_jobs=1)
