@@ -61,7 +61,7 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     served = service.model_for(request)
     found = candidates(request, served, service.models.features(), service.settings.max_items)
     scores = score(found, served)
-    order = np.argsort(-scores, kind="stable")
+    order = (-scores).argsort(kind="stable")
     if request.n is not None:
         order = order[: request.n]
     shown, values = order.tolist(), scores[order]

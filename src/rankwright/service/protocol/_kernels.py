@@ -25,7 +25,7 @@ MOST_DIGITS = 19  # of a mantissa: 10^19 < 2^64
 EXACT = 22  # 10^22 is the largest power of ten that a float64 holds exactly
 LEAST_POWER, MOST_POWER = -120, 80
 LOW32, ALL64 = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
-U0, U1, U2, U3, U9, U10 = (np.uint64(n) for n in (0, 1, 2, 3, 9, 10))
+U0, U1, U2, U3, U8, U9, U10 = (np.uint64(n) for n in (0, 1, 2, 3, 8, 9, 10))
 U32, U53, U63 = (np.uint64(n) for n in (32, 53, 63))
 
 
@@ -43,6 +43,9 @@ def _scaled_five(power: int) -> int:
 _FIVES = [_scaled_five(power) for power in range(LEAST_POWER, MOST_POWER + 1)]
 FIVES_HIGH = np.array([five >> 64 for five in _FIVES], np.uint64)
 FIVES_LOW = np.array([five % 2**64 for five in _FIVES], np.uint64)
+ZEROS, EACH = np.uint64(0x3030303030303030), np.uint64(0x0101010101010101)  # in every byte
+PAIRS = np.uint64(0x000000FF000000FF)
+WHOLE_TENS = np.array([10**power for power in range(9)], np.uint64)
 TENS = np.array([10.0**power for power in range(EXACT + 1)])
 
 
@@ -108,6 +111,41 @@ def _read_digits(text, at, mantissa):
     return at, mantissa
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _eight_bytes(text, at):
+    """Eight bytes as one number, the first one lowest; LLVM makes one load of it."""
+    word = np.uint64(text[at])
+    for i in range(1, 8):
+        word |= np.uint64(text[at + np.uint64(i)]) << np.uint64(8 * i)
+    return word
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _value_of_eight(digits):
+    """The number that eight bytes of digits 0 to 9 write, the first one lowest."""
+    digits = digits * U10 + (digits >> U8)
+    low, high = digits & PAIRS, (digits >> np.uint64(16)) & PAIRS
+    return (low * np.uint64(0x000F424000000064) + high * np.uint64(0x0000271000000001)) >> U32
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _read_fraction(text, at, mantissa):
+    """The same as :func:`_read_digits`, eight digits at once (Lemire, as above)."""
+    while at + U9 <= np.uint64(text.size):
+        digits = _eight_bytes(text, at) ^ ZEROS
+        others = ((digits + np.uint64(0x7676767676767676)) | digits) & np.uint64(0x8080808080808080)
+        if others != U0:
+            below = (others & (~others + U1)) - U1  # the bits below the first byte of no digit
+            n_digits = (((below & EACH) * EACH) >> np.uint64(56)) - U1
+            if n_digits:
+                digits <<= np.uint64(64) - (n_digits << U3)
+                mantissa = mantissa * WHOLE_TENS[n_digits] + _value_of_eight(digits)
+            return at + n_digits, mantissa
+        mantissa = mantissa * WHOLE_TENS[8] + _value_of_eight(digits)
+        at += U8
+    return _read_digits(text, at, mantissa)
+
+
 @njit(cache=True, nogil=True)
 def _n_leading(text, at):
     """The number of zeros before the first other digit."""
@@ -142,7 +180,7 @@ def read_number(text, at):
         return U0, 0.0
     if text[at] == POINT:
         point, whole = at + U1, False
-        at, mantissa = _read_digits(text, point, mantissa)
+        at, mantissa = _read_fraction(text, point, mantissa)
         power = -np.int64(at - point)
         n_digits -= power
         if power == 0:

@@ -66,9 +66,9 @@ def score(candidates: Candidates, served: Any) -> FloatArray:
     """The score of each candidate; an error names the item and its features."""
     scorer, rows = served.model, candidates.rows
     try:
-        if not scorer.transforms and isfinite(rows.sum()):  # nothing to check or to transform
+        if not scorer.transforms and _is_finite(rows):  # nothing to check or to transform
             scores: FloatArray = scorer.scorer.decision_function(rows)
-            if isfinite(scores.sum()):
+            if _is_finite(scores):
                 return scores
         return np.asarray(scorer.decision_function(rows))
     except DataError as error:
@@ -86,10 +86,19 @@ def score(candidates: Candidates, served: Any) -> FloatArray:
         ) from error
 
 
+def _is_finite(values: FloatArray) -> bool:
+    """Whether all values are finite, and so small that their sum is."""
+    return isfinite(np.add.reduce(values, axis=None))
+
+
 def _keys(ids: list[Any], limit: int) -> list[str]:
     if len(ids) > limit:
         raise Problem(413, f"There are {len(ids)} items; at most {limit} are ranked at once.")
-    keys = ids if set(map(type, ids)) <= {str} else list(map(str, ids))
+    try:
+        "".join(ids)  # the quickest way to see whether all are texts
+        keys = ids
+    except TypeError:
+        keys = list(map(str, ids))
     if len(set(keys)) < len(keys):
         twice = next(key for i, key in enumerate(keys) if key in keys[:i])
         raise Problem(422, f"Item {twice[:80]!r} is listed twice. List each item once.")
