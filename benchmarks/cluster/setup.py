@@ -69,7 +69,7 @@ def cluster(
     patience = {"distributed.comm.timeouts.connect": "300s"}  # a busy machine starts workers slowly
     with (
         config.set(patience),
-        LocalCluster(**options, dashboard_address=None, silence_logs=50) as place,
+        LocalCluster(**options, dashboard_address=":0", silence_logs=50) as place,
         Client(place) as client,
         files(2000, part=500) as folder,
     ):

@@ -15,7 +15,7 @@ from rankwright.exceptions import ClusterError
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
 
-QUIET = {"dashboard_address": None, "silence_logs": 50, "threads_per_worker": 1}
+QUIET = {"dashboard_address": ":0", "silence_logs": 50, "threads_per_worker": 1}
 
 
 @pytest.fixture

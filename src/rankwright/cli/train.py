@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import sys
 import time
@@ -307,6 +308,8 @@ def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:
     bar = verbose == 0 and sys.stderr.isatty() and "verbose" not in " ".join(job.settings)
     where = rw.engine(engine.cluster or "local", memory=engine.memory)
     with where as opened, Progress(active=True) as progress, progress.watching(model):
+        for name in ("distributed", "distributed.client"):  # an error says it in one line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         progress.text = lambda: "" if bar and "training" in opened.stage else opened.stage
         model.set_params(**({"verbose": 1} if bar else {}))
         model.fit(job.data, job.table.y, qid=job.table.qid, **eval_set)

@@ -84,7 +84,7 @@ class DaskEngine(Engine):
                 "This is usually memory: give workers more, or use more workers."
             ) from error
         except CancelledError as error:
-            raise self._gone(f" ({' '.join(str(error).split())[:200]})") from error
+            raise self._gone() from error
         except (OSError, RuntimeError, ValueError):
             self._check()  # else it is the error of a task
             raise
@@ -109,9 +109,9 @@ class DaskEngine(Engine):
         if self.client.status in ("closed", "closing"):
             raise self._gone()
 
-    def _gone(self, reason: str = "") -> ClusterError:
+    def _gone(self) -> ClusterError:
         return ClusterError(
-            f"{self.name}: the scheduler is gone or the client was closed during the fit{reason}. "
+            f"{self.name}: the scheduler is gone or the client was closed during the fit. "
             "Start the cluster again and repeat the fit."
         )
 

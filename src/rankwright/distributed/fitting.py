@@ -117,7 +117,7 @@ def _warn_small(engine: Engine, n_rows: int) -> None:
     if engine.is_cluster and n_rows < FEW_ROWS:
         warnings.warn(
             f"{n_rows:,} rows on the cluster {engine.name}: below about {FEW_ROWS:,} rows a fit on "
-            "one machine is faster and gives the same model. Leave out rankwright.engine(...).",
+            "one machine is faster. Leave out rankwright.engine(...), or use 'local' as its place.",
             exceptions.ClusterWarning,
             stacklevel=6,
         )
