@@ -14,7 +14,7 @@ import pytest
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli.app import main
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import MemoryLimitError, ParameterError
 
 ONTO_ITSELF = [
     ("train", "a.txt", "-o", "a.txt"),
@@ -92,7 +92,11 @@ def test_a_key_signs_models_and_refuses_others(shell, tmp_path):
 
 @pytest.mark.parametrize(
     "error, code, words",
-    [(MemoryError("9 GB"), 6, "not enough memory (9 GB)"), (RuntimeError("odd"), 70, "mistake")],
+    [
+        (MemoryError("9 GB"), 6, "not enough memory (9 GB)"),
+        (MemoryLimitError("it takes 9 GB"), 6, "rankwright: it takes 9 GB\n"),
+        (RuntimeError("odd"), 70, "mistake"),
+    ],
 )
 def test_no_failure_looks_like_a_check_that_failed(shell, monkeypatch, error, code, words):
     def fail(*args, **kwargs):

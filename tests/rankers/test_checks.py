@@ -39,7 +39,11 @@ def test_what_does_not_fit_is_refused_with_what_is_needed(ranker: Any, advice: s
 
 
 @pytest.mark.usefixtures("quarter_gigabyte")
-@pytest.mark.parametrize("ranker", [rw.Regression(), rw.PRank(), rw.KeepRank()], ids=repr)
+@pytest.mark.parametrize(
+    "ranker",
+    [rw.Regression(), rw.PRank(), rw.KeepRank(), rw.LambdaMART(), rw.FRank(), rw.AutoRanker()],
+    ids=repr,
+)
 def test_a_feature_of_number_two_billion_is_refused(ranker: Any) -> None:
     rows, columns = np.arange(60), np.where(np.arange(60) % 2, 2**31 - 2, 0)
     X = sparse.csr_array((np.ones(60), (rows, columns)), shape=(60, 2**31 - 1))

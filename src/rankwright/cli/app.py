@@ -26,9 +26,9 @@ EXIT_CODES: dict[type[Exception], int] = {
     CycloptsError: 2,
     exceptions.ModelFileError: 4,
     OSError: 5,
+    MemoryError: 6,
     DataError: 3,
     exceptions.RankwrightError: 2,
-    MemoryError: 6,
 }
 EXIT_INTERRUPTED, EXIT_BUG = 130, 70
 
@@ -118,7 +118,7 @@ def main() -> None:
         text = str(error)
         if isinstance(error, OSError) and error.filename and error.strerror:
             text = f"{os.fsdecode(error.filename)}: {error.strerror}"
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) and not isinstance(error, exceptions.MemoryLimitError):
             text = (
                 f"not enough memory{f' ({text})' if text else ''}: use less data or another ranker"
             )

@@ -73,13 +73,15 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             f"{path} is a Parquet file, but no library that reads Parquet is installed. "
             "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas work too)."
         )
+    open(path, "rb").close()  # what cannot be opened is not a damaged file
+    name = one_file(path)
     try:
         if library == "duckdb":
             import duckdb
 
             with duckdb.connect() as connection:
                 query = "SELECT * FROM read_parquet(?, hive_partitioning = false)"
-                table = connection.execute(query, [one_file(path)])
+                table = connection.execute(query, [name])
                 return {name: _unmasked(column) for name, column in table.fetchnumpy().items()}
         import narwhals as nw
 
@@ -90,8 +92,6 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             "pandas": {"engine": "pyarrow", "partitioning": None},
         }
         return columns_of(nw.read_parquet(os.fspath(path), backend=library, **options[library]))
-    except FileNotFoundError:
-        raise
     except Exception as error:  # every library has its own errors for a damaged file
         raise DataError(
             f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
@@ -104,6 +104,8 @@ def one_file(path: str | os.PathLike[str]) -> str:
     >>> one_file("/data/train[1].parquet")
     '/data/train[[]1].parquet'
     """
+    if os.fsencode(path).decode("utf-8", "ignore") != os.fsdecode(path):
+        raise DataError(f"{path}: the name is not UTF-8, which DuckDB needs. Rename the file.")
     return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path))
 
 

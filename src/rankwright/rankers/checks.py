@@ -60,15 +60,19 @@ def check_sizes(ranker: Any, X: Any) -> float:
     return largest
 
 
+def check_width(ranker: Any, n_columns: int) -> None:
+    """Raise a MemoryLimitError if there is no memory for two numbers for each column."""
+    require_memory(
+        2.0 * 8.0 * n_columns,
+        f"{type(ranker).__name__}: one weight for each of {n_columns:,} columns",
+        "Drop columns without values, X[:, np.unique(X.indices)], or hash feature numbers.",
+    )
+
+
 @contextmanager
 def learning(ranker: Any, X: Any) -> Iterator[None]:
     """Training on rows of extreme size: what NumPy or SciPy raises there becomes a DataError."""
-    if ranker._multiplies:
-        require_memory(
-            2.0 * 8.0 * X.shape[1],
-            f"{type(ranker).__name__}: one weight for each of {X.shape[1]:,} columns",
-            "Drop columns without values, X[:, np.unique(X.indices)], or hash feature numbers.",
-        )
+    check_width(ranker, X.shape[1])
     if not ranker._may_drop_columns():
         _warn_of_empty_columns(ranker, X)
     largest = check_sizes(ranker, X)

@@ -26,6 +26,7 @@ from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures, predict_with
 from rankwright.parallel import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.rankers import schema
+from rankwright.rankers.checks import check_width
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
 from rankwright.selection.base import BestRanker, Progress, default_measure, request_weights, scaled
@@ -192,6 +193,7 @@ class AutoRanker(BestRanker):
         # The candidates get the rows as they were given.
         X = checked_rows(X)
         validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
+        check_width(self, self.n_features_in_)
         rows, seed = _rows(X, y, qid, "y", sample_weight), self._seed()
         auto = str(self.measure) == "auto"
         measures = parse_measures([default_measure(rows.y), "AP"] if auto else self.measure)

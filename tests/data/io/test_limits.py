@@ -101,6 +101,18 @@ def test_a_parquet_path_is_one_file_and_its_folders_are_no_columns(
     assert frames.parquet_names(path) == ["grade", "f1"]
 
 
+@pytest.mark.parametrize("name", ["none.parquet", "none*.parquet"])
+def test_a_parquet_file_that_is_not_there_is_not_called_damaged(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="none"):
+        rw.read_items(tmp_path / name)
+
+
+def test_what_is_wrong_in_a_parquet_file_names_the_file(tmp_path: Path) -> None:
+    pytest.importorskip("pandas").DataFrame({"y": [1], "x": ["red"]}).to_parquet(tmp_path / "w.pq")
+    with pytest.raises(DataError, match=r"w\.pq: x holds something that is not a number"):
+        rw.read_table(tmp_path / "w.pq", y="y")
+
+
 def test_a_log_in_parquet_is_one_file(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     (tmp_path / "query=7").mkdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rankwright as rw
 from rankwright.data.frames import columns_of
 from rankwright.data.io.tables import Words, find_words, items_from_frame, read_jsonl, read_table
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
@@ -183,3 +186,20 @@ def test_a_header_without_rows_is_refused(tmp_path):
 def test_what_is_no_frame_is_refused():
     with pytest.raises(DataError, match="not a data frame"):
         columns_of([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "row, reason, advice",
+    [
+        ('{"qid": 1, "y": 1, "f": "abc"}', "f is 'abc', not a number", "one_hot=['f']"),
+        ('{"qid": 1, "y": "good", "f": 1}', "y is 'good', not a number", "grades='good=0'"),
+    ],
+)
+def test_a_value_of_json_that_is_no_number_is_refused_with_its_line(
+    tmp_path: Path, row: str, reason: str, advice: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"qid": 1, "y": 1, "f": 1}\n\n{"qid": 1, "y": 0, "f": 2}\n' + row)
+    with pytest.raises(FileFormatError, match=rf"a\.jsonl:4:1: {reason}") as error:
+        rw.read_items(path)
+    assert advice in str(error.value)

@@ -17,7 +17,8 @@ import numpy as np
 from rankwright.data.frames import NOT_NAMES, read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.fields import is_number, likely_separator
-from rankwright.data.io.files import Text, bounded, open_text, read_text
+from rankwright.data.io.files import Text, bounded, is_parquet, open_text, read_text
+from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.engine_features import is_feature_log, read_feature_log
 from rankwright.data.io.tables import GRADE_ADVICE
@@ -303,13 +304,22 @@ def _items_from_frame(
     try:
         return tables.items_from_frame(source, grades=grades, **found)
     except DataError as error:
-        words = [column for column in tables.find_words(source, **found) if not column.is_grade]
-        if not words or GRADE_ADVICE in str(error):
+        words = tables.find_words(source, share=0.0, **found)
+        about_grades = GRADE_ADVICE in str(error)
+        first = next((w for w in words if w.is_grade == about_grades), None)
+        if first is None:
             raise DataError(f"{path}: {error}") from None
-        first = words[0]
-        where = f"{first.column} is {first.word!r} in row {first.row + 1}, not a number"
-        names = _columns_of_words(words, first.column)
-        raise DataError(f"{path}: {where}; {words_advice(*names)}.") from None
+        if about_grades:
+            advice = str(error).partition(": ")[2].rstrip(".")
+        else:
+            columns = tables.find_words(source, **found)
+            advice = words_advice(*_columns_of_words(columns, first.column))
+        reason = f"{first.column} is {first.word!r}, not a number"
+        if not is_parquet(path):
+            text = read_text(path)
+            lines = [line for line, _ in json_rows(text)]
+            text.refuse(lines[first.row], 1, reason, advice)
+        raise DataError(f"{path}: row {first.row + 1}: {reason}; {advice}.") from None
 
 
 def _columns_of_words(words: Sequence[tables.Words], first: str) -> list[str]:

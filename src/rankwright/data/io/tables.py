@@ -159,7 +159,11 @@ def read_table(
         raise ParameterError(f"decimal={decimal!r}: it must be '.' or ','.")
     if not hasattr(path, "read") and is_parquet(path):
         table = read_parquet(path)
-        return _items(table, _resolve(list(table), os.fspath(path), columns), meaning)
+        roles = _resolve(list(table), os.fspath(path), columns)
+        try:
+            return _items(table, roles, meaning)
+        except DataError as error:
+            raise DataError(f"{os.fspath(path)}: {error}") from None
     text = read_text(path, encoding)
     fields, names, is_named = text_rows(text, separator, header)
     roles = _resolve(names, text.path, columns)
@@ -200,7 +204,7 @@ def items_from_frame(
 
 
 class Words(NamedTuple):
-    """A column of texts where numbers are needed: most of its known cells are not numbers."""
+    """A column of texts where numbers are needed."""
 
     column: str
     row: int  # of the first text, from 0
@@ -216,9 +220,12 @@ def find_words(
     *,
     separator: str | None = None,
     decimal: str = ".",
+    share: float = 0.5,
     **roles: Any,
 ) -> list[Words]:
     """The columns of texts among grade and features; ``roles`` as in :func:`read_table`.
+
+    A column holds texts if more than this ``share`` of its known cells are not numbers.
 
     >>> find_words({"title": ["Heat", "Alien"], "year": [1995, None], "grade": [1, 0]}, y="grade")
     [Words(column='title', row=0, line=None, word='Heat', n_words=2, n_known=2,
@@ -240,7 +247,7 @@ def find_words(
         known = {cell: n for cell, n in Counter(cells).items() if cell not in MISSING}
         words = {cell: n for cell, n in known.items() if not is_number(cell.replace(decimal, "."))}
         n_words, n_known = sum(words.values()), sum(known.values())
-        if 2 * n_words > n_known:
+        if n_words > share * n_known:
             row = next(row for row, cell in enumerate(cells) if cell in words)
             line = None if lines is None else int(lines[row])
             is_grade = name == resolved.y
