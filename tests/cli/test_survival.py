@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -201,3 +203,12 @@ def test_the_two_ways_in_are_one(monkeypatch):
         signal.signal(signal.SIGTERM, before)
     with pytest.raises(ParameterError):
         console.check_targets(output="-")
+
+
+def test_no_space_for_a_copy_of_standard_input_names_the_file(shell, monkeypatch):
+    def fail(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shutil.copyfileobj", fail)
+    told = shell("check", "-", stdin="1 qid:1 1:2\n", code=5).stderr
+    assert re.search(r"rankwright-\w+: No space left on device", told)

@@ -19,6 +19,7 @@ from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
 from rankwright.cli._console import STDIN, note, working
+from rankwright.data.io.files import naming
 from rankwright.exceptions import DataError, FileFormatError, ModelFileError, ParameterError
 
 
@@ -272,8 +273,9 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
     with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy:
         local = path
         if path in ("-", STDIN):
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-            copy.flush()
+            with naming(copy.name):
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+                copy.flush()
             local, path = copy.name, STDIN
         elif os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
             with open(path, "rb") as pipe:

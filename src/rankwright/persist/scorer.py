@@ -19,7 +19,14 @@ from rankwright.data.frames import columns_of, columns_of_rows, feature_matrix
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
-from rankwright.persist.codec import Unpacker, build_served, build_state, is_same_state
+from rankwright.persist.codec import (
+    EXACT,
+    Unpacker,
+    build_served,
+    build_state,
+    is_equal,
+    is_same_state,
+)
 from rankwright.persist.format import (
     MAX_BYTES,
     SCORER,
@@ -330,7 +337,8 @@ def _compare(scorer: StateNode, learned: Learned, arrays: Mapping[str, Array]) -
         own = None if name is None else learned.get(name)
         if field == "intercept" and name is not None and name not in learned:
             own = 0.0
-        if own is not None and not _is_same(own, value, arrays):
+        exactly = field in EXACT.get(scorer.kind, set())
+        if own is not None and not _is_same(own, value, arrays, exactly=exactly):
             raise Refused(f"its model and its scorer disagree: {name} is not the scorer's {field}")
     if scorer.kind == "additive" and all(learned.get(name) for name in _ROUNDS):
         _compare_rounds(scorer, learned, arrays)
@@ -346,17 +354,18 @@ def _compare_rounds(scorer: StateNode, learned: Learned, arrays: Mapping[str, Ar
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise Refused(f"the rounds of its model cannot be added up ({str(error)[:60]})") from error
     for field in ("feature", "ptr", "threshold", "value", "missing"):
-        if not is_same_state(getattr(made, field), _array(scorer.values.get(field), arrays)):
+        is_same = is_equal if field == "threshold" else is_same_state
+        if not is_same(getattr(made, field), _array(scorer.values.get(field), arrays)):
             raise Refused(f"its model and its scorer disagree: the rounds give another {field}")
 
 
-def _is_same(own: Any, value: Any, arrays: Mapping[str, Array]) -> bool:
+def _is_same(own: Any, value: Any, arrays: Mapping[str, Array], *, exactly: bool) -> bool:
     """Whether two packed values are equal, but for the rounding of another platform."""
     if own == value:
         return True
     one, two = _array(own, arrays), _array(value, arrays)
     if one is not None and two is not None:
-        return is_same_state(one, two)
+        return is_equal(one, two) if exactly else is_same_state(one, two)
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (own, value))
     return numbers and is_same_state(float(own), float(value))
 
