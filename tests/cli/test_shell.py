@@ -181,7 +181,8 @@ import {module}
 def slowly(*args, **kwargs):
     'Something that takes its time.'
     print("ready", file=sys.stderr, flush=True)
-    time.sleep(60)
+    for _ in range(600):
+        time.sleep(0.1)
 {slow} = slowly
 sys.argv = ["rankwright", *{words!r}]
 from rankwright.cli.app import main
@@ -233,7 +234,8 @@ def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_pat
         "def lines():\n"
         "    yield 'first\\n'\n"
         "    print('ready', flush=True)\n"
-        "    time.sleep(60)\n"
+        "    for _ in range(600):\n"  # a signal just before a sleep is seen after it
+        "        time.sleep(0.1)\n"
         "write_result(lines(), 'out.txt')\n"
     )
     (tmp_path / "out.txt").write_text("old\n")

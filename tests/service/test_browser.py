@@ -46,7 +46,7 @@ def serve(tmp_path):
 
     def start(**settings):
         app = create_app(Settings(store=str(tmp_path / "log.db"), **settings))
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_level="warning"))
         thread = threading.Thread(target=server.run)
         thread.start()
         servers.append((server, thread))

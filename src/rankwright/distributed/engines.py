@@ -135,7 +135,9 @@ class LocalEngine(Engine):
 
 
 def _compute(delayed: Any) -> Any:
-    return delayed.compute(scheduler="synchronous")
+    from dask.local import get_sync  # by name, older versions warn if there is a client
+
+    return delayed.compute(scheduler=get_sync)
 
 
 class _Mapped(list[Any]):

@@ -250,6 +250,9 @@ class Polynomial(Monomials):
         self._check_arrays()
         self._check(self.gamma > 0, f"gamma is {self.gamma:g}; it must be > 0")
         self._check_range("coef0", 0, np.inf)
+        # The coefficients of all monomials add up to this power.
+        total = self.degree * np.log(self.gamma * self.n_columns + self.coef0)
+        self._check(total < 700, "gamma and coef0 are too large for this degree")
 
     @property
     def factors(self) -> FloatArray:
