@@ -184,3 +184,16 @@ def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(DataError, match="no event with items shown"):
         read_log(str(tmp_path / "feedback.db"))
+
+
+def test_a_warning_is_shown_once_and_names_the_option(
+    shell: Shell, folder: Path, tmp_path: Path
+) -> None:
+    lines = (folder / "features.csv").read_text().split()
+    more = [f"{line.split(',')[0]},new{k}-{n},1,1,1,1" for k, line in enumerate(lines[1:])
+            for n in range(4)]  # fmt: skip
+    (tmp_path / "more.csv").write_text("\n".join([*lines, *more]) + "\n")
+    done = shell("train", str(folder / "log.csv"), "--clicks", "--features", "more.csv",
+                 "--ranker", "RankSVM", "-o", "more.rw")  # fmt: skip
+    assert done.stderr.count("were never shown") == 1
+    assert "pass --unseen 0.1 to learn" in done.stderr

@@ -12,6 +12,7 @@ import sys
 import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser, Namespace
+from functools import partial
 from typing import Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
@@ -100,7 +101,7 @@ app.register_install_completion_command()
 
 def main() -> None:
     """Run the command line; an error of the library ends as its message and an exit code."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = partial(_show_warning, set())
     _prepare_streams()
     try:
         _run(sys.argv[1:])
@@ -144,10 +145,18 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
-def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-    """Print a warning without the line of source that raised it."""
-    if issubclass(category, UserWarning):  # as those of rankwright are
-        note(f"rankwright: warning: {message}")
+def _show_warning(
+    shown: set[str], message: Any, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    """Print a warning once, without the line of source that raised it."""
+    text = str(message)
+    if issubclass(category, UserWarning) and text not in shown:  # as those of rankwright are
+        shown.add(text)
+        if issubclass(category, exceptions.ClickBiasWarning):
+            from rankwright.cli._options import in_options
+
+            text = in_options(text, {"unseen": "unseen"})
+        note(f"rankwright: warning: {text}")
 
 
 def _run(words: list[str]) -> None:
