@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -28,6 +29,7 @@ import numpy as np
 
 SYSTEMS = ("ours", "lightgbm", "xgboost", "catboost")
 LEAVES, RATE, LEAST, QUERY, BINS = 31, 0.1, 20, 40, 255
+SWITCH = "NUMBA_DISABLE_JIT"  # 1: scorers do without numba
 
 
 def workload(n: int, n_features: int, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -218,29 +220,36 @@ def limit(options: Any) -> None:
 
 def score(options: Any) -> None:
     """Batch scoring, and one request of 100 rows, beside LightGBM's predict."""
-    data = workload(20_000, 136)
+    from rankwright import LambdaMART, save
+
+    X, y, qid = data = workload(20_000, 136)
+    if "ours" in options.systems:
+        with tempfile.TemporaryDirectory() as folder:
+            file = str(Path(folder) / "model.rw")
+            save(LambdaMART(n_estimators=300, n_jobs=1).fit(X, y, qid=qid), file)
+            for name, off in (("ours", "0"), ("ours, without numba", "1")):
+                command = [sys.executable, "-m", "benchmarks.bench_trees", "--score", file]
+                subprocess.run([*command, name], check=True, env=os.environ | {SWITCH: off})
+    if "lightgbm" in options.systems and _installed("lightgbm"):
+        time_scoring("lightgbm", fit("lightgbm", data, 300, 1))
+
+
+def score_file(file: str, name: str) -> None:
+    """What a server does: it loads the scorer of a saved model, and calls it."""
+    from rankwright import load_scorer
+
+    time_scoring(name, load_scorer(file).decision_function)
+
+
+def time_scoring(name: str, predict: Callable[[Any], Any]) -> None:
     batch, request = workload(100_000, 136, 1)[0], workload(100, 136, 2)[0]
-    for name in options.systems:
-        if name in ("ours", "lightgbm") and (name == "ours" or _installed(name)):
-            predict = _served(data) if name == "ours" else fit(name, data, 300, 1)
-            whole = _least(lambda p=predict: p(batch), 3)  # type: ignore[misc]
-            single = _least(lambda p=predict: p(request), 100)  # type: ignore[misc]
-            print(
-                f"  {name:9} 100,000 x 136: {whole:.3f} CPU s; one request of 100 x 136: "
-                f"{1000 * single:.2f} CPU ms",
-                flush=True,
-            )
-
-
-def _served(data: Any) -> Callable[[Any], Any]:
-    """What a server calls: the scorer of a saved LambdaMART."""
-    from rankwright import LambdaMART, load_scorer, save
-
-    X, y, qid = data
-    with tempfile.TemporaryDirectory() as folder:
-        model = LambdaMART(n_estimators=300, n_jobs=1).fit(X, y, qid=qid)
-        save(model, Path(folder) / "model.rw")
-        return load_scorer(Path(folder) / "model.rw").decision_function
+    whole = _least(lambda: predict(batch), 3)
+    single = _least(lambda: predict(request), 100)
+    print(
+        f"  {name:20} 100,000 x 136: {whole:6.3f} CPU s; one request of 100 x 136: "
+        f"{1000 * single:5.2f} CPU ms",
+        flush=True,
+    )
 
 
 def _least(work: Callable[[], Any], repeats: int) -> float:
@@ -287,5 +296,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         system, *numbers, out = sys.argv[2:]
         one(system, *map(int, numbers), out)  # type: ignore[arg-type,misc]
+    elif sys.argv[1:2] == ["--score"]:
+        score_file(*sys.argv[2:])
     else:
         run(sys.argv[1:])
