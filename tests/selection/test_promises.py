@@ -34,6 +34,8 @@ def test_the_simplest_within_one_standard_error_is_chosen() -> None:
     near = attempt("linear", [0] + [1] * 17 + [1, 0], 0.0)  # one better, one worse: no lead
     far = attempt("worst", [0] * 10 + [1] * 8 + [0] * 2, -1.0)
     assert Attempts([best, near, far]).best is near
+    assert "is the simplest candidate within one standard" in Attempts([best, near, far]).reason
+    assert Attempts([best, far]).reason == ""
     given = [attempt(one.name, [1] * 5 + [0] * k, None) for k, one in enumerate((best, near))]
     assert Attempts(given).best is given[0]  # candidates of the caller: the best mean
 

@@ -234,9 +234,9 @@ def _train_on_items(
     all_rows = rows is not None and len(rows) == items.n_items
     folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
     scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
-    return Trained(
-        auto, auto.best_name_, f"validation on {job.valid or folds}:\n\n{scores}\n", about
-    )
+    why = f"\n{auto.results_.reason}" if auto.results_.reason else ""
+    text = f"validation on {job.valid or folds}:\n\n{scores}{why}\n"
+    return Trained(auto, auto.best_name_, text, about)
 
 
 def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:

@@ -282,6 +282,7 @@ def training_page(
     sections.append(settings_section({**ranker, **(settings or {}), **environment()}))
     chosen = "was chosen on held-out queries" if len(attempts) > 1 else "was requested"
     lead = f"Trained on {data}; {best.name} {chosen}."
+    lead += f" {attempts.reason}." if attempts.reason else ""
     facts = {} if comparison is None else _facts(comparison, scores)
     return Page(f"Training: {best.name}", lead, tuple(sections), facts)
 

@@ -166,11 +166,24 @@ class Attempts(tuple[Attempt, ...]):
         of it (of the difference, paired by query) the simplest. The first candidate if nothing was
         held out.
         """
-        top = max(self, key=goodness)
+        top = self._top
         near = [
             attempt for attempt in self if attempt.simplicity is not None and _is_near(attempt, top)
         ]
         return min(near, key=lambda attempt: attempt.simplicity or 0.0, default=top)
+
+    @property
+    def _top(self) -> Attempt:
+        return max(self, key=goodness)
+
+    @property
+    def reason(self) -> str:
+        """Why ``best`` is kept, if another candidate has a better mean; else empty."""
+        if self.best is self._top:
+            return ""
+        return (
+            f"{self.best.name} is the simplest candidate within one standard error of the best one"
+        )
 
     def __repr__(self) -> str:
         comparison = self.comparison
