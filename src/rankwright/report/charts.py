@@ -61,7 +61,7 @@ def intervals(
     axis = {"tickCount": 5, "labelOverlap": True}
     low, mean = (_number(f, measure, scale=_FREE, axis=axis) for f in ("low", "mean"))
     color = {"condition": {"test": "datum.best", "value": GOOD}, "value": GRAY}
-    labels = {"title": None, "axis": {"labelLimit": 260}}
+    labels = {"title": None, "axis": {"labelLimit": 290}}
     tooltip = [{"field": "system"}, *(_exact(f) for f in ("mean", "low", "high"))]
     dots = {"x": mean, "color": color, "tooltip": tooltip}
     return _chart(
