@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankwright.cli.entry import main
+from rankwright.cli import main
 
 if __name__ == "__main__":
     main()

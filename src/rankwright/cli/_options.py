@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -242,10 +242,13 @@ def _columns(given: dict[str, str | None]) -> dict[str, Any]:
 # Parameters that errors name -> options of the same meaning.
 ITEM_OPTIONS = {name: name for name in ("y", "qid", "docid", "drop", "one_hot", "against")}
 ITEM_OPTIONS |= {"format": "read-as", "features": "feature", "decimal": "decimal"}
-ITEM_OPTIONS |= {"grades": "grades", "weight": "weight-column"}
+ITEM_OPTIONS |= {"grades": "grades", "weight": "weight-column", "write_as": "write-as"}
 RATING_OPTIONS = {"format": "ratings-format", "separator": "ratings-format"}
 RATING_OPTIONS |= {"user": "user-column", "item": "item-column", "value": "rating-column"}
 RATING_OPTIONS |= {"duplicates": "duplicates", "weight": "weight-column", "time": "time-column"}
+EXPORT_OPTIONS = {name: name for name in ("missing", "dialect", "constant", "check", "to")}
+EXPORT_OPTIONS |= {name: name for name in ("feature_names", "feature_set", "allow_order_only")}
+SERVE_OPTIONS = {"host": "host", "learn": "learn", "tokens": "token-file"}
 
 
 def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
@@ -261,7 +264,19 @@ def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
             return f"--{name} {shlex.quote(match[3])}"
         return f"--{name}" + (" " if match.string[match.end() :][:1].isalnum() else "")
 
-    return re.sub(rf"\b({'|'.join(names)})=(?:\[?(['\"])(.*?)\2\]?)?", option, text)
+    return re.sub(rf"\b({'|'.join(names)})=(?:True\b|\[?(['\"])(.*?)\2\]?)?", option, text)
+
+
+@contextmanager
+def translating_errors(names: dict[str, str]) -> Iterator[None]:
+    """Errors of the library name parameters; those that leave the block name options."""
+    try:
+        yield
+    except FileFormatError as error:
+        parts = (error.path, error.line, error.column, error.reason, error.text)
+        raise FileFormatError(*parts, in_options(error.fix, names)) from None
+    except (DataError, ModelFileError, ParameterError) as error:
+        raise type(error)(in_options(str(error), names)) from None
 
 
 @contextmanager
@@ -270,26 +285,25 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
 
     Errors raised in the block name ``<stdin>``, and options instead of parameters.
     """
-    with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy:
-        local = path
-        if path in ("-", STDIN):
+    is_pipe = os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode)
+    if path not in ("-", STDIN) and not is_pipe:
+        with translating_errors(names):
+            yield path
+        return
+    shown = path if is_pipe else STDIN
+    with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy, translating_errors(names):
+        with open(path, "rb") if is_pipe else nullcontext(sys.stdin.buffer) as pipe:
             with naming(copy.name):
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-                copy.flush()
-            local, path = copy.name, STDIN
-        elif os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
-            with open(path, "rb") as pipe:
                 shutil.copyfileobj(pipe, copy)
-            copy.flush()
-            local = copy.name
+                copy.flush()
         try:
-            yield local
+            yield copy.name
         except FileFormatError as error:
-            name = path if error.path == local else error.path
-            parts = (error.line, error.column, error.reason, error.text)
-            raise FileFormatError(name, *parts, in_options(error.fix, names)) from None
+            name = shown if error.path == copy.name else error.path
+            parts = (error.line, error.column, error.reason, error.text, error.fix)
+            raise FileFormatError(name, *parts) from None
         except (DataError, ModelFileError, ParameterError) as error:
-            raise type(error)(in_options(str(error).replace(local, path), names)) from None
+            raise type(error)(str(error).replace(copy.name, shown)) from None
 
 
 def refuse_two_pipes(*paths: str) -> None:

@@ -58,7 +58,7 @@ VERBS = {
     "rank": ("predict:rank", "Order the items of each query with a model."),
     "evaluate": ("evaluate:evaluate", "Measure a model or a run on graded data."),
     "compare": ("evaluate:compare", "The table of several systems, with significance."),
-    "export": ("export:export", "Write a model for a search engine, a runtime or a database."),
+    "export": ("predict:export", "Write a model for a search engine, a runtime or a database."),
     "tune": ("tune:tune", "Search the parameters of a ranker by cross-validation over queries."),
     "fuse": ("fuse:fuse", "Make one run of several (metasearch)."),
     "recommend": ("recommend:recommend", "Recommend items to users, from ratings."),

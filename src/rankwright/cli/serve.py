@@ -108,22 +108,23 @@ def serve(
     from rankwright.service.server import serve as run
 
     console.check_targets(*models, token_file, *files, store=store)
-    settings = Settings(
-        models=models,
-        store=store,
-        learn=learn,
-        learn_settings=tuple((k, parse_value(v)) for k, v in opt.parse_settings(set).items()),
-        learn_from=learn_from,
-        grades=parse_grades(grades),
-        snapshot_every=snapshot_every,
-        tokens=NO_TOKENS if token_file is None else Tokens.read(token_file),
-        host=host,
-        allow_hosts=tuple(allow_host),
-        retention_days=retention_days,
-        rate_limit=rate_limit,
-        **vars(judging),
-    )
-    run(settings, port, note=console.note)
+    with opt.translating_errors(opt.SERVE_OPTIONS):
+        settings = Settings(
+            models=models,
+            store=store,
+            learn=learn,
+            learn_settings=tuple((k, parse_value(v)) for k, v in opt.parse_settings(set).items()),
+            learn_from=learn_from,
+            grades=parse_grades(grades),
+            snapshot_every=snapshot_every,
+            tokens=NO_TOKENS if token_file is None else Tokens.read(token_file),
+            host=host,
+            allow_hosts=tuple(allow_host),
+            retention_days=retention_days,
+            rate_limit=rate_limit,
+            **vars(judging),
+        )
+        run(settings, port, note=console.note)
 
 
 def parse_grades(text: str) -> tuple[float, ...]:

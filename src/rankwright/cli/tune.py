@@ -107,7 +107,11 @@ def _parse(ranker: str, grid: list[str], set: list[str]) -> tuple[Any, dict[str,
 
     settings = opt.parse_settings(set)
     estimator = rw.make_ranker(ranker, settings)
-    space = parse_grid(estimator, opt.parse_settings(grid, "--grid C=0.1,1,10"))
+    values = opt.parse_settings(grid, "--grid C=0.1,1,10")
+    try:
+        space = parse_grid(estimator, values)
+    except ParameterError as error:
+        raise ParameterError(f"--grid: {error}") from None
     for key in space:
         if key in settings:
             raise ParameterError(f"--set {key}: it is searched. Leave it out, or give --grid.")

@@ -90,8 +90,8 @@ def parse_grid(ranker: Any, texts: Mapping[str, str]) -> dict[str, Any]:
     texts = texts or USUAL_VALUES.get(name, {})
     if not texts:
         raise ParameterError(
-            f"tune: say what to try for {name}: --grid name=value,value. It has the parameters "
-            f"{', '.join(known)}."
+            f"there are no usual values to try for {name}: give some, such as C=0.1,1,10. It has "
+            f"the parameters {', '.join(known)}."
         )
     _refuse_unknown(name, texts, known)
     return {key: _values(key, text) for key, text in texts.items()}
@@ -102,12 +102,11 @@ def _values(key: str, text: str) -> Any:
     if dots:
         ends = parse_value(low.strip()), parse_value(high.strip())
         if not all(isinstance(end, int | float) for end in ends) or not ends[0] < ends[1]:
-            raise ParameterError(f"--grid {key}={text}: write LOW..HIGH with two numbers.")
+            raise ParameterError(f"{key}={text}: write LOW..HIGH with two numbers.")
         return Range(*ends)
     values = [parse_value(word.strip()) for word in text.split(",") if word.strip()]
     if not values:
-        example = "--grid C=0.1,1,10"
-        raise ParameterError(f"--grid {key}={text}: write name=value,value, such as {example}.")
+        raise ParameterError(f"{key}={text}: write values with commas, such as C=0.1,1,10.")
     return values
 
 

@@ -100,8 +100,8 @@ class Settings:
                 raise ParameterError(f"{option} {value:g}: give a number above 0, or leave it out.")
         if not is_loopback(self.host) and not self.tokens.principals:
             raise ParameterError(
-                f"--host {self.host}: other machines can reach it, so it needs a token. Write one "
-                "to a file and give it with --token-file FILE."
+                f"host={self.host!r}: other machines can reach it, so it needs a token. Write one "
+                "to a file and give tokens=."
             )
 
     def hosts(self) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        fix = "Stop what uses it, or give another --port."
+        fix = "Stop what uses it, or use another port."
         raise OSError(f"{host}:{port}: {error.strerror or error}. {fix}") from error
 
 

@@ -97,7 +97,7 @@ def convert(
     if kind is None and not os.fspath(target).lower().removesuffix(".gz").endswith(".txt"):
         raise ParameterError(
             f"{os.fspath(target)}: the extension gives no format. Use .letor, .txt, .csv, .tsv, "
-            ".jsonl, .parquet, .run or .qrels, or --write-as."
+            ".jsonl, .parquet, .run or .qrels, or give write_as=."
         )
     kind = kind or (found if found in ("run", "qrels") else "letor")
     data = read_data(source, found, **options)

@@ -262,7 +262,7 @@ RATING_RULES: list[Rule] = [
 ]
 
 
-_UNBIASED = "learn from the log itself: rankwright train LOG --clicks --features FEATURES"
+_UNBIASED = "learn from the log itself: online_eval.learn_from_log, or rankwright train --clicks"
 
 
 def _check_clicks(log: ImpressionLog, lines: Lines) -> Fault | None:

@@ -50,7 +50,7 @@ class Plan(msgspec.Struct, frozen=True):
         """A ranker that has not learned anything."""
         if self.ranker not in LEARNERS:
             raise ParameterError(
-                f"--learn {self.ranker}: it cannot learn while serving. Use one of "
+                f"learn={self.ranker!r}: it cannot learn while serving. Use one of "
                 f"{', '.join(LEARNERS)}."
             )
         seeded = "random_state" in inspect.signature(getattr(rankwright, self.ranker)).parameters

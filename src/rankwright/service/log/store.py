@@ -353,6 +353,6 @@ def _lock(path: str) -> Any:
         except OSError:
             file.close()
             raise ParameterError(
-                f"{path} is in use by another service. Stop that one, or give another --store."
+                f"{path} is in use by another service. Stop that one, or use another file."
             ) from None
     return file
