@@ -370,7 +370,7 @@ def read_training_data(
 ) -> tuple[rw.Items, rw.Items | None]:
     """Training and validation items; missing values are refused if the ranker needs all."""
     from rankwright.data.io.items import first_missing
-    from rankwright.data.validation.rules import click_findings
+    from rankwright.data.validation.findings import click_findings
 
     with working(f"reading {data}"):
         items = (read or table.read)(data)

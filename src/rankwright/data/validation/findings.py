@@ -16,7 +16,7 @@ from rankwright.data.behavior.ratings import Ratings, usual_place
 from rankwright.data.frames import parquet_names
 from rankwright.data.io.files import read_text
 from rankwright.data.io.items import ITEM_FORMATS, detect_format, first_fields, read_items
-from rankwright.data.io.logs.impressions import is_log, read_log
+from rankwright.data.io.logs.impressions import LOG_COLUMNS, is_log, plain_name, read_log
 from rankwright.data.io.logs.preferences import Preferences, is_preferences, read_preferences
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
@@ -31,9 +31,10 @@ from rankwright.data.validation.rules import (
     Lines,
     apply_rules,
     check_against,
-    click_findings,
 )
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
+
+_UNBIASED = "learn from the log itself: online_eval.learn_from_log, or rankwright train --clicks"
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,20 @@ def _validate_log(path: str, kind: str, against: Any) -> Findings:
     findings = [Finding("readable", "PASS", str(content))]
     findings += apply_rules(LOG_RULES if kind == "log" else PAIR_RULES, content, None)
     return Findings(path, findings)
+
+
+def click_findings(items: Items, grade: Any) -> list[Finding]:
+    """Findings about a log that is read as graded items: clicks as grades, position as feature."""
+    findings = []
+    if isinstance(grade, str) and plain_name(grade) in LOG_COLUMNS["clicks"]:
+        reason = f"the grade {grade!r} is a click: it depends on where the item was shown"
+        findings.append(Finding("clicks as grades", "WARN", reason, None, _UNBIASED))
+    for name in items.feature_names or ():
+        if plain_name(name) in LOG_COLUMNS["position"]:
+            reason = f"{name!r} is where the item was shown: it is not known before ranking"
+            fix = f"leave it out: drop=[{name!r}]; {_UNBIASED}"
+            findings.append(Finding("position among the features", "FAIL", reason, None, fix))
+    return findings
 
 
 def detect_kind(

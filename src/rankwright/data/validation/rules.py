@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.behavior.ratings import Ratings, first_twice
-from rankwright.data.io.logs.impressions import LOG_COLUMNS, plain_name
 from rankwright.data.io.logs.preferences import Preferences
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
@@ -262,9 +261,6 @@ RATING_RULES: list[Rule] = [
 ]
 
 
-_UNBIASED = "learn from the log itself: online_eval.learn_from_log, or rankwright train --clicks"
-
-
 def _check_clicks(log: ImpressionLog, lines: Lines) -> Fault | None:
     if not log.clicked.any():
         reason = "no item was clicked: there is nothing to learn"
@@ -333,17 +329,3 @@ def _check_contradictions(pairs: Preferences, lines: Lines) -> Fault | None:
 PAIR_RULES: list[Rule] = [
     ("contradictions", "no pair is also there the other way around", _check_contradictions),
 ]
-
-
-def click_findings(items: Items, grade: Any) -> list[Finding]:
-    """Findings about a log that is read as graded items: clicks as grades, position as feature."""
-    findings = []
-    if isinstance(grade, str) and plain_name(grade) in LOG_COLUMNS["clicks"]:
-        reason = f"the grade {grade!r} is a click: it depends on where the item was shown"
-        findings.append(Finding("clicks as grades", "WARN", reason, None, _UNBIASED))
-    for name in items.feature_names or ():
-        if plain_name(name) in LOG_COLUMNS["position"]:
-            reason = f"{name!r} is where the item was shown: it is not known before ranking"
-            fix = f"leave it out: drop=[{name!r}]; {_UNBIASED}"
-            findings.append(Finding("position among the features", "FAIL", reason, None, fix))
-    return findings
