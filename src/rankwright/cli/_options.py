@@ -150,10 +150,10 @@ class GradedOptions(TableOptions):
 def _group_beside(path: str) -> str | None:
     from rankwright.data.io.items import group_file
 
-    found = None if path in ("-", STDIN) else group_file(path)
-    if found is not None:
-        note(f"{path}: the number of lines of each query is read from {found}")
-    return found
+    sizes_file = None if path in ("-", STDIN) else group_file(path)
+    if sizes_file is not None:
+        note(f"{path}: the number of lines of each query is read from {sizes_file}")
+    return sizes_file
 
 
 @Parameter(name="*", group=Group("How to read ratings", sort_key=11))
@@ -214,12 +214,12 @@ class EventOptions:
     def features(self) -> dict[str, rw.Features]:
         """Arguments of ``Recommender.fit``."""
         given = {"item_features": self.item_features, "user_features": self.user_features}
-        found = {}
+        tables = {}
         for name, path in given.items():
             if path is not None:
                 with local_file(path, {"id": name.replace("_", "-")}) as local:
-                    found[name] = rw.read_features(local)
-        return found
+                    tables[name] = rw.read_features(local)
+        return tables
 
     def read(self, path: str, reading: RatingsOptions, duplicates: str) -> Any:
         """Ratings or interactions, as the file has them."""
@@ -292,10 +292,10 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
         return
     shown = path if is_pipe else STDIN
     with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy, translating_errors(names):
-        with open(path, "rb") if is_pipe else nullcontext(sys.stdin.buffer) as pipe:
-            with naming(copy.name):
-                shutil.copyfileobj(pipe, copy)
-                copy.flush()
+        source = open(path, "rb") if is_pipe else nullcontext(sys.stdin.buffer)
+        with source as pipe, naming(copy.name):
+            shutil.copyfileobj(pipe, copy)
+            copy.flush()
         try:
             yield copy.name
         except FileFormatError as error:

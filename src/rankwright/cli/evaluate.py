@@ -183,8 +183,8 @@ def compare(
     sources = (*files, on_log.log, on_log.features, reading.group)
     console.check_targets(*sources, output=console.file_name(output), report=report)
     if on_log.log is not None:
-        found = on_log.compare(_named(list(files), names), reading)
-        text = console.to_json(found.to_dict()) if json else str(found)
+        estimates = on_log.compare(_named(list(files), names), reading)
+        text = console.to_json(estimates.to_dict()) if json else str(estimates)
         console.write_result([text + "\n"], output)
         return
     if len(files) < 2:

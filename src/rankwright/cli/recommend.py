@@ -121,8 +121,8 @@ def _entries(
     if given is not None:
         lists["new user"] = given, model.recommend_new(given, n)
     if users or given is None:
-        found = model.recommend_all(users or None, n)
-        lists |= {str(key): (key, items) for key, items in found.items()}
+        by_user = model.recommend_all(users or None, n)
+        lists |= {str(key): (key, items) for key, items in by_user.items()}
     titles = model.titles(item for _, items in lists.values() for item, _ in items)
     return {
         name: [_entry(model, key, rank, r, explain, titles) for rank, r in enumerate(items, 1)]
@@ -155,12 +155,12 @@ def _load(path: str, ranker: str | None, features: dict[str, Any]) -> Any:
 
 
 def _entry(
-    model: Any, user: Any, rank: int, found: Any, explain: bool, titles: dict[Any, str]
+    model: Any, user: Any, rank: int, recommendation: Any, explain: bool, titles: dict[Any, str]
 ) -> dict[str, Any]:
-    more = {"title": titles[found.item]} if found.item in titles else {}
+    more = {"title": titles[recommendation.item]} if recommendation.item in titles else {}
     if explain:
-        more["why"] = str(model.explain(user, found.item))
-    return {"item": found.item, "rank": rank, "score": found.score, **more}
+        more["why"] = str(model.explain(user, recommendation.item))
+    return {"item": recommendation.item, "rank": rank, "score": recommendation.score, **more}
 
 
 def _lines(entries: dict[str, list[dict[str, Any]]]) -> Iterator[str]:

@@ -139,22 +139,24 @@ def train(
     chosen = opt.split_measures(measures)
     if str(engine):
         others = {"log": log, "measures": chosen, "checkpoint": checkpoint, "report": report}
-        found = _train_on_engine(job, engine, **others)
+        trained = _train_on_engine(job, engine, **others)
     elif (kind := _kind(job, clicks)) == "items":
-        found = _train_on_items(job, chosen, checkpoint, report)
+        trained = _train_on_items(job, chosen, checkpoint, report)
     else:
-        found = _train_on_log(job, clicks) if kind == "log" else _train_on_pairs(job, clicks)
-    rw.save(found.model, output)
+        trained = _train_on_log(job, clicks) if kind == "log" else _train_on_pairs(job, clicks)
+    rw.save(trained.model, output)
     if checkpoint is not None:
-        found.model.checkpoint.remove()
+        trained.model.checkpoint.remove()
     if json:
         seconds = round(time.perf_counter() - start, 3)
-        name = {"model": output, "ranker": found.name}
-        console.print_json({**name, **found.about, "seconds": seconds, "report": report})
+        name = {"model": output, "ranker": trained.name}
+        console.print_json({**name, **trained.about, "seconds": seconds, "report": report})
         return
-    if found.text:
-        print(found.text)
-    print(f"model: {output} ({found.name}{found.size})" + (f"\nreport: {report}" if report else ""))
+    if trained.text:
+        print(trained.text)
+    print(f"model: {output} ({trained.name}{trained.size})")
+    if report:
+        print(f"report: {report}")
     console.suggest("evaluate", output, "TEST-DATA", *table.columns())
 
 
@@ -186,8 +188,8 @@ def _kind(job: Job, clicks: ClickOptions) -> str:
     kind = "log" if clicks.clicks else "items"
     plain = job.data not in ("-", console.STDIN) and job.table == type(job.table)()
     if not (clicks.clicks or job.is_store):
-        found = detect_kind(job.data) if plain else "pairs" if clicks.features else kind
-        kind = found if found in ("log", "pairs") else kind
+        detected = detect_kind(job.data) if plain else "pairs" if clicks.features else kind
+        kind = detected if detected in ("log", "pairs") else kind
     elif clicks.clicks and plain and os.path.isfile(job.data) and detect_kind(job.data) == "pairs":
         raise DataError(f"{job.data} holds pairs of winner and loser: leave --clicks out.")
     if kind == "log" and not clicks.clicks:
@@ -249,7 +251,7 @@ def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:
         items = opt.read_log_features(job.data, clicks.features, job.table)
         judgments = None if clicks.judgments is None else rw.read_qrels(clicks.judgments)
     console.note(f"{job.data}: {str(log).removeprefix('ImpressionLog(').removesuffix(')')}")
-    found = learn_from_log(
+    learned = learn_from_log(
         log,
         items,
         job.make_ranker(),
@@ -259,11 +261,11 @@ def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:
         unseen=clicks.unseen or 0.0,
         random_state=job.random_state,
     )
-    if found.comparison is None:
+    if learned.comparison is None:
         console.note("too few queries to hold some out: trained on all, and not compared")
-    elif found.comparison.better() is None:
+    elif learned.comparison.better() is None:
         console.note("not surely better than what was shown: collect more sessions")
-    return Trained(found.model, found.name, str(found), found.to_dict())
+    return Trained(learned.model, learned.name, str(learned), learned.to_dict())
 
 
 def _train_on_pairs(job: Job, clicks: ClickOptions) -> Trained:
@@ -277,11 +279,11 @@ def _train_on_pairs(job: Job, clicks: ClickOptions) -> Trained:
     with opt.local_file(job.data) as local:
         pairs = rw.data.read_preferences(local)
     items = opt.read_log_features(job.data, clicks.features, job.table)
-    found = learn_from_pairs(items, pairs, job.make_ranker())
-    console.note(f"{job.data}: {found.feedback.n_pairs:,} pairs")
-    text = f"the model agrees with {found.agreement:.1%} of the training pairs"
-    about = {"n_pairs": found.feedback.n_pairs, "training_agreement": round(found.agreement, 4)}
-    return Trained(found.model, type(found.model).__name__, text, about)
+    learned = learn_from_pairs(items, pairs, job.make_ranker())
+    console.note(f"{job.data}: {learned.feedback.n_pairs:,} pairs")
+    text = f"the model agrees with {learned.agreement:.1%} of the training pairs"
+    about = {"n_pairs": learned.feedback.n_pairs, "training_agreement": round(learned.agreement, 4)}
+    return Trained(learned.model, type(learned.model).__name__, text, about)
 
 
 def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:

@@ -148,13 +148,13 @@ class Items:
         >>> [tuple(row) for row in Items([[1.0], [2.0]], [0, 0]).ranking(np.array([0.5, 3.0]))]
         [(0, '2', 1, 3.0), (0, '1', 2, 0.5)]
         """
-        places = self.queries.places(scores)
-        for row in np.lexsort((places, self.queries.codes)).tolist():
-            if cutoff is None or places[row] <= cutoff:
+        ranks = self.queries.places(scores)
+        for row in np.lexsort((ranks, self.queries.codes)).tolist():
+            if cutoff is None or ranks[row] <= cutoff:
                 query = 0 if self.qid is None else self.qid[row]
                 docid = None if self.docid is None else self.docid[row]
                 name = str(row + 1 if docid is None else docid)
-                yield RankedItem(query, name, int(places[row]), float(scores[row]))
+                yield RankedItem(query, name, int(ranks[row]), float(scores[row]))
 
     @classmethod
     def concat(cls, parts: Sequence[Items]) -> Items:

@@ -95,9 +95,9 @@ class Queries:
         array([2, 1, 1])
         """
         order = np.lexsort((-scores, self.codes))
-        places = np.empty(self.n_items, dtype=np.int64)
-        places[order] = np.arange(self.n_items) - self.ptr[self.codes[order]] + 1
-        return places
+        ranks = np.empty(self.n_items, dtype=np.int64)
+        ranks[order] = np.arange(self.n_items) - self.ptr[self.codes[order]] + 1
+        return ranks
 
 
 Seed = int | np.random.Generator | None

@@ -198,8 +198,8 @@ def _around(values: list[float]) -> FloatArray:
         near = exact.astype(np.float32)
     sides = [np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)]
     doubles = [np.nextafter(exact, side) for side in (-np.inf, np.inf)]
-    found = np.concatenate([exact, near, *sides, *doubles]).astype(np.float64)
-    return found[np.isfinite(found)]
+    samples = np.concatenate([exact, near, *sides, *doubles]).astype(np.float64)
+    return samples[np.isfinite(samples)]
 
 
 def _scales(form: Form, special: list[list[float]]) -> tuple[FloatArray, FloatArray]:
@@ -270,7 +270,7 @@ def _kernel_magnitude(body: KernelExpansion, size: FloatArray) -> FloatArray:
     return np.asarray(total + abs(body.intercept))
 
 
-def reversed_pairs(exact: FloatArray, found: FloatArray, bound: float) -> tuple[int, int, int]:
+def reversed_pairs(exact: FloatArray, exported: FloatArray, bound: float) -> tuple[int, int, int]:
     """Pairs of rows, how many are reversed, and how many of these differ by more than the bound.
 
     The pairs are those nearest to each other in the exact order: the easiest ones to reverse.
@@ -279,7 +279,7 @@ def reversed_pairs(exact: FloatArray, found: FloatArray, bound: float) -> tuple[
     (3, 1, 1)
     """
     order = np.argsort(exact, kind="stable")
-    a, b, n = exact[order], found[order], len(exact)
+    a, b, n = exact[order], exported[order], len(exact)
     steps = range(1, min(n, MAX_PAIRS // max(n, 1) + 2))
     total = n_reversed = beyond = 0
     for step in steps:

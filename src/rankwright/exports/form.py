@@ -261,12 +261,12 @@ def _behind(step: Affine | Rounded, forest: Forest) -> Forest:
     if not keys:
         return forest
     columns = np.array([feature for feature, _ in keys])
-    found = dict(zip(keys, _boundaries(step, columns, [t for _, t in keys]), strict=True))
+    boundaries = dict(zip(keys, _boundaries(step, columns, [t for _, t in keys]), strict=True))
 
     def moved(split: Split) -> Node:
         if split.categories or not np.isfinite(split.threshold):
             return split
-        boundary, rising = found[split.feature, split.threshold]
+        boundary, rising = boundaries[split.feature, split.threshold]
         if rising:
             return replace(split, threshold=boundary)
         low, high = split.high, split.low

@@ -157,15 +157,15 @@ def as_grades(values: Any, name: str) -> FloatArray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         pass
-    culprit = "rows of different length"
+    bad_value = "rows of different length"
     for value in np.asarray(values, dtype=object).ravel().tolist():
         try:
             float(value)
         except (TypeError, ValueError):
-            culprit = repr(value)
+            bad_value = repr(value)
             break
     raise DataError(
-        f"{name} holds {culprit}: grades are numbers, the higher the better. Map each label to a "
+        f"{name} holds {bad_value}: grades are numbers, the higher the better. Map each label to a "
         "number, for instance with {'bad': 0, 'good': 1}."
     )
 

@@ -120,18 +120,18 @@ class Pairs(Feedback):
                     f"item {key[1]} is in rows {rows[key] + 1} and {row + 1} of the table. Give "
                     "the query of each pair, or keep one row."
                 )
-        asked = list(map(str, query)) if by_query else ["0"] * len(winner)
-        found = []
+        queries = list(map(str, query)) if by_query else ["0"] * len(winner)
+        row_numbers = []
         for side in (loser, winner):
-            keys = zip(asked, map(str, side), strict=True)
-            found.append([rows.get(key, -1) for key in keys])
-        if len(missing := np.flatnonzero(np.min(found, axis=0, initial=0) < 0)):
+            keys = zip(queries, map(str, side), strict=True)
+            row_numbers.append([rows.get(key, -1) for key in keys])
+        if len(missing := np.flatnonzero(np.min(row_numbers, axis=0, initial=0) < 0)):
             pair = f"{winner[missing[0]]} above {loser[missing[0]]}"
             raise FeedbackError(
                 f"pair {missing[0] + 1}, {pair}: not both items are in the table ({len(missing):,} "
                 "such pairs). Compare the ids of both files."
             )
-        lower, upper = np.array(found, dtype=np.int64).reshape(2, -1)
+        lower, upper = np.array(row_numbers, dtype=np.int64).reshape(2, -1)
         return cls(lower, upper, weight, query)
 
     @property

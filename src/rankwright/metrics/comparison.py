@@ -98,8 +98,8 @@ def compare(
     p_values = np.full((len(chosen), len(names), len(names)), np.nan)
     p_values[:, range(len(names)), range(len(names))] = 1.0
     tests = [(number, i, j) for number in range(len(chosen)) for i, j in pairs]
-    found = map_jobs(partial(_p_value, test=test, **options), tests, matrices, threads=1)
-    for number, raw in enumerate(np.reshape(found, (len(chosen), len(pairs)))):
+    computed = map_jobs(partial(_p_value, test=test, **options), tests, matrices, threads=1)
+    for number, raw in enumerate(np.reshape(computed, (len(chosen), len(pairs)))):
         for (i, j), p in zip(pairs, holm(raw) if correction else raw, strict=True):
             p_values[number, i, j] = p_values[number, j, i] = p
     bootstrap = partial(bootstrap_interval, level=level, random_state=random_state)
@@ -107,8 +107,8 @@ def compare(
     bounds = map_jobs(bootstrap, rows, threads=1)
     intervals = np.array(bounds).reshape(len(names), len(chosen), 2)
     means = np.array([[scores[measure] for measure in chosen] for scores in systems.values()])
-    words = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
-    known = (tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, words)
+    description = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
+    known = (tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, description)
     return Comparison(*known, np.array(matrices), baseline, random_state)
 
 
@@ -176,9 +176,10 @@ class Comparison:
     ) -> tuple[float, tuple[float, float]]:
         """The mean difference, first minus second, and its bootstrap interval, over queries."""
         number = self._measure(measure)
-        each = self.values[self._system(first), number] - self.values[self._system(second), number]
-        interval = bootstrap_interval(each, level=self.level, random_state=self.random_state)
-        return float(np.nanmean(each)) if not np.isnan(each).all() else 0.0, interval
+        left, right = (self.values[self._system(name), number] for name in (first, second))
+        differences = left - right
+        interval = bootstrap_interval(differences, level=self.level, random_state=self.random_state)
+        return float(np.nanmean(differences)) if not np.isnan(differences).all() else 0.0, interval
 
     def is_tested(self, first: str, second: str) -> bool:
         """Whether this pair was tested: with a baseline, only pairs with the baseline are."""
@@ -304,8 +305,8 @@ class Comparison:
 
     def _differences_from_baseline(self, measure: Measure) -> dict[str, Any]:
         others = [name for name in self.systems if self.baseline not in (None, name)]
-        found = {name: self.difference(name, str(self.baseline), measure) for name in others}
-        differences = {n: {"mean": d, "interval": list(ends)} for n, (d, ends) in found.items()}
+        estimates = {name: self.difference(name, str(self.baseline), measure) for name in others}
+        differences = {n: {"mean": d, "interval": list(ends)} for n, (d, ends) in estimates.items()}
         return {"difference": differences} if others else {}
 
     def to_json(self) -> str:

@@ -133,9 +133,9 @@ class Scores(Mapping[str, float]):
             text = "-" if mean is None else f"{mean:.4f}"
             counts = (str(self.n_queries), str(self.n_skipped(measure)))
             rows.append(tuple(Cell(cell) for cell in (str(measure), text, *counts)))
-        words = "; ".join(f"{key}: {value}" for key, value in self.conventions.items())
+        conventions = "; ".join(f"{key}: {value}" for key, value in self.conventions.items())
         header = ("measure", "mean", "queries", "skipped")
-        return Table(header, tuple(rows), (words,) if words else ())
+        return Table(header, tuple(rows), (conventions,) if conventions else ())
 
     def __repr__(self) -> str:
         return self.table().to_text()
@@ -299,8 +299,8 @@ def _compute_blocks(
         parts.append((own, part, None if tie_key is None else tie_key[rows]))
     jobs = [parts[slice(*cut)] for cut in ranges(len(parts), N_JOBS)]
     values = np.full((len(measures), queries.n_queries), np.nan)
-    found = map_jobs(_compute_job, jobs, measures, conventions)
-    for block, value in zip(blocks, chain.from_iterable(found), strict=True):
+    blocks_of_values = map_jobs(_compute_job, jobs, measures, conventions)
+    for block, value in zip(blocks, chain.from_iterable(blocks_of_values), strict=True):
         values[:, block] = value
     return values
 

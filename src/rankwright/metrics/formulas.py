@@ -34,24 +34,24 @@ def precision(
     """Fraction of relevant items in the first ``cutoff`` (``over="list"``: of a shorter list)."""
     assert cutoff is not None
     n_relevant = _relevant(lists, rel).sum(axis=1)
-    found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
-    places = np.minimum(cutoff, lists.sizes) if over == "list" else cutoff
-    return found / places, n_relevant > 0
+    n_listed = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
+    n_ranks = np.minimum(cutoff, lists.sizes) if over == "list" else cutoff
+    return n_listed / n_ranks, n_relevant > 0
 
 
 def recall(lists: RankedLists, cutoff: int | None = None, rel: Rel = 1) -> Values:
     """Fraction of the relevant items that are in the first ``cutoff``."""
     n_relevant = _relevant(lists, rel).sum(axis=1)
-    found = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
-    return _ratio(found, n_relevant), n_relevant > 0
+    n_listed = lists.found(_expected(lists, rel))[:, :cutoff].sum(axis=1)
+    return _ratio(n_listed, n_relevant), n_relevant > 0
 
 
 def r_precision(lists: RankedLists, rel: Rel = 1) -> Values:
     """Fraction of relevant items in the first R, where R is the number of relevant items."""
     n_relevant = _relevant(lists, rel).sum(axis=1)
     first = lists.place <= n_relevant[:, None]
-    found = (lists.found(_expected(lists, rel)) * first).sum(axis=1)
-    return _ratio(found, n_relevant), n_relevant > 0
+    n_listed = (lists.found(_expected(lists, rel)) * first).sum(axis=1)
+    return _ratio(n_listed, n_relevant), n_relevant > 0
 
 
 def binary_preference(lists: RankedLists, rel: Rel = 1) -> Values:
@@ -99,8 +99,8 @@ def average_precision(
     n_relevant = relevant.sum(axis=1)
     if steps == "threshold":
         ties = lists.score_ties  # the precision at the end of the tie
-        found = _before(relevant, ties) + ties.sum(relevant)
-        per_place = relevant * found / (ties.first + ties.size)
+        n_listed = _before(relevant, ties) + ties.sum(relevant)
+        per_place = relevant * n_listed / (ties.first + ties.size)
     elif lists.ties is None:
         per_place = relevant * (np.cumsum(relevant, axis=1) / lists.place)
     else:
@@ -136,8 +136,8 @@ def coverage(lists: RankedLists, rel: Rel = "max") -> Values:
 def average_rank(lists: RankedLists, rel: Rel = 1, cap: float = np.inf) -> Values:
     """Mean place of the relevant items, places beyond ``cap`` counting as ``cap``."""
     n_relevant = _relevant(lists, rel).sum(axis=1)
-    places = _expected(lists, rel) @ np.minimum(lists.place, cap)
-    return _ratio(places, n_relevant), n_relevant > 0
+    ranks = _expected(lists, rel) @ np.minimum(lists.place, cap)
+    return _ratio(ranks, n_relevant), n_relevant > 0
 
 
 def rank_biased_precision(
@@ -145,8 +145,8 @@ def rank_biased_precision(
 ) -> Values:
     """Fraction of relevant items seen by a reader who continues with probability p."""
     weights = (1.0 - p) * p ** (lists.place[:cutoff] - 1.0)
-    found = lists.found(_expected(lists, rel))[:, :cutoff]
-    return found @ weights, _relevant(lists, rel).max(axis=1) > 0
+    gains = lists.found(_expected(lists, rel))[:, :cutoff]
+    return gains @ weights, _relevant(lists, rel).max(axis=1) > 0
 
 
 def auc(lists: RankedLists, rel: Rel = 1) -> Values:
@@ -198,12 +198,12 @@ def _first_success(chance: FloatArray) -> FloatArray:
     return first
 
 
-def _precisions_in_ties(relevant: FloatArray, place: FloatArray, ties: TieGroups) -> FloatArray:
+def _precisions_in_ties(relevant: FloatArray, rank: FloatArray, ties: TieGroups) -> FloatArray:
     """Expected [relevant] x precision at each place."""
     q = ties.sum(relevant)
     before = _before(relevant, ties)
-    within = (place - 1 - ties.first) * (q - 1) / np.maximum(ties.size - 1, 1)
-    return q / ties.size * (before + 1 + within) / place
+    within = (rank - 1 - ties.first) * (q - 1) / np.maximum(ties.size - 1, 1)
+    return q / ties.size * (before + 1 + within) / rank
 
 
 def _before(relevant: FloatArray, ties: TieGroups) -> FloatArray:
@@ -236,10 +236,10 @@ def ndcg(
     """
     n_places = lists.width if cutoff is None else min(cutoff, lists.width)
     weights = DISCOUNTS[discount](lists.place[:n_places])
-    found = _gains(lists, gain, n_places) @ weights
+    gained = _gains(lists, gain, n_places) @ weights
     best_first = lists.keep("best first", lambda: -np.sort(-lists.grades, axis=1))
     ideal = _filled(GAINS[gain](best_first[:, :n_places]), lists) @ weights
-    return found / np.where(ideal > 0, ideal, 1.0), ideal > 0
+    return gained / np.where(ideal > 0, ideal, 1.0), ideal > 0
 
 
 def err(lists: RankedLists, cutoff: int | None = None, max: float = 4) -> Values:
@@ -317,8 +317,8 @@ def _average_ties(still: FloatArray, go_on: FloatArray, ties: TieGroups, n_place
     for some in filter(len, np.split(np.arange(len(size)), starts[1:])):
         rows, begin, sizes = row[some], first[some], size[some]
         step = np.arange(sizes[0])
-        place = np.minimum(begin[:, None] + step, go_on.shape[1] - 1)
-        tied = np.where(step < sizes[:, None], go_on[rows[:, None], place], 0.0)
+        rank = np.minimum(begin[:, None] + step, go_on.shape[1] - 1)
+        tied = np.where(step < sizes[:, None], go_on[rows[:, None], rank], 0.0)
         means = np.zeros((len(tied), min(int(sizes[0]), n_places) + 1))
         n_means = min(means.shape[1] - 1, _n_means(tied.sum(axis=1) / sizes))
         means[:, : n_means + 1] = subset_means(tied, sizes, n_means)

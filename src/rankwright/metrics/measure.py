@@ -186,7 +186,7 @@ def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
     if tail and tail["name"] in SPELLINGS:
         name, params = SPELLINGS[tail["name"]]
         return name, dict(params), int(tail["number"])
-    spelled = {key: ours for key, (ours, _) in SPELLINGS.items()}
+    spelled = {key: known for key, (known, _) in SPELLINGS.items()}
     near = get_close_matches(spelling.lower(), spelled, n=3, cutoff=0.6)
     names = " or ".join(dict.fromkeys(spelled[key] for key in near))
     hint = f" Did you mean {names}?" if near else ""
@@ -287,19 +287,19 @@ class Conventions:
 
     def describe(self, measures: list[Measure]) -> dict[str, str]:
         """In words, what was chosen for these measures."""
-        words = {"ties": _TIES[self.ties], "empty queries": _EMPTY[self.empty]}
+        texts = {"ties": _TIES[self.ties], "empty queries": _EMPTY[self.empty]}
         chosen = [(m, self.parameters(m)) for m in measures]
         for key in ("gain", "discount", "rel", "over", "steps"):
             values = {str(m): str(p[key]) for m, p in chosen if key in p}
             if len(set(values.values())) == 1:
                 value = next(iter(values.values()))
-                words[key] = _PARAMETER_WORDS.get(value, value)
+                texts[key] = _PARAMETER_WORDS.get(value, value)
             elif values:
-                words[key] = ", ".join(f"{value} in {name}" for name, value in values.items())
+                texts[key] = ", ".join(f"{value} in {name}" for name, value in values.items())
         for measure, params in chosen:
             if params["empty"] != self.empty:
-                words[f"empty queries in {measure}"] = _EMPTY[params["empty"]]
-        return words
+                texts[f"empty queries in {measure}"] = _EMPTY[params["empty"]]
+        return texts
 
 
 _LINEAR, _CUTOFF = {"NDCG": {"gain": "linear"}}, {"AP": {"over": "cutoff"}}

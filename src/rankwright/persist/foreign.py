@@ -175,8 +175,8 @@ def foreign_kind(path: Any) -> str | None:
     """Which library wrote a file, by its first bytes and its extension; None if none of these."""
     with open_regular(path) as file:
         start = file.read(4096)
-    found = (kind for kind, pattern in _STARTS.items() if re.match(pattern, start, re.DOTALL))
-    kind = next(found, None)
+    kinds = (kind for kind, pattern in _STARTS.items() if re.match(pattern, start, re.DOTALL))
+    kind = next(kinds, None)
     extension = os.path.splitext(os.fspath(path))[1].lower()
     by_name = {".onnx": "onnx", ".cbm": "catboost", ".ubj": "xgboost"}
     return kind or (by_name.get(extension) if start else None)

@@ -123,15 +123,15 @@ def _plant(grove: Grove, nodes: list[Node], weight: float = 1.0) -> None:
         seen.add(number)
         node = nodes[number]
         if node.feature < 0:
-            place = grove.leaf(node.value)
+            node_number = grove.leaf(node.value)
         else:
-            place = grove.split(node.feature, node.threshold, node.default, node.chosen)
-            waiting += [(node.low, place, False), (node.high, place, True)]
+            node_number = grove.split(node.feature, node.threshold, node.default, node.chosen)
+            waiting += [(node.low, node_number, False), (node.high, node_number, True)]
         if parent < 0:
-            grove.root.append(place)
+            grove.root.append(node_number)
             grove.weight.append(weight)
         else:
-            (grove.high if is_high else grove.low)[parent] = place
+            (grove.high if is_high else grove.low)[parent] = node_number
 
 
 def parse_json(raw: bytes) -> Any:
@@ -347,15 +347,15 @@ def _free_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]
     waiting = [(tree, -1, False)]
     while waiting:
         part, parent, is_high = waiting.pop()
-        place = len(nodes)
+        number = len(nodes)
         if parent >= 0:
-            _join(nodes, parent, place, is_high)
+            _join(nodes, parent, number, is_high)
         if "split" not in part:
             nodes.append(Node(float(part["value"])))
             continue
         feature, border, default = _numeric(part["split"], flat, as_true)
         nodes.append(Node(0.0, feature, border, default))
-        waiting += [(part["left"], place, False), (part["right"], place, True)]
+        waiting += [(part["left"], number, False), (part["right"], number, True)]
     return nodes
 
 
@@ -410,17 +410,19 @@ def _ranklib_tree(text: str) -> list[Node]:
         if tag == "split" and closing:
             open_nodes.pop()
         elif tag == "split":
-            place = len(nodes)
+            node_number = len(nodes)
             nodes.append(Node(float("nan")))
             if open_nodes:
-                _join(nodes, open_nodes[-1], place, "left" not in attributes)
-            open_nodes.append(place)
+                _join(nodes, open_nodes[-1], node_number, "left" not in attributes)
+            open_nodes.append(node_number)
         elif not closing:
-            number, place = float(content), open_nodes[-1]
+            number, node_number = float(content), open_nodes[-1]
             if tag == "feature":
-                nodes[place] = nodes[place]._replace(feature=int(number) - 1)
+                nodes[node_number] = nodes[node_number]._replace(feature=int(number) - 1)
             elif tag == "threshold":  # RankLib keeps it as float32
-                nodes[place] = nodes[place]._replace(threshold=float(np.float32(number)))
+                nodes[node_number] = nodes[node_number]._replace(
+                    threshold=float(np.float32(number))
+                )
             else:
-                nodes[place] = nodes[place]._replace(value=number)
+                nodes[node_number] = nodes[node_number]._replace(value=number)
     return nodes

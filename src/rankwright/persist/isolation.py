@@ -106,21 +106,21 @@ class _Child:
         try:
             process.stdin.write(line + "\n")
             process.stdin.flush()
-            found = process.stdout.readline()
+            answer = process.stdout.readline()
         except OSError:
-            found = ""
-        if not found:
+            answer = ""
+        if not answer:
             self.stop()
             return "its reader crashed"
-        return str(json.loads(found))
+        return str(json.loads(answer))
 
     def _running(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
-            words = [sys.executable, "-c", _CHILD, self.library, str(SECONDS)]
+            command = [sys.executable, "-c", _CHILD, self.library, str(SECONDS)]
             pipe = subprocess.PIPE
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             self.process = subprocess.Popen(
-                words, stdin=pipe, stdout=pipe, text=True, env=environment
+                command, stdin=pipe, stdout=pipe, text=True, env=environment
             )
             atexit.register(self.stop)
         return self.process

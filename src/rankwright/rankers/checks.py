@@ -174,11 +174,11 @@ def _largest(X: Any) -> float:
 def _column(ranker: Any, X: Any) -> str:
     """The column with the largest absolute value, by number and name, and that value."""
     if isinstance(X, np.ndarray):
-        place = int(np.nanargmax(np.abs(X)))
-        column, value = place % X.shape[1], float(X.flat[place])
+        index = int(np.nanargmax(np.abs(X)))
+        column, value = index % X.shape[1], float(X.flat[index])
     else:
-        place = int(np.nanargmax(np.abs(X.data)))
-        column, value = int(X.indices[place]), float(X.data[place])
+        index = int(np.nanargmax(np.abs(X.data)))
+        column, value = int(X.indices[index]), float(X.data[index])
     names = getattr(ranker, "feature_names_in_", None)
     name = "" if names is None or column >= len(names) else f" ({names[column]!r})"
     return f"column {column}{name} holds {value:.3g}"
@@ -225,9 +225,9 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     if isinstance(X, np.ndarray):
         column, size = np.arange(X.shape[1]), np.maximum(X.max(axis=0), -X.min(axis=0))
     else:
-        column, place = np.unique(X.indices, return_inverse=True)
+        column, column_index = np.unique(X.indices, return_inverse=True)
         size = np.zeros(len(column))
-        np.maximum.at(size, place, np.abs(X.data))
+        np.maximum.at(size, column_index, np.abs(X.data))
     column, size = column[size > 0], size[size > 0]
     if not len(size):
         return

@@ -95,10 +95,10 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
         """The feedback with weight zero for the held-out queries, and the held-out rows."""
         if not isinstance(feedback, Grades) or feedback.queries.n_queries < 2:
-            found = "a single query" if isinstance(feedback, Grades) else type(feedback).__name__
+            kind = "a single query" if isinstance(feedback, Grades) else type(feedback).__name__
             raise ParameterError(
                 f"{owner}(early_stopping=...) without eval_set holds out queries, and the training "
-                f"data are {found}. Pass grades with a qid of two or more queries, or an eval_set."
+                f"data are {kind}. Pass grades with a qid of two or more queries, or an eval_set."
             )
         n = feedback.queries.n_queries
         n_held_out = min(max(1, round(self.validation_fraction * n)), n - 1)

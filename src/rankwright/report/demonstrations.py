@@ -39,7 +39,7 @@ class Part:
 
     def named_sections(self) -> list[Section]:
         first, *rest = self.sections
-        return [replace(first, title=self.short), *(replace(each, level=3) for each in rest)]
+        return [replace(first, title=self.short), *(replace(section, level=3) for section in rest)]
 
 
 def ordinal_stream(seed: int) -> Part:
@@ -105,7 +105,7 @@ def search(seed: int) -> Part:
     }
     scores["the true order"] = sample.bayes_score[rows.test]
     measures = ["NDCG@10", "AP", "Disagreement"]
-    judged = {name: rw.evaluate(each, test.y, test.qid, measures) for name, each in scores.items()}
+    judged = {name: rw.evaluate(s, test.y, test.qid, measures) for name, s in scores.items()}
     comparison = rw.compare(judged)
     lists = {name: scores[name] for name in ("PRank", "RankBoost")}
     shown = [
@@ -116,7 +116,7 @@ def search(seed: int) -> Part:
         sections.rankings_section(lists, test.y, test.qid),
     ]
     title = f"Graded documents of {test.n_queries} new queries (disagreement: lower is better)"
-    return Part(title, "Search", comparison, [each for each in shown if each is not None])
+    return Part(title, "Search", comparison, [s for s in shown if s is not None])
 
 
 def metasearch(seed: int) -> Part:
@@ -161,7 +161,7 @@ def ratings(seed: int) -> Part:
     likes = models["blend of all methods"].recommend_new(given, n=5)
     remark = (
         f"\na new user rated {', '.join(f'item {item}: {v:g}' for item, v in given.items())}\n"
-        f"and should like {', '.join(f'item {each.item} ({each.score:.2f})' for each in likes)}"
+        f"and should like {', '.join(f'item {entry.item} ({entry.score:.2f})' for entry in likes)}"
     )
     shown = [sections.comparison_section(comparison), sections.win_loss_section(judged, comparison)]
     title = f"Ratings of {test.n_users} users predicted from the other half of their ratings"

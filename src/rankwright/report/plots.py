@@ -70,11 +70,11 @@ def _curve(model: Any, rows: FloatArray, column: int, name: str) -> Curve | None
     known = rows[np.isfinite(rows[:, column]), column]
     if not len(known) or known.min() == known.max():
         return None
-    found = partial_dependence(model, rows, column, n_values=N_VALUES)
-    x, y = found.values, found.scores - found.scores.mean()
-    if found.is_step and known.min() < x[0]:  # the first step has a width too
+    dependence = partial_dependence(model, rows, column, n_values=N_VALUES)
+    x, y = dependence.values, dependence.scores - dependence.scores.mean()
+    if dependence.is_step and known.min() < x[0]:  # the first step has a width too
         x, y = np.append(known.min(), x), np.append(y[0], y)
-    return Curve(name, x, y, found.is_step)
+    return Curve(name, x, y, dependence.is_step)
 
 
 def importances(
@@ -89,11 +89,12 @@ def importances(
     if gain is not None and len(gain) == np.shape(X)[1]:
         if names is None:
             names = list(getattr(X, "columns", [f"feature {k + 1}" for k in range(len(gain))]))
-        what, found = "share of the gain in training", dict(zip(map(str, names), gain, strict=True))
+        what = "share of the gain in training"
+        shares = dict(zip(map(str, names), gain, strict=True))
     else:
         curves = contributions(model, X, names, MAX_FEATURES)
-        what, found = "span of the curve", {curve.name: curve.span for curve in curves}
-    return what, dict(sorted(found.items(), key=lambda pair: -pair[1]))
+        what, shares = "span of the curve", {curve.name: curve.span for curve in curves}
+    return what, dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
 
 def _sample(X: Any) -> FloatArray:

@@ -190,10 +190,10 @@ def importance_section(
     model: Any, X: Any, names: Sequence[str] | None = None, title: str = "Importance of features"
 ) -> Section | None:
     """The importance of every feature; None if no feature has any."""
-    what, found = plots.importances(model, X, names)
-    if not any(found.values()):
+    what, shares = plots.importances(model, X, names)
+    if not any(shares.values()):
         return None
-    chart = Chart(charts.bars(found, what), f"Every feature by its {what}, largest first.")
+    chart = Chart(charts.bars(shares, what), f"Every feature by its {what}, largest first.")
     return Section(title, charts=(chart,))
 
 
@@ -261,11 +261,11 @@ def training_page(
     """The page of a fitted :class:`rankwright.AutoRanker`, evaluated on the items held out."""
     attempts, best = model.results_, model.results_.best
     comparison = attempts.comparison
-    scores = {each.name: each.scores for each in attempts if each.scores is not None}
+    scores = {attempt.name: attempt.scores for attempt in attempts if attempt.scores is not None}
     sections: list[Section] = []
     if comparison is not None:
         sections = _table_sections(comparison, scores)
-        curves = {each.name: each.curve for each in attempts if each.curve is not None}
+        curves = {attempt.name: attempt.curve for attempt in attempts if attempt.curve is not None}
         if curves:
             section = learning_section(curves, str(comparison.measures[0]))
             folds = f"means over {best.n_folds} folds" if best.n_folds > 1 else "of the one fold"
@@ -274,7 +274,7 @@ def training_page(
     if held_out is not None:
         values = model.decision_function(held_out.X, held_out.qid)
         sections += _model_sections(model.best_estimator_, held_out, values)
-        others = [each for each in attempts if each is not best and each.held_out is not None]
+        others = [a for a in attempts if a is not best and a.held_out is not None]
         if others and best.held_out is not None:
             lists = {others[0].name: others[0].held_out, best.name: best.held_out}
             sections.append(rankings_section(lists, held_out.y, held_out.qid, held_out.docid))

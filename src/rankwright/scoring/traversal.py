@@ -235,9 +235,9 @@ def _ranks(feature: IntArray, threshold: FloatArray) -> tuple[Any, Any, Any, Any
 
 
 def flat_categories(ptr: IntArray, value: FloatArray) -> Categories:
-    known, place = np.unique(value, return_inverse=True)
+    known, index = np.unique(value, return_inverse=True)
     node = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
-    key = node * max(known.size, 1) + place
+    key = node * max(known.size, 1) + index
     return Categories(ptr.astype(np.int64), value.astype(np.float64), known, key)
 
 
@@ -338,10 +338,10 @@ def _decide_categories(up: BoolArray, x: FloatArray, at: IntArray, categories: C
     if not pairs.size:
         return
     x, at = x[pairs], at[pairs]
-    place = np.minimum(np.searchsorted(categories.known, x), categories.known.size - 1)
-    key = at * categories.known.size + place
-    found = np.minimum(np.searchsorted(categories.key, key), categories.key.size - 1)
-    up[pairs] = (categories.known[place] == x) & (categories.key[found] == key)
+    index = np.minimum(np.searchsorted(categories.known, x), categories.known.size - 1)
+    key = at * categories.known.size + index
+    entry = np.minimum(np.searchsorted(categories.key, key), categories.key.size - 1)
+    up[pairs] = (categories.known[index] == x) & (categories.key[entry] == key)
 
 
 def _sum_few(X: FloatArray, steps: Steps) -> FloatArray:

@@ -79,27 +79,27 @@ class Additive(Scorer):
 
         A threshold of -inf says "has a value at all".
         """
-        used, place = np.unique(feature, return_inverse=True)
+        used, index = np.unique(feature, return_inverse=True)
         finite = np.isfinite(threshold)
-        order = np.flatnonzero(finite)[np.lexsort((threshold[finite], place[finite]))]
-        owner, steps = place[order], threshold[order]
+        order = np.flatnonzero(finite)[np.lexsort((threshold[finite], index[finite]))]
+        owner, steps = index[order], threshold[order]
         new = np.ones(len(order), bool)
         new[1:] = (owner[1:] != owner[:-1]) | (steps[1:] != steps[:-1])
         rise = np.bincount(np.cumsum(new) - 1, alpha[order], int(new.sum()))
         n_steps = np.bincount(owner[new], minlength=len(used))
         ptr = np.concatenate([[0], np.cumsum(n_steps)])
-        start = np.bincount(place[~finite], alpha[~finite], len(used)).astype(np.float64)
+        start = np.bincount(index[~finite], alpha[~finite], len(used)).astype(np.float64)
         value = np.repeat(start, n_steps + 1)
         for i in range(len(used)):
             value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
         used, ptr = used.astype(np.int64), ptr.astype(np.int64)
-        missing = np.bincount(place, default * alpha, len(used)).astype(np.float64)
+        missing = np.bincount(index, default * alpha, len(used)).astype(np.float64)
         return cls(n_inputs, used, ptr, steps[new], value, missing, absent_abstains)
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:
         """Thresholds, the values between them (one more), and the value without the feature."""
-        found = np.flatnonzero(self.feature == feature)
-        return self._curve(int(found[0])) if len(found) else (np.zeros(0), np.zeros(1), 0.0)
+        columns = np.flatnonzero(self.feature == feature)
+        return self._curve(int(columns[0])) if len(columns) else (np.zeros(0), np.zeros(1), 0.0)
 
     def _curve(self, i: int) -> tuple[FloatArray, FloatArray, float]:
         start, stop = int(self.ptr[i]), int(self.ptr[i + 1])
@@ -154,14 +154,14 @@ def columns_of(
         if hasattr(block, "tocsc"):
             block = block.tocsc()
             block.sum_duplicates()
-        for place, feature in enumerate(features):
+        for index, feature in enumerate(features):
             if isinstance(block, np.ndarray):
-                yield rows, place, block[:, feature]
+                yield rows, index, block[:, feature]
                 continue
             column = np.full(rows.stop - rows.start, np.nan if absent_abstains else 0.0)
             entries = slice(*block.indptr[feature : feature + 2])
             column[block.indices[entries]] = block.data[entries]
-            yield rows, place, column
+            yield rows, index, column
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,8 +248,8 @@ class Trees(Scorer):
             listed = self.categories[at[owner]]
             at = at & (np.diff(self.cat_ptr) == 0)
         below = np.nextafter(listed, -np.inf)  # a category is an interval of one value
-        found = np.concatenate([self.threshold[at], listed, below])
-        return np.unique(found[np.isfinite(found)])
+        values = np.concatenate([self.threshold[at], listed, below])
+        return np.unique(values[np.isfinite(values)])
 
     @cached_property
     def _nodes(self) -> Nodes:

@@ -328,9 +328,9 @@ class AutoRanker(BestRanker):
         if self.checkpoint is None:
             with progress.watching(model):
                 return fit_ranker(model, rows, valid)
-        found = self.checkpoint.load(key)
-        if found is not None:
-            return found
+        saved = self.checkpoint.load(key)
+        if saved is not None:
+            return saved
         if hasattr(model, "warm_start") and not model.warm_start:
             model = self._fit_in_steps(model, f"{key}, first rounds", progress, rows, valid)
         else:
@@ -342,9 +342,9 @@ class AutoRanker(BestRanker):
         self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None
     ) -> Any:
         """Fit some rounds at a time and keep them; ``warm_start`` goes on with the same bits."""
-        n_rounds, found = model.n_estimators, self.checkpoint.load(key)
-        model = model if found is None else found
-        done = 0 if found is None else len(found.alpha_)
+        n_rounds, saved = model.n_estimators, self.checkpoint.load(key)
+        model = model if saved is None else saved
+        done = 0 if saved is None else len(saved.alpha_)
         while done < n_rounds and not _has_stopped(model):
             tried = min(done + ROUNDS_PER_STEP, n_rounds)
             model.set_params(n_estimators=tried, warm_start=True)

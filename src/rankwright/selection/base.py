@@ -143,7 +143,7 @@ class Progress:
         if self._thread is None or not hasattr(model, "warm_start") or model.callbacks:
             yield
             return
-        model.callbacks = [lambda told: self.rounds.update({id(model): told.number})]
+        model.callbacks = [lambda round_: self.rounds.update({id(model): round_.number})]
         try:
             yield
         finally:

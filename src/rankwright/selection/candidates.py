@@ -107,7 +107,7 @@ def _name(model: LambdaMART) -> str:
 
 def simplicity(name: str, model: Any) -> float:
     """The place of a default candidate between simple (low) and complex."""
-    kind = next(place for start, place in SIMPLICITY.items() if name.startswith(start))
+    kind = next(rank for start, rank in SIMPLICITY.items() if name.startswith(start))
     last = model[-1] if hasattr(model, "steps") else model
     return kind + getattr(last, "max_leaf_nodes", getattr(last, "C", 0.0)) / 1000.0
 

@@ -102,8 +102,8 @@ def permutation_importance(
         scores, predictions = _predict(model, values, ids), None
         if parsed.reads_predictions:
             predictions = predict_with(model, "predict", values, ids)
-        found = evaluate(scores, y, ids, parsed, predictions=predictions)
-        return parsed.sign * found.per_query(parsed)
+        measured = evaluate(scores, y, ids, parsed, predictions=predictions)
+        return parsed.sign * measured.per_query(parsed)
 
     whole = per_query(rows)
     falls = np.empty((n_repeats, rows.shape[1], len(whole)))

@@ -78,9 +78,9 @@ class Trials:
         """The trials from the best to the worst, with a column for each parameter."""
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.params))
         rows = []
-        for place, trial in enumerate(self._ordered()):
+        for rank, trial in enumerate(self._ordered()):
             failed = math.isnan(trial.value)
-            value = Cell("failed" if failed else f"{trial.value:.4f}", best=place == 0)
+            value = Cell("failed" if failed else f"{trial.value:.4f}", best=rank == 0)
             params = [trial.params.get(name, "") for name in names]
             texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in params]
             rows.append((*map(Cell, texts), value, Cell(f"{trial.seconds:.2f}")))
@@ -387,9 +387,9 @@ def tune(
         search.fit_items(train)
     else:
         _fit_parts(search, train, valid)
-    found = search.trials_
-    trials = tuple(replace(one, params=_without_step(one.params, step)) for one in found.trials)
-    search.trials_ = replace(found, trials=trials)
+    result = search.trials_
+    trials = tuple(replace(one, params=_without_step(one.params, step)) for one in result.trials)
+    search.trials_ = replace(result, trials=trials)
     return search
 
 

@@ -82,8 +82,8 @@ def _reason(error: Exception) -> str:
 def damaged_matrices(X: Any) -> Iterator[tuple[str, Any]]:
     """Sparse matrices with one fault each, as a damaged file may hold them."""
 
-    def set_value(array: str, place: int, value: int) -> Callable[[Any], None]:
-        return lambda matrix: getattr(matrix, array).__setitem__(place, value)
+    def set_value(array: str, index: int, value: int) -> Callable[[Any], None]:
+        return lambda matrix: getattr(matrix, array).__setitem__(index, value)
 
     def cut(array: str) -> Callable[[Any], None]:
         return lambda matrix: setattr(matrix, array, getattr(matrix, array)[:-2])

@@ -79,13 +79,13 @@ class ClickSimulator:
     @cached_property
     def relevance(self) -> FloatArray:
         """The truth: the probability that each item attracts a user who examines it."""
-        grades, place = np.unique(self.items.y, return_inverse=True)
+        grades, grade_index = np.unique(self.items.y, return_inverse=True)
         if self.attractiveness is not None:
             if missing := [g for g in grades.tolist() if g not in self.attractiveness]:
                 raise DataError(f"attractiveness has no probability for grade {missing[0]:g}.")
-            return np.array([self.attractiveness[g] for g in grades.tolist()])[place]
+            return np.array([self.attractiveness[g] for g in grades.tolist()])[grade_index]
         gain = 2.0 ** (grades - grades.min()) - 1.0
-        return np.asarray((0.05 + 0.9 * gain / max(gain.max(), 1.0))[place])
+        return np.asarray((0.05 + 0.9 * gain / max(gain.max(), 1.0))[grade_index])
 
     @cached_property
     def affine(self) -> tuple[FloatArray, FloatArray]:
@@ -97,10 +97,10 @@ class ClickSimulator:
     def lists(self, scores: ArrayLike) -> IntArray:
         """(n_queries, n_positions) rows of the items that these scores show; -1 is none."""
         queries = self.items.queries
-        place = queries.places(np.asarray(scores, dtype=np.float64)) - 1
+        rank = queries.places(np.asarray(scores, dtype=np.float64)) - 1
         shown = np.full((queries.n_queries, self.n_positions), -1, dtype=np.int64)
-        top = np.flatnonzero(place < self.n_positions)
-        shown[queries.codes[top], place[top]] = top
+        top = np.flatnonzero(rank < self.n_positions)
+        shown[queries.codes[top], rank[top]] = top
         return shown
 
     def sessions(
@@ -167,15 +167,15 @@ class ClickSimulator:
         return clicks
 
     def _log(self, shown: IntArray, clicks: Any, ranker: Any) -> ImpressionLog:
-        session, place = np.nonzero(shown >= 0)
-        rows = shown[session, place]
+        session, rank = np.nonzero(shown >= 0)
+        rows = shown[session, rank]
         queries, items = self.items.queries, self.items
         item, ids = rows, np.arange(items.n_items)
         columns = {
             "query": queries.codes[rows],
             "item": item,
-            "clicks": clicks[session, place].astype(np.int64),
-            "position": place.astype(np.int64) + 1,
+            "clicks": clicks[session, rank].astype(np.int64),
+            "position": rank.astype(np.int64) + 1,
             "ranker": ranker[session],
         }
         columns |= dict.fromkeys(("user", "time", "dwell"))

@@ -294,9 +294,9 @@ def _order_in(session: IntArray) -> IntArray:
     """The place of each row among the rows of its session, from 1."""
     order = np.argsort(session, kind="stable")
     starts = np.searchsorted(session[order], session[order])
-    place = np.empty(len(session), dtype=np.int64)
-    place[order] = np.arange(len(session)) - starts + 1
-    return place
+    rank = np.empty(len(session), dtype=np.int64)
+    rank[order] = np.arange(len(session)) - starts + 1
+    return rank
 
 
 def _sorted_order(session: IntArray, position: IntArray) -> IntArray | None:
@@ -313,12 +313,12 @@ def _found(known: NDArray[Any], ids: NDArray[Any]) -> IntArray:
     return texts.numbers(np.array([str(key) for key in ids.tolist()], object), unknown=-1)
 
 
-def _look_up(keys: IntArray, values: IntArray, wanted: IntArray) -> IntArray:
+def _look_up(keys: IntArray, values: IntArray, queried: IntArray) -> IntArray:
     """The value of each wanted key among sorted keys; -1 when it is absent."""
     if len(keys) == 0:
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], -1)
+        return np.full(len(queried), -1, dtype=np.int64)
+    position = np.minimum(np.searchsorted(keys, queried), len(keys) - 1)
+    return np.where(keys[position] == queried, values[position], -1)
 
 
 def _shown(log: ImpressionLog, row: int) -> str:

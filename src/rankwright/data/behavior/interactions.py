@@ -138,7 +138,7 @@ class Interactions(UsersAndItems):
                 raise DataError(f"from_csr: {len(names)} {name} for {size}. Give one id for each.")
             ids.append(vocabulary.Vocabulary(names, name).ids)
         kept = cells.data != 0
-        user, item = (place[kept].astype(np.int64) for place in (cells.row, cells.col))
+        user, item = (index[kept].astype(np.int64) for index in (cells.row, cells.col))
         return cls.from_numbers(
             ids[0], ids[1], user, item, cells.data[kept].astype(np.float64), None
         )

@@ -382,10 +382,10 @@ def _identity(path: Any) -> list[Any]:
     if not isinstance(path, str | os.PathLike):
         return []
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return [os.path.normcase(os.path.realpath(path))]
-    return [(found.st_dev, found.st_ino)] if stat.S_ISREG(found.st_mode) else []
+    return [(status.st_dev, status.st_ino)] if stat.S_ISREG(status.st_mode) else []
 
 
 def remove_stale_files(folder: Path) -> int:

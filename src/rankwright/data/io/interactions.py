@@ -142,7 +142,7 @@ def read_features(
     fields, names, is_named = text_rows(read_text(path, encoding), separator, None)
     if not is_named:
         raise DataError(f"{path}: features need a header with the names of the columns.")
-    table = {name: _typed(fields.column(place)) for place, name in enumerate(names)}
+    table = {name: _typed(fields.column(index)) for index, name in enumerate(names)}
     key = id or find_column("item", None, names, optional=True) or find_column("user", None, names)
     if key in names:  # an id is an integer or a text
         number, distinct = fields.encode(names.index(str(key)), str(key))
@@ -258,8 +258,8 @@ def _named(role: str, column: Any, names: list[str]) -> Any:
 
 
 def _rated(table: Mapping[str, NDArray[Any]], at_least: float, path: str) -> BoolArray:
-    place = usual_place("value", list(table))
-    if place is None:
+    index = usual_place("value", list(table))
+    if index is None:
         raise DataError(f"{path}: at_least={at_least:g} needs a column of ratings.")
-    ratings = table[list(table)[place]]
+    ratings = table[list(table)[index]]
     return as_column(ratings, "rating", len(ratings)) >= at_least

@@ -234,13 +234,13 @@ def group_file(path: str | os.PathLike[str]) -> str | None:
     It is called as the file, with ``.query`` or ``.group`` at the end.
     """
     names = (f"{os.fspath(path)}.{ending}" for ending in ("query", "group"))
-    found = next(filter(os.path.isfile, names), None)
-    if found is None or detect_format(path) not in ("letor", None):
+    sizes_file = next(filter(os.path.isfile, names), None)
+    if sizes_file is None or detect_format(path) not in ("letor", None):
         return None
     with open_text(path) as file:
         lines = next(file.blocks(1 << 16), b"").splitlines()
     first = next((line for line in lines if line.split(b"#")[0].strip()), b"")
-    return None if b"qid:" in first else found
+    return None if b"qid:" in first else sizes_file
 
 
 def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"], group: Any) -> Items:
@@ -268,15 +268,15 @@ def _read_table(
     reading: dict[str, Any],
 ) -> Items:
     source, columns = _open_table(path, kind, reading["separator"])
-    found = _find_columns(path, columns, roles, chosen, graded, names)
+    layout = _find_columns(path, columns, roles, chosen, graded, names)
     separator = "\t" if kind == "tsv" else reading["separator"]
-    read = partial(_read_columns, path, source, found, {**reading, "separator": separator})
+    read = partial(_read_columns, path, source, layout, {**reading, "separator": separator})
     try:
         return read()
     except DataError as error:
         if graded or reading["grades"] is not None or GRADE_ADVICE not in str(error):
             raise
-        found["y"] = None  # words in a column that is not needed
+        layout["y"] = None  # words in a column that is not needed
         return read()
 
 
@@ -299,12 +299,12 @@ def _read_columns(path: str, source: Any, found: dict[str, Any], reading: dict[s
 
 
 def _items_from_frame(
-    source: Any, path: str, found: dict[str, Any], grades: tables.Meaning
+    source: Any, path: str, layout: dict[str, Any], grades: tables.Meaning
 ) -> Items:
     try:
-        return tables.items_from_frame(source, grades=grades, **found)
+        return tables.items_from_frame(source, grades=grades, **layout)
     except DataError as error:
-        words = tables.find_words(source, share=0.0, **found)
+        words = tables.find_words(source, share=0.0, **layout)
         about_grades = GRADE_ADVICE in str(error)
         first = next((w for w in words if w.is_grade == about_grades), None)
         if first is None:
@@ -312,7 +312,7 @@ def _items_from_frame(
         if about_grades:
             advice = str(error).partition(": ")[2].rstrip(".")
         else:
-            columns = tables.find_words(source, **found)
+            columns = tables.find_words(source, **layout)
             advice = words_advice(*_columns_of_words(columns, first.column))
         reason = f"{first.column} is {first.word!r}, not a number"
         if not is_parquet(path):
@@ -352,11 +352,11 @@ def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
     source, columns = _open_table(path, kind, options.get("separator"))
     roles = {role: options.get(role) for role in (*COLUMN_NAMES, "weight")}
     chosen = {key: options.get(key) or () for key in ("features", "drop", "one_hot")}
-    found = _find_columns(path, columns, roles, chosen, True, None)
+    layout = _find_columns(path, columns, roles, chosen, True, None)
     if isinstance(source, str):
-        found["separator"] = "\t" if kind == "tsv" else options.get("separator")
-        found["decimal"] = options.get("decimal", ".")
-    words = tables.find_words(source, **found)
+        layout["separator"] = "\t" if kind == "tsv" else options.get("separator")
+        layout["decimal"] = options.get("decimal", ".")
+    words = tables.find_words(source, **layout)
     return [column for column in words if not (column.is_grade and options.get("grades"))]
 
 
@@ -395,13 +395,13 @@ def _find_columns(
         return int(given) if digits else given
 
     usual = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(columns)}
-    found: dict[str, Any] = {
+    layout: dict[str, Any] = {
         role: next((usual[name] for name in COLUMN_NAMES.get(role, ()) if name in usual), None)
         if given is None
         else column(given)
         for role, given in roles.items()
     }
-    if found["y"] is None and graded:
+    if layout["y"] is None and graded:
         more = " ..." if len(columns) > 12 else ""
         raise DataError(
             f"{path}: no column is called {', '.join(COLUMN_NAMES['y'])}. Give the column of the "
@@ -412,16 +412,16 @@ def _find_columns(
             if name in chosen[key]:
                 raise ParameterError(f"drop={name!r} and {key}={name!r}: give one of them.")
     if names is None:
-        found |= {key: list(map(column, given)) for key, given in chosen.items()}
-        found["features"] += [name for name in found["one_hot"] if name not in found["features"]]
+        layout |= {key: list(map(column, given)) for key, given in chosen.items()}
+        layout["features"] += [name for name in layout["one_hot"] if name not in layout["features"]]
         if not chosen["features"]:
-            found["features"] = None
-        return found
+            layout["features"] = None
+        return layout
     # The columns whose words were learned are called column=word.
     words = dict.fromkeys(name.partition("=")[0] for name in names if name not in columns)
-    found["one_hot"] = [name for name in words if name in columns]
-    found["features"] = [name for name in names if name in columns] + found["one_hot"]
-    return found
+    layout["one_hot"] = [name for name in words if name in columns]
+    layout["features"] = [name for name in names if name in columns] + layout["one_hot"]
+    return layout
 
 
 def _with_features_of(items: Items, like: Any, path: str) -> Items:

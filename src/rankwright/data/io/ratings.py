@@ -92,8 +92,8 @@ def read_ratings(
         raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
     if format == "parquet" or (format is None and is_parquet(path)):
         table = read_parquet(path)
-        places = _find_columns(list(table), _chosen(**columns), os.fspath(path))
-        arrays = {role: list(table.values())[place] for role, place in places.items()}
+        indices = _find_columns(list(table), _chosen(**columns), os.fspath(path))
+        arrays = {role: list(table.values())[index] for role, index in indices.items()}
         return Ratings.from_arrays(**arrays, duplicates=duplicates)
     text = read_text(path, columns.pop("encoding", "utf-8"))
     format = format or _detect_format(text, columns)

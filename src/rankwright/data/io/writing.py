@@ -92,15 +92,15 @@ def convert(
     -------
     format, n_rows : str, int
     """
-    found = read_as or detect_format(source) or "letor"
+    source_format = read_as or detect_format(source) or "letor"
     kind = write_as or format_of_name(target)
     if kind is None and not os.fspath(target).lower().removesuffix(".gz").endswith(".txt"):
         raise ParameterError(
             f"{os.fspath(target)}: the extension gives no format. Use .letor, .txt, .csv, .tsv, "
             ".jsonl, .parquet, .run or .qrels, or give write_as=."
         )
-    kind = kind or (found if found in ("run", "qrels") else "letor")
-    data = read_data(source, found, **options)
+    kind = kind or (source_format if source_format in ("run", "qrels") else "letor")
+    data = read_data(source, source_format, **options)
     write_data(data, target, kind)
     return kind, len(data)
 

@@ -120,7 +120,7 @@ def _read_around(
 
 
 def _enough(bad: Iterable[BadPlace]) -> bool:
-    fixes = Counter(place.fix for place in bad)
+    fixes = Counter(bad_place.fix for bad_place in bad)
     return fixes.total() >= MAX_BAD_LINES or max(fixes.values(), default=0) >= MAX_SAME_FIX
 
 

@@ -135,7 +135,7 @@ def validate(
         source = os.fspath(data)
         grade = options.get("y")
         content, lines, bad = read_what_is_readable(source, kind, **options)
-        findings = [Finding("readable", "FAIL", each.reason, each.line, each.fix) for each in bad]
+        findings = [Finding("readable", "FAIL", b.reason, b.line, b.fix) for b in bad]
         findings = findings or [Finding("readable", "PASS", str(content))]
     if against is not None and kind != "items":
         raise ParameterError(f"against={str(against)!r}: it is for items, and {source} is {kind}.")

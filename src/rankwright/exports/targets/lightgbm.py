@@ -79,7 +79,7 @@ def _tree(tree: Node, number: int) -> str:
         if isinstance(node, Leaf):
             leaves.append(node.value)
             return -len(leaves)
-        place = len(splits)
+        split = len(splits)
         splits.append((0, 0.0, 0, 0, 0))
         if node.categories:
             threshold, kind = float(len(boundaries) - 1), CATEGORICAL | MISSING_NAN
@@ -89,8 +89,8 @@ def _tree(tree: Node, number: int) -> str:
         else:
             threshold, kind = node.threshold, MISSING_NAN | (0 if node.default else DEFAULT_LEFT)
             left, right = add(node.low), add(node.high)
-        splits[place] = (node.feature, threshold, kind, left, right)
-        return place
+        splits[split] = (node.feature, threshold, kind, left, right)
+        return split
 
     add(tree)
     feature, threshold, kind, left, right = zip(*splits, strict=True) if splits else ((),) * 5

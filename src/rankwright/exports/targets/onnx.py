@@ -82,8 +82,8 @@ class Onnx(Target):
                 files[""], chosen, providers=["CPUExecutionProvider"]
             )
             run = session.run
-        found = run(None, {"X": np.ascontiguousarray(X, dtype=np.float64)})
-        return Reading(found[0], reader, found[1] if form.grades else None)
+        outputs = run(None, {"X": np.ascontiguousarray(X, dtype=np.float64)})
+        return Reading(outputs[0], reader, outputs[1] if form.grades else None)
 
 
 class _Graph:
@@ -212,8 +212,8 @@ class _Graph:
         ones = self.filled(self.binary("Mul", self.part(x, [0]), 0.0), 0.0)
         padded = self.add("Concat", [x, self.binary("Add", ones, 1.0)], axis=1)
         out = self.value(step.factors)
-        for place in range(step.degree):
-            out = self.add("Mul", [out, self.part(padded, [row[place] for row in chosen])])
+        for factor in range(step.degree):
+            out = self.add("Mul", [out, self.part(padded, [row[factor] for row in chosen])])
         return out
 
     def part(self, x: str, columns: Any) -> str:
@@ -291,7 +291,7 @@ class _Graph:
         up = self.add("Min", [self.add("Add", [best, one]), last])
         down = self.add("Max", [self.add("Sub", [best, one]), self.value(0, np.int64)])
         top, above, below = (
-            self.add("GatherElements", [scores, place], axis=1) for place in (best, up, down)
+            self.add("GatherElements", [scores, index], axis=1) for index in (best, up, down)
         )
         gain = self.add("Sub", [above, top])
         lean = self.add("Sub", [gain, self.add("Sub", [below, top])])
@@ -360,7 +360,7 @@ class _Table:
         if isinstance(node, Leaf):
             self.weights.append(node.value)
             return len(self.weights) - 1
-        place, member = len(self.splits), bool(node.categories)
+        number, member = len(self.splits), bool(node.categories)
         if member:
             self.members += [*node.categories, np.nan]
         true, false = (node.high, node.low) if member else (node.low, node.high)
@@ -374,5 +374,5 @@ class _Table:
         ):
             ids.append(0)
             leaves.append(int(isinstance(child, Leaf)))
-        self.true_ids[place], self.false_ids[place] = self.add(true), self.add(false)
-        return place
+        self.true_ids[number], self.false_ids[number] = self.add(true), self.add(false)
+        return number

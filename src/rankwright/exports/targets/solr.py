@@ -124,12 +124,12 @@ def _node(node: Node, form: Form) -> dict[str, Any]:
 
 def before_slack(target: float, name: str) -> float:
     """The float32 to which Solr adds 0.000001 and gets the threshold that was meant."""
-    wanted = np.float32(target)
-    near = np.float32(wanted - SLACK)
+    target32 = np.float32(target)
+    near = np.float32(target32 - SLACK)
     with np.errstate(over="ignore"):
         down, up = (np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf))
     for value in (near, down, up):
-        if np.float32(value + SLACK) == wanted:
+        if np.float32(value + SLACK) == target32:
             return number32(float(value))
     raise ParameterError(
         f"export: the threshold {target!r} of feature {name!r} cannot be written for Solr, which "

@@ -92,8 +92,8 @@ def _run_duckdb(texts: list[str], X: FloatArray, names: tuple[str, ...]) -> tupl
         connection.register("given", rows)
         listed = ", ".join(f"{text} AS v{i}" for i, text in enumerate(texts))
         query = f"SELECT {listed} FROM (SELECT n, {named} FROM given) ORDER BY n"
-        found = connection.execute(query).fetchnumpy()
-    columns = [np.ma.filled(found[f"v{i}"].astype(np.float64), np.nan) for i in range(len(texts))]
+        result = connection.execute(query).fetchnumpy()
+    columns = [np.ma.filled(result[f"v{i}"].astype(np.float64), np.nan) for i in range(len(texts))]
     return columns, f"duckdb {duckdb.__version__}"
 
 
@@ -106,8 +106,8 @@ def _run_sqlite(texts: list[str], X: FloatArray, names: tuple[str, ...]) -> tupl
         marks = ", ".join("?" * len(names))
         connection.executemany(f"INSERT INTO given VALUES ({marks})", rows)
         listed = ", ".join(texts)
-        found = connection.execute(f"SELECT {listed} FROM given ORDER BY rowid").fetchall()
+        result = connection.execute(f"SELECT {listed} FROM given ORDER BY rowid").fetchall()
     finally:
         connection.close()
-    columns = [np.array(column, dtype=np.float64) for column in zip(*found, strict=True)]
+    columns = [np.array(column, dtype=np.float64) for column in zip(*result, strict=True)]
     return columns, f"sqlite {sqlite3.sqlite_version}"

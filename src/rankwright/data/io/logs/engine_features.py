@@ -128,16 +128,16 @@ def _number(text: Text, line: int, name: str, value: Any) -> float:
 
 
 def _docid(hit: dict[str, Any]) -> str | None:
-    found = next((hit[key] for key in ("_id", "id", "docid") if hit.get(key) is not None), None)
-    return None if found is None else str(found)
+    docid = next((hit[key] for key in ("_id", "id", "docid") if hit.get(key) is not None), None)
+    return None if docid is None else str(docid)
 
 
 def _grade(text: Text, line: int, hit: dict[str, Any]) -> float | None:
     source = hit.get("_source")
-    for place in (hit, source if isinstance(source, dict) else {}):
+    for record in (hit, source if isinstance(source, dict) else {}):
         for name in GRADE_NAMES:
-            if place.get(name) is not None:
-                return _number(text, line, name, place[name])
+            if record.get(name) is not None:
+                return _number(text, line, name, record[name])
     return None
 
 

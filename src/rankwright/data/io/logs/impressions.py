@@ -119,9 +119,9 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
             clicks += [(event["event"], click) for click in event.get("clicks") or ()]
         if event.get("kind") != "event":
             continue
-        for place, item in enumerate(event["items"], start=1):
+        for rank, item in enumerate(event["items"], start=1):
             index[event["event"], item["id"]] = len(rows)
-            shown = item["id"], item.get("rank") or place
+            shown = item["id"], item.get("rank") or rank
             rows.append(
                 (event["event"], event.get("query"), event.get("user"), event.get("time"),
                  event.get("model"), *shown)
@@ -219,20 +219,20 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
     """
     names = list(names)
     plain = {plain_name(name): name for name in reversed(names)}
-    found: dict[str, str] = {}
+    by_role: dict[str, str] = {}
     for role, usual in LOG_COLUMNS.items():
         if role in columns:
             if columns[role] not in plain.values():
                 raise DataError(f"{where}: no column {columns[role]!r} among {', '.join(names)}.")
-            found[role] = columns[role]
+            by_role[role] = columns[role]
         elif name := next((plain[n] for n in usual if n in plain), None):
-            found[role] = name
-    if lacking := [role for role in _NEEDED if role not in found]:
+            by_role[role] = name
+    if lacking := [role for role in _NEEDED if role not in by_role]:
         raise DataError(
             f"{where}: no column of {lacking[0]} among {', '.join(names)}. Call it "
             f"{lacking[0]}, or name it in Python: read_log(path, {lacking[0]}='NAME')."
         )
-    return found
+    return by_role
 
 
 def is_log(names: Iterable[str]) -> bool:

@@ -51,25 +51,26 @@ def read_preferences(path: str | os.PathLike[str]) -> Preferences:
     name = os.fspath(path)
     table = read_parquet(path) if is_parquet(path) else _text_columns(read_text(path))
     plain = {plain_name(column): column for column in reversed(list(table))}
-    found = {
+    by_role = {
         role: table[plain[usual]]
         for role, names in _PAIR_COLUMNS.items()
         if (usual := next((n for n in names if n in plain), ""))
     }
     for role in ("winner", "loser"):
-        if role not in found:
+        if role not in by_role:
             raise DataError(f"{name}: no column of the {role} among {', '.join(table)}.")
-    if "weight" in found:
-        found["weight"] = as_column(found["weight"], "weight", len(found["winner"]))
-        if len(bad := np.flatnonzero(found["weight"] < 0)):
+    if "weight" in by_role:
+        by_role["weight"] = as_column(by_role["weight"], "weight", len(by_role["winner"]))
+        if len(bad := np.flatnonzero(by_role["weight"] < 0)):
             raise DataError(
-                f"{name}: weight {found['weight'][bad[0]]:g} in row {bad[0] + 1} is < 0."
+                f"{name}: weight {by_role['weight'][bad[0]]:g} in row {bad[0] + 1} is < 0."
             )
-    same = [row for row, pair in enumerate(zip(found["winner"], found["loser"], strict=True))
+    same = [row for row, pair in enumerate(zip(by_role["winner"], by_role["loser"], strict=True))
             if pair[0] == pair[1]]  # fmt: skip
     if same:
-        raise DataError(f"{name}: row {same[0] + 1} prefers {found['winner'][same[0]]} to itself.")
-    return Preferences(**found)
+        item = by_role["winner"][same[0]]
+        raise DataError(f"{name}: row {same[0] + 1} prefers {item} to itself.")
+    return Preferences(**by_role)
 
 
 def is_preferences(names: Iterable[str]) -> bool:
