@@ -1,4 +1,4 @@
-"""Matrices of callers, checked once: compiled code follows the indices of sparse ones blindly."""
+"""Sparse matrices, checked once: compiled code follows their indices without bounds checks."""
 
 from __future__ import annotations
 

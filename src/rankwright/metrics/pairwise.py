@@ -79,7 +79,7 @@ def sum_over_ascents(
 
 
 def _count_by_code(codes: NDArray[np.integer]) -> IntArray:
-    """The same for small codes: for each code, how many smaller ones stand before it."""
+    """The same for small codes: for each code, how many smaller ones come before it."""
     n_ascents = np.zeros(len(codes), np.int64)
     for code in range(1, int(codes.max()) + 1):
         here = codes == code

@@ -1,12 +1,11 @@
 """Models as files: one safetensors file each, with nothing executable in it.
 
 ===============  ===================================================================================
-``models``       :func:`save` and :func:`load`: a fitted ranker, pipeline, recommender or fusion
-``checkpoint``   :class:`Checkpoint`: the models of a training that may be interrupted
+``models``       :func:`save`, :func:`load`, and :class:`Checkpoint` for interrupted training
 ``scorer``       :func:`load_scorer`: scoring only, with NumPy alone, for servers and small images
 ``classes``      the closed tables of classes that a file may hold, and how they are rebuilt
 ``codec``        numbers, text, arrays, scorers and transforms as JSON plus named arrays, and back
-``format``       the file itself: manifest, header, arrays, hashes, limits
+``format``       the file itself: manifest, header, arrays, hashes, limits, signatures
 ===============  ===================================================================================
 
 What a file promises

@@ -22,7 +22,7 @@ _DEFAULT_NAME = re.compile(r"Column_\d+")
 
 
 @dataclass
-class Grove:
+class TreeArrays:
     """Trees in the making: nodes in flat lists, as :class:`Trees` takes them."""
 
     root: list[int] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Foreign(NamedTuple):
 
     n_features: int
     names: tuple[str, ...] | None
-    trees: Grove
+    trees: TreeArrays
     base: float = 0.0
     weights: list[float] | None = None
 
@@ -113,7 +113,7 @@ class Node(NamedTuple):
     chosen: tuple[float, ...] = ()
 
 
-def _plant(grove: Grove, nodes: list[Node], weight: float = 1.0) -> None:
+def _add_tree(arrays: TreeArrays, nodes: list[Node], weight: float = 1.0) -> None:
     """Add a tree whose node 0 is the root; refuses cycles, shared nodes and wrong numbers."""
     waiting, seen = [(0, -1, False)], set()
     while waiting:
@@ -123,15 +123,15 @@ def _plant(grove: Grove, nodes: list[Node], weight: float = 1.0) -> None:
         seen.add(number)
         node = nodes[number]
         if node.feature < 0:
-            node_number = grove.leaf(node.value)
+            node_number = arrays.leaf(node.value)
         else:
-            node_number = grove.split(node.feature, node.threshold, node.default, node.chosen)
+            node_number = arrays.split(node.feature, node.threshold, node.default, node.chosen)
             waiting += [(node.low, node_number, False), (node.high, node_number, True)]
         if parent < 0:
-            grove.root.append(node_number)
-            grove.weight.append(weight)
+            arrays.root.append(node_number)
+            arrays.weight.append(weight)
         else:
-            (grove.high if is_high else grove.low)[parent] = node_number
+            (arrays.high if is_high else arrays.low)[parent] = node_number
 
 
 def parse_json(raw: bytes) -> Any:
@@ -161,13 +161,13 @@ def lightgbm_model(raw: bytes) -> Foreign:
     if len(sizes) != len(blocks):
         raise Refused(f"it names {len(sizes)} trees and holds {len(blocks)}")
     n_features = _whole(header["max_feature_idx"], "max_feature_idx") + 1
-    grove = Grove()
+    arrays = TreeArrays()
     weight = 1.0 / max(len(blocks), 1) if "average_output" in header else 1.0
     for block in blocks:
-        _plant(grove, _lightgbm_tree(_lines(block)), weight)
+        _add_tree(arrays, _lightgbm_tree(_lines(block)), weight)
     names = header.get("feature_names", "").split(" ")
     named = None if len(names) != n_features or all(map(_DEFAULT_NAME.fullmatch, names)) else names
-    return Foreign(n_features, None if named is None else tuple(named), grove)
+    return Foreign(n_features, None if named is None else tuple(named), arrays)
 
 
 def _lines(block: str) -> dict[str, str]:
@@ -248,18 +248,18 @@ def xgboost_model(content: Any) -> Foreign:
     base = float(str(param.get("base_score", "0")).strip("[]"))
     if learner["objective"]["name"] in ("binary:logistic", "reg:logistic", "binary:logitraw"):
         base = log(base / (1.0 - base))  # it is kept as a probability
-    grove = Grove()
+    arrays = TreeArrays()
     if booster["name"] == "gblinear":
         weights = list(map(float, booster["model"]["weights"]))
         if len(weights) != n_features + 1:
             raise Refused(f"it has {len(weights)} weights for {n_features} features")
-        return Foreign(n_features, names, grove, base, weights)
+        return Foreign(n_features, names, arrays, base, weights)
     drops = booster.get("weight_drop")
     trees = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]["trees"]
     weights = [1.0] * len(trees) if drops is None else list(map(float, drops))
     for tree, weight in zip(trees, weights, strict=True):
-        _plant(grove, _xgboost_tree(tree), weight)
-    return Foreign(n_features, names, grove, base)
+        _add_tree(arrays, _xgboost_tree(tree), weight)
+    return Foreign(n_features, names, arrays, base)
 
 
 def _xgboost_tree(tree: Any) -> list[Node]:
@@ -307,16 +307,16 @@ def catboost_model(content: Any) -> Foreign:
     offsets = bias if isinstance(bias, list) else [bias]
     if len(offsets) > 1:
         raise Refused("it has several outputs", "A ranker has one score per row.")
-    grove = Grove()
+    arrays = TreeArrays()
     for tree in content.get("oblivious_trees", ()):
-        _plant(grove, _symmetric_tree(tree, flat, as_true), float(scale))
+        _add_tree(arrays, _symmetric_tree(tree, flat, as_true), float(scale))
     for tree in content.get("trees", ()):
-        _plant(grove, _free_tree(tree, flat, as_true), float(scale))
-    grove.add_constant(float(offsets[0]) if offsets else 0.0)
+        _add_tree(arrays, _free_tree(tree, flat, as_true), float(scale))
+    arrays.add_constant(float(offsets[0]) if offsets else 0.0)
     n_features = _whole(max(flat.values(), default=0) + 1, "number of features")
     ids = [str(f.get("feature_id") or "") for f in floats]
     numbered = all(name in ("", str(i)) for i, name in enumerate(ids))
-    return Foreign(n_features, None if numbered or len(ids) != n_features else tuple(ids), grove)
+    return Foreign(n_features, None if numbered or len(ids) != n_features else tuple(ids), arrays)
 
 
 def _numeric(split: Any, flat: dict[int, int], as_true: set[int]) -> tuple[int, float, bool]:
@@ -388,22 +388,22 @@ def ranklib_fields(body: str, size: int) -> list[tuple[float, ...]]:
     return fields
 
 
-def ranklib_ensemble(body: str) -> Grove:
+def ranklib_ensemble(body: str) -> TreeArrays:
     """The trees of RankLib's ensembles; a forest is the mean of its ensembles."""
-    grove, n_ensembles = Grove(), max(body.count("<ensemble"), 1)
+    arrays, n_ensembles = TreeArrays(), max(body.count("<ensemble"), 1)
     if body.count("<ensemble") != body.count("</ensemble>"):
         raise Refused("it is cut off: an <ensemble> has no end")
     for block in re.findall(r"<tree\b([^<>]*)>(.*?)</tree>", body, re.DOTALL):
         weight = re.search(r'weight\s*=\s*"([^"]*)"', block[0])
         share = float(weight[1]) if weight else 1.0
-        _plant(grove, _ranklib_tree(block[1]), share / n_ensembles)
-    if body.count("<tree") != len(grove.root) or not grove.root:
+        _add_tree(arrays, _ranklib_tree(block[1]), share / n_ensembles)
+    if body.count("<tree") != len(arrays.root) or not arrays.root:
         raise Refused("it is cut off: a <tree> has no end")
-    return grove
+    return arrays
 
 
 def _ranklib_tree(text: str) -> list[Node]:
-    """Nodes in the order of their tags: a split opens one, its place is told by ``pos``."""
+    """Nodes in the order of their tags: ``split`` opens a node, ``pos`` says which child."""
     nodes: list[Node] = []
     open_nodes: list[int] = []
     for closing, tag, attributes, content in _RANKLIB_TAG.findall(text):

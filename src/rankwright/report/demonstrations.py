@@ -172,7 +172,7 @@ PARTS: tuple[Callable[[int], Part], ...] = (ordinal_stream, search, metasearch, 
 
 
 def run_demo(random_state: int = 0, *, note: Callable[[str], None] | None = None) -> Iterator[Part]:
-    """The parts of the demo, one after the other; ``note`` is told what comes next."""
+    """The parts of the demo, one after the other; ``note`` is called with what comes next."""
     for number, make in enumerate(PARTS, 1):
         if note is not None:
             note(f"[{number} of {len(PARTS)}] {make.__doc__}")
