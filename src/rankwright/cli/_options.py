@@ -357,7 +357,7 @@ def read_log_features(log: str, features: str | None, table: TableOptions, **mor
     """The features of the items of a log, from a file of their own or from its other columns."""
     if features is not None:
         return table.read(features, graded=False, **more)
-    with local_file(log) as local:
+    with local_file(log, {"features": "features"}) as local:
         return rw.data.read_log_features(local)
 
 

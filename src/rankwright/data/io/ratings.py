@@ -307,7 +307,7 @@ def _find_columns(
             missing = repr(column) if column is not None else f"for the {role}"
             known = ", ".join(names) if names else f"{n_columns} without names"
             raise DataError(
-                f"{path}: no column {missing} among {known}. Give {role}=name or place."
+                f"{path}: no column {missing} among {known}. Give {role}=name or index."
             )
     if len(set(columns.values())) < len(columns):
         raise DataError(
