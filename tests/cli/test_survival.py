@@ -148,7 +148,7 @@ def slow(path, **options):
         time.sleep(0.1)
 writing.read_items = slow
 sys.argv = ["rankwright", "info", "-"]
-from rankwright.cli.entry import main
+from rankwright.cli import main
 main()
 """
 SLOW_IMPORT = """
@@ -161,7 +161,7 @@ class Slow:
             for _ in range(600):
                 time.sleep(0.1)
 sys.meta_path.insert(0, Slow())
-from rankwright.cli.entry import main
+from rankwright.cli import main
 main()
 """
 
