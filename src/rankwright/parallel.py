@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 ALWAYS = 2**26  # bytes that are taken without asking
+SMALL = 200_000  # cells of a matrix below which threads cost more than they save
 CGROUP_FILES = (  # limit and usage, of version 2 and version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -151,6 +152,11 @@ class Team:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or n_threads()
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+
+    @classmethod
+    def for_rows(cls, X: Any) -> Self:
+        """One thread or all of them, whichever is faster for as many cells as X has."""
+        return cls(1 if X.shape[0] * X.shape[1] < SMALL else None)
 
     def map(self, function: Callable[[Block], Result], blocks: Iterable[Block]) -> list[Result]:
         """Apply the function to each block; results come in the order of the blocks."""

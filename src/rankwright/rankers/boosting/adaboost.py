@@ -9,6 +9,7 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
+from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
@@ -24,7 +25,6 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Cuts,
     Scan,
     SortedScan,
-    pool_for,
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
@@ -125,7 +125,7 @@ class AdaBoostRanker(Ranker):
         rows = _RowWeights(feedback, self.rel)
         smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))
         rounds: list[WeakRanking] = []
-        with pool_for(X) as pool:
+        with Team.for_rows(X) as pool:
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)

@@ -14,6 +14,7 @@ from rankwright.feedback.grades import Grades
 from rankwright.feedback.levels import power_above
 from rankwright.feedback.pair_losses import Batch, all_batches
 from rankwright.feedback.pairs import Pairs
+from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
@@ -28,7 +29,6 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     BinnedScan,
     Scan,
     SortedScan,
-    pool_for,
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer
@@ -143,7 +143,7 @@ class FRank(Ranker):
         loss = FidelityLoss(all_batches(feedback, None, by_query=True), feedback)
         rounds: list[WeakRanking] = []
         losses = [loss.value]
-        with pool_for(X) as pool:
+        with Team.for_rows(X) as pool:
             if len(loss.rows):
                 columns = Columns(X, loss.rows, loss.row_mass, self.max_bins)
                 exact = self.max_bins is None or columns.is_sparse

@@ -32,7 +32,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
     WeakRanking,
 )
 from rankwright.rankers.boosting.weak_learners.grower import TreeLearner, TreeRanking
-from rankwright.rankers.boosting.weak_learners.splitting import Scan, pool_for
+from rankwright.rankers.boosting.weak_learners.splitting import Scan
 from rankwright.rankers.early_stopping import Validation
 
 
@@ -170,7 +170,7 @@ def boost(
     model: Any, X: Any, feedback: Feedback, validation: Validation | None, start: FloatArray
 ) -> Trained:
     """Train with the parameters of a RankBoost, from the scores ``start`` on."""
-    with pool_for(X) as pool:
+    with Team.for_rows(X) as pool:
         grows = isinstance(model.estimator, TreeRanking)
         feedback, key = in_order(feedback, X)
         pairs = PairDistribution(feedback, X.shape[0], pool, key=key, weighting=model.weighting)

@@ -17,14 +17,8 @@ from rankwright.rankers.boosting.weak_learners.binning import Columns
 from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
 
 UNIT = 2.0**60  # potentials are rounded to integers times the bound of their sum over this
-SMALL = 200_000  # cells of X below which threads cost more than they save
 Parts = list[tuple[int, int]]  # ranges of rows
 Int32Array = NDArray[np.int32]
-
-
-def pool_for(X: Any) -> Team:
-    """One thread or all of them, whichever is faster for so many cells."""
-    return Team(1 if X.shape[0] * X.shape[1] < SMALL else None)
 
 
 class Weighted(Protocol):
