@@ -134,9 +134,9 @@ def _block(name: str, column: NDArray[Any]) -> tuple[list[str], Any]:
     cells = [[] if cell is None or cell != cell else str(cell).split("|") for cell in column]
     parts = [[part for part in cell if part] for cell in cells]
     distinct = sorted({part for cell in parts for part in cell})
-    place = {part: number for number, part in enumerate(distinct)}
+    part_index = {part: number for number, part in enumerate(distinct)}
     ptr = np.cumsum([0, *map(len, parts)])
-    index = np.array([place[part] for cell in parts for part in cell], np.int64)
+    index = np.array([part_index[part] for cell in parts for part in cell], np.int64)
     shape = (len(cells), len(distinct))
     table = csr_array((np.ones(len(index)), index, ptr), shape=shape)
     return [f"{name}={part}" for part in distinct], table

@@ -280,18 +280,18 @@ def _read_table(
         return read()
 
 
-def _read_columns(path: str, source: Any, found: dict[str, Any], reading: dict[str, Any]) -> Items:
+def _read_columns(path: str, source: Any, layout: dict[str, Any], reading: dict[str, Any]) -> Items:
     """The items of a table; an error about words names every column of words."""
     if not isinstance(source, str):
-        return _items_from_frame(source, path, found, reading["grades"])
+        return _items_from_frame(source, path, layout, reading["grades"])
     try:
-        return tables.read_table(source, **reading, **found)
+        return tables.read_table(source, **reading, **layout)
     except FileFormatError as error:
         _, of_words, column = error.fix.partition("one_hot=")
         if not of_words:
             raise
-        layout = {key: reading[key] for key in ("separator", "decimal")}
-        words = tables.find_words(source, **layout, **found)
+        style = {key: reading[key] for key in ("separator", "decimal")}
+        words = tables.find_words(source, **style, **layout)
         advice = words_advice(*_columns_of_words(words, column.strip("[]")[1:-1]))
         fix = f"leave the cell empty if the value is unknown; {advice}"
         parts = (error.path, error.line, error.column, error.reason, error.text)
