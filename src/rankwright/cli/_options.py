@@ -111,12 +111,7 @@ class TableOptions:
 
     def of_many_files(self, cluster: str, **unused: Any) -> dict[str, Any]:
         """The parameters of ``read_items`` where workers read; other options are refused."""
-        for name, value in {"group": self.group, **unused}.items():
-            if value:
-                raise ParameterError(
-                    f"--{name.replace('_', '-')} with --cluster {cluster}: not used where workers "
-                    "read the files. Leave it out, or use one machine."
-                )
+        refuse_with(f"--cluster {cluster}", group=self.group, **unused)
         given = self.parameters("-")
         return {name: value for name, value in given.items() if name != "group"}
 
@@ -213,11 +208,10 @@ class EventOptions:
 
     def features(self) -> dict[str, rw.Features]:
         """Arguments of ``Recommender.fit``."""
-        given = {"item_features": self.item_features, "user_features": self.user_features}
         tables = {}
-        for name, path in given.items():
-            if path is not None:
-                with local_file(path, {"id": name.replace("_", "-")}) as local:
+        for name in ("item_features", "user_features"):
+            if (path := getattr(self, name)) is not None:
+                with local_file(path, {"id": name}) as local:
                     tables[name] = rw.read_features(local)
         return tables
 
@@ -304,6 +298,16 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
             raise FileFormatError(name, *parts) from None
         except (DataError, ModelFileError, ParameterError) as error:
             raise type(error)(str(error).replace(copy.name, shown)) from None
+
+
+def refuse_with(engine: str, **options: Any) -> None:
+    """Refuse options that are set although they are not used where workers read the files."""
+    for name, value in options.items():
+        if value:
+            raise ParameterError(
+                f"--{name.replace('_', '-')} with {engine}: not used where workers read the files. "
+                "Leave it out, or use one machine."
+            )
 
 
 def refuse_two_pipes(*paths: str) -> None:

@@ -39,9 +39,7 @@ def predict(
         others = {"grades": grades, "json": json}
         _score_files(model, data, output, cluster, table, ranked=False, **others)
         return
-    console.check_targets(model, data, table.group, output=console.file_name(output))
-    scorer = opt.load_system(model, "model")
-    items = table.read(data, graded=False, like=scorer)
+    scorer, items = _open(model, data, output, table)
     values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
     key = "grades" if grades else "scores"
     result = {"model": model, "data": data, "n_items": items.n_items, key: values}
@@ -82,13 +80,19 @@ def rank(
         others = {"trec": trec, "json": json}
         _score_files(model, data, output, cluster, table, cutoff=cutoff, **others)
         return
-    console.check_targets(model, data, table.group, output=console.file_name(output))
-    scorer = opt.load_system(model, "model")
-    items = table.read(data, graded=False, like=scorer)
+    scorer, items = _open(model, data, output, table)
     opt.note_missing_queries(items, data)
     rows = items.ranking(scorer.decision_function(items.X, items.qid), cutoff)
     about = {"model": model, "data": data} if json else None
     console.write_ranking(rows, output, run_name=name if trec else None, about=about)
+
+
+def _open(
+    model: str, data: str, output: str | None, table: opt.TableOptions
+) -> tuple[Any, rw.Items]:
+    console.check_targets(model, data, table.group, output=console.file_name(output))
+    scorer = opt.load_system(model, "model")
+    return scorer, table.read(data, graded=False, like=scorer)
 
 
 def _score_files(

@@ -292,12 +292,7 @@ def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:
 
     given, defaults = dataclasses.asdict(job.table), type(job.table)()
     unread = {n: v for n, v in given.items() if n not in ("y", "qid") and v != getattr(defaults, n)}
-    for name, value in (unread | others).items():
-        if value:
-            raise ParameterError(
-                f"--{name.replace('_', '-')} with {engine}: not used where workers read "
-                "the files. Leave it out, or train on one machine."
-            )
+    opt.refuse_with(str(engine), **unread, **others)
     if job.ranker == "auto":  # several rankers would each need a pass over all files
         console.note(f"{engine}: training LambdaMART; choose another with --ranker")
     model = job.make_ranker("LambdaMART")
