@@ -13,7 +13,6 @@ import time
 
 import pytest
 
-import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli.app import main
 from rankwright.exceptions import MemoryLimitError, ParameterError
@@ -89,7 +88,6 @@ def test_a_key_signs_models_and_refuses_others(shell, tmp_path):
     assert "no key was given" in shell("predict", "m.rw", "$F/test.txt", code=4).stderr
     assert "not signed" in shell("predict", "$F/model.rw", "$F/test.txt", *keyed, code=4).stderr
     assert "16 to" in shell("predict", "m.rw", "$F/test.txt", "--key-file", "short", code=2).stderr
-    rw.persist.format.use_key(None)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +192,12 @@ def test_a_signal_ends_quietly_and_leaves_no_temporary_file(script, number, code
 
 
 def test_the_two_ways_in_are_one(monkeypatch):
-    from rankwright.cli import entry
+    import rankwright.cli
 
     monkeypatch.setattr(sys, "argv", ["rankwright", "--version"])
     before = signal.getsignal(signal.SIGTERM)
     try:
-        entry.main()
+        rankwright.cli.main()
         main()
     finally:
         signal.signal(signal.SIGTERM, before)

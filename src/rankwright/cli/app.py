@@ -160,10 +160,20 @@ def _show_warning(
 
 
 def _run(words: list[str]) -> None:
+    words, ours = take_options(words)
+    if ours.key_file is None:
+        _run_verb(words, ours)
+        return
     from rankwright.persist.format import read_key, use_key
 
-    words, ours = take_options(words)
-    use_key(None if ours.key_file is None else read_key(ours.key_file))
+    use_key(read_key(ours.key_file))
+    try:
+        _run_verb(words, ours)
+    finally:
+        use_key(None)
+
+
+def _run_verb(words: list[str], ours: Namespace) -> None:
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
         sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option

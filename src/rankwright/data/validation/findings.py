@@ -34,7 +34,10 @@ from rankwright.data.validation.rules import (
 )
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
-_UNBIASED = "learn from the log itself: online_eval.learn_from_log, or rankwright train --clicks"
+_UNBIASED = (
+    "learn from the log itself: online_eval.learn_from_log, or rankwright train LOG --clicks "
+    "--features FEATURES"
+)
 
 
 @dataclass(frozen=True)
