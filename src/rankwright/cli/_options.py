@@ -286,8 +286,10 @@ def local_file(path: str, names: dict[str, str] = ITEM_OPTIONS) -> Iterator[str]
         return
     shown = path if is_pipe else STDIN
     with tempfile.NamedTemporaryFile(prefix="rankwright-") as copy, translating_errors(names):
-        source = open(path, "rb") if is_pipe else nullcontext(sys.stdin.buffer)
-        with source as pipe, naming(copy.name):
+        with (
+            open(path, "rb") if is_pipe else nullcontext(sys.stdin.buffer) as pipe,
+            naming(copy.name),
+        ):
             shutil.copyfileobj(pipe, copy)
             copy.flush()
         try:
