@@ -95,6 +95,8 @@ async def login_page(request: Request) -> Response:
 def render_markdown(text: str) -> str:
     """Markdown as HTML. Tags in it are shown as text; links lead to web pages only.
 
+    >>> render_markdown("# How to grade")
+    '<h3>How to grade</h3>\\n'
     >>> render_markdown("**4** is *perfect* <script>")
     '<p><strong>4</strong> is <em>perfect</em> &lt;script&gt;</p>\\n'
     """
@@ -105,6 +107,8 @@ def render_markdown(text: str) -> str:
     tokens = reader.parse(text)
     for token in tokens:  # the pages' content security policy forbids styles of elements
         token.attrs.pop("style", None)
+        if token.type.startswith("heading"):  # below the page's own h1 and h2
+            token.tag = f"h{min(int(token.tag[1]) + 2, 6)}"
     return str(reader.renderer.render(tokens, reader.options, {}))
 
 
