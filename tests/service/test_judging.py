@@ -460,7 +460,7 @@ def test_markdown_brings_no_script_style_or_picture(text) -> None:
 
 def test_markdown_has_the_usual_marks() -> None:
     html = render_markdown("# Grades\n\n- **4** perfect\n\n[more](https://x.org)")
-    assert "<h1>Grades</h1>" in html
+    assert "<h3>Grades</h3>" in html
     assert "<strong>4</strong>" in html
     assert '<a href="https://x.org">more</a>' in html
 

@@ -131,7 +131,7 @@ def _as_html(text: str) -> Markup:
     >>> _as_html("``ids`` & more")
     Markup('<code>ids</code> &amp; more')
     """
-    return Markup(re.sub("``(.+?)``", r"<code>\1</code>", escape(text)))
+    return Markup(re.sub("``(.+?)``", r"<code>\1</code>", str(escape(text))))
 
 
 def _type_name(about: dict[str, Any], op: Operation, where: str) -> list[str]:
