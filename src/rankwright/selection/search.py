@@ -292,6 +292,9 @@ class _Counter:
     def get_metadata_routing(self) -> Any:
         return self.scorer.get_metadata_routing()
 
+    def __deepcopy__(self, memo: Any) -> _Counter:
+        return self  # copies count together; scikit-learn 1.8 makes one
+
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """``cv_results_`` of one combination each, as one; ranks are counted again."""
