@@ -34,12 +34,14 @@ def _option(help: str, **more: Any) -> Parameter:
 
 # Options of several verbs.
 SEED = validators.Number(gte=0, lt=2**32)
-Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+_FROM_ONE = Parameter(validator=validators.Number(gte=1))
+Count = Annotated[int, _FROM_ONE]
+MaybeCount = Annotated[int | None, _FROM_ONE]  # cyclopts 4 checks no part of a union
 Cluster = Annotated[
     str | None,
     _option("Workers read DATA, a file, folder or glob: address of a Dask scheduler, or local:4."),
 ]
-Cutoff = Annotated[Count | None, _option("At most this many items of each query.")]
+Cutoff = Annotated[int | None, _FROM_ONE, _option("At most this many items of each query.")]
 Data = Annotated[str, _option("Items: LETOR, CSV, TSV, JSONL or Parquet; - is standard input.")]
 Format = Literal["letor", "csv", "tsv", "jsonl", "parquet", "run", "qrels", "ratings"]
 Json = Annotated[bool, _option("Print JSON instead of text.")]

@@ -64,7 +64,7 @@ def demo(
 def compile(
     *,
     family: list[str] = [],  # noqa: B006
-    processes: opt.Count | None = None,
+    processes: opt.MaybeCount = None,
     json: opt.Json = False,
 ) -> None:
     """Compile the loops of every ranker once, as for a container image.

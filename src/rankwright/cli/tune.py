@@ -24,8 +24,8 @@ def tune(
     folds: Annotated[int, Parameter(validator=validators.Number(gte=2))] = 5,
     measures: opt.Measures = [],  # noqa: B006
     search: Literal["grid", "random", "optuna"] | None = None,
-    trials: opt.Count | None = None,
-    early_stopping: opt.Count | None = None,
+    trials: opt.MaybeCount = None,
+    early_stopping: opt.MaybeCount = None,
     random_state: opt.RandomState = 0,
     output: opt.NewModel = "model.rw",
     json: opt.Json = False,
