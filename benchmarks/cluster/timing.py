@@ -66,7 +66,9 @@ def crossover(options: Any) -> None:
     """rows from which the cluster is faster than a fit on one machine"""
     count, chosen = max(options.workers), models(options)
     found: dict[str, int] = {}
-    with cluster(count, chosen) as client:
+    with cluster(count, chosen) as client, files(2000) as few:
+        for make in chosen.values():
+            fit_local(make(), few)  # loads and compiles
         for n in options.rows:
             with files(n) as folder:
                 for name, make in chosen.items():
