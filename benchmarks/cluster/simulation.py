@@ -27,7 +27,9 @@ def simulation(options: Any) -> None:
         for n in sizes:
             with files(n) as folder:
                 for name, make in chosen.items():
-                    took, (_, sums, tasks) = timed(counted, client, make(), folder)
+                    # The better of two, since other work on the machine only adds time.
+                    runs = [timed(counted, client, make(), folder) for _ in range(2)]
+                    took, (_, sums, tasks) = min(runs, key=lambda run: run[0])
                     seen[name].append((took, sums, tasks))
     for name, times in seen.items():
         cells = [n * N_FEATURES / 2 for n in sizes]
