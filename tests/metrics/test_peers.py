@@ -54,13 +54,13 @@ def ragged() -> dict[str, np.ndarray]:
 
 
 @needs_ir_measures
-@pytest.mark.filterwarnings("ignore:ast:DeprecationWarning")  # by Python 3.12
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of ast, from Python 3.12 on
 def test_measures_equal_those_of_ir_measures(ragged) -> None:
     _compare(ragged, TREC, 1e-12)
 
 
 @needs_ir_measures
-@pytest.mark.filterwarnings("ignore:ast:DeprecationWarning")  # by Python 3.12
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of ast, from Python 3.12 on
 @pytest.mark.skipif(which("perl") is None, reason="ir-measures computes these with a Perl script")
 def test_exponential_gains_equal_those_of_gdeval_to_its_five_digits(ragged) -> None:
     _compare(ragged, {"NDCG@5": "nDCG(dcg='exp-log2')@5", "ERR@10": "ERR@10"}, 5.1e-6)
@@ -84,7 +84,7 @@ def _compare(ragged, names: dict[str, str], tolerance: float) -> None:
 
 
 @needs_ir_measures
-@pytest.mark.filterwarnings("ignore:ast:DeprecationWarning")  # by Python 3.12
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of ast, from Python 3.12 on
 def test_measures_of_unjudged_items_equal_those_of_trec_eval() -> None:
     rng = np.random.default_rng(3)
     documents = [f"d{i}" for i in range(30)]

@@ -236,6 +236,9 @@ class RankSearchCV(BestRanker):
     def _n_candidates(self) -> int:
         if self.param_grid is not None:
             return len(ParameterGrid(self.param_grid))
+        space = self.param_distributions
+        if self.sampler == "random" and all(isinstance(v, list | tuple) for v in space.values()):
+            return min(self.n_iter, len(ParameterGrid(space)))  # points are distinct
         return self.n_iter
 
     def _results(self, evaluate: Callable[[list[Params]], dict[str, Any]]) -> dict[str, Any]:
