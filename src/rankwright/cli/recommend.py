@@ -72,8 +72,7 @@ def recommend(
     console.check_targets(ratings, save=save, output=console.file_name(output))
     as_table = output is not None and output.endswith((".jsonl", ".parquet")) and not new
     if evaluate is not None:
-        others = {"user": user, "new": new, "explain": explain, "save": save, "output": output}
-        _refuse(others, "--evaluate prints measures, not lists")
+        _check_evaluate(ratings, user=user, new=new, explain=explain, save=save, output=output)
     if as_table:
         _refuse({"explain": explain}, f"{output} has a column for items and one for scores")
     learner = None if ranker is None else rw.make_ranker(ranker, opt.parse_settings(set))
@@ -81,22 +80,14 @@ def recommend(
     model = _load(ratings, ranker, features) if ratings.endswith(".rw") else None
     data = events.read(ratings, reading, duplicates) if model is None else model.data_
     console.note(f"{ratings}: {str(data).partition('(')[2].removesuffix(')')}")
+    untrained = rw.Recommender(ranker=learner, random_state=random_state)
     if evaluate is not None:
-        if model is not None:
-            raise ParameterError(
-                f"--evaluate: {ratings} holds each pair of user and item once, so events that were "
-                "repeated would look new. Give the file of events instead."
-            )
-        system = rw.Recommender(ranker=learner, random_state=random_state)
-        _evaluate(system, data, evaluate, n, json, features)
+        _evaluate(untrained, data, evaluate, n, json, features)
         return
-    from rankwright.data.vocabulary import find_id
-
-    given = _parse_ratings(new, data)
-    users = [find_id(word, data.users, "user") for word in user]
+    given, users = _parse_ratings(new, data), _find_users(user, data)
     if model is None:
         with console.working("learning"):
-            model = rw.Recommender(ranker=learner, random_state=random_state).fit(data, **features)
+            model = untrained.fit(data, **features)
     if save is not None:
         rw.save(model, save)
     if as_table:
@@ -105,6 +96,21 @@ def recommend(
     entries = _entries(model, given if new else None, users, n, explain)
     result = [console.to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
     console.write_result(result, output)
+
+
+def _check_evaluate(path: str, **others: Any) -> None:
+    _refuse(others, "--evaluate prints measures, not lists")
+    if path.endswith(".rw"):
+        raise ParameterError(
+            f"--evaluate: {path} holds each pair of user and item once, so events that were "
+            "repeated would look new. Give the file of events instead."
+        )
+
+
+def _find_users(names: list[str], data: Any) -> list[Any]:
+    from rankwright.data.vocabulary import find_id
+
+    return [find_id(name, data.users, "user") for name in names]
 
 
 def _refuse(options: dict[str, Any], reason: str) -> None:
