@@ -415,7 +415,7 @@ def partition_rows(words, shift, up, rows, buffer):
     n_down, n_up = 0, 0
     for k in range(len(rows)):
         row = rows[k]
-        goes = up[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)]
+        goes = np.int64(up[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)])
         # Both places are written and one count goes on: a branch could not be predicted.
         rows[n_down] = row
         buffer[n_up] = row
