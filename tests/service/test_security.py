@@ -42,7 +42,7 @@ def make_app(tmp_path):
 
 
 def test_a_host_that_others_reach_needs_a_token():
-    with pytest.raises(ParameterError, match="--token-file"):
+    with pytest.raises(ParameterError, match="give tokens="):
         Settings(host="0.0.0.0")
     assert Settings(host="0.0.0.0", tokens=Tokens.of(TOKEN)).host == "0.0.0.0"
 
