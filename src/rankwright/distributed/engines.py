@@ -162,7 +162,7 @@ def _mapped(block: list[Any], path: str) -> _Mapped:
     with open(path, "rb") as file:
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     view = memoryview(memory)
-    mapped = _Mapped(pickle.loads(outline, buffers=[view[slice(*each)] for each in bounds]))
+    mapped = _Mapped(pickle.loads(outline, buffers=[view[start:stop] for start, stop in bounds]))
     mapped.file = memory
     return mapped
 
