@@ -2,8 +2,8 @@
 Clicks without position bias
 ============================
 
-People look at the first result more often than at the tenth. Clicks divided by how often a position
-is examined tell what is relevant; clicks alone repeat the old order.
+Users examine the first result more often than the tenth. Clicks divided by the probability of
+examination estimate relevance; raw clicks reproduce the old order.
 """
 
 import altair as alt
@@ -19,8 +19,8 @@ old = items.X[:, 0] + 0.5 * items.X[:, 3]
 log = users.sessions(old, 20_000)
 
 # %%
-# A small experiment, in which the first item changes places with another one at random, tells how
-# often each position is examined.
+# A small experiment swaps the first item with a random one. From it we estimate how often each
+# position is examined.
 
 swapped = users.sessions(old, 2000, experiment="swap", random_state=1)
 propensity = rw.feedback.estimate_propensities(swapped)
@@ -36,8 +36,8 @@ chart = (
 )
 
 # %%
-# Train with and without the correction. The truth is known here: clicks per list that each order
-# would get.
+# Train with and without the correction. On simulated data we know the expected clicks per list
+# of each order.
 
 models = {}
 for name, weights in (("naive", np.ones(8)), ("corrected", propensity)):

@@ -2,7 +2,7 @@
 More clicks never rank lower
 ============================
 
-A monotone constraint keeps noise in the labels from turning a sensible feature around.
+A monotone constraint prevents noisy labels from reversing the effect of a feature.
 """
 
 import altair as alt

@@ -2,7 +2,7 @@
 Why is this document first?
 ===========================
 
-Exact Shapley values add up to the score. The difference of two rows explains their order.
+Exact Shapley values add up to the score. Their differences between two rows explain the order.
 """
 
 import rankwright as rw
@@ -15,6 +15,7 @@ first, second = model.decision_function(data.X[:15]).argsort()[::-1][:2]
 print(model.explain(data.X[first], data.X[second]))
 
 # %%
-# What a feature adds to the score as its value grows. Trees are step functions, and are drawn so.
+# The contribution of a feature to the score, as a function of its value. Trees are step
+# functions.
 
 chart = rw.report.plot_contributions(model, data.X, n_features=4)

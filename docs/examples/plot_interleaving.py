@@ -3,7 +3,7 @@ Which ranker do users prefer?
 =============================
 
 Show lists that mix two rankers and credit each click to the ranker that contributed the item. The
-interval holds whenever you look, so stop as soon as it excludes zero.
+interval is valid at any time, so stop as soon as it excludes one half.
 """
 
 import altair as alt
@@ -35,8 +35,8 @@ result = test.result("new", "old")
 print(f"{result.wins} won, {result.losses} lost, {result.ties} tied; better: {result.better}")
 
 # %%
-# The always-valid interval of the share of sessions that the new ranker wins. Above one half, the
-# new ranker is better.
+# The always-valid interval of the new ranker's win rate. Above one half, the new ranker is
+# better.
 
 base = alt.Chart(alt.Data(values=rows), width=480, height=220).encode(x="sessions:Q")
 half = alt.Chart(alt.Data(values=[{"half": 0.5}])).mark_rule(strokeDash=[4, 4]).encode(y="half:Q")

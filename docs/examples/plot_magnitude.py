@@ -2,7 +2,7 @@
 How much better?
 ================
 
-MPRank learns differences: how many points one item is preferred to another, not only which.
+MPRank learns differences: by how many points one item is better than another, not only which.
 """
 
 import altair as alt
@@ -31,7 +31,7 @@ chart = (
 )
 
 # %%
-# Where to cut a list: before the largest gap.
+# Cut the list before the largest gap.
 
 scores = np.sort(model.predict(X[300:320]))[::-1]
 print(np.round(scores, 1), "show", rw.cut_at_gap(scores))

@@ -3,7 +3,7 @@ Several engines, one list
 =========================
 
 ``fuse`` combines lists by a fixed rule. ``LearnedFusion`` learns from judged queries which engine
-to trust, and how far down its list.
+to trust, and down to which rank.
 """
 
 import rankwright as rw
@@ -18,7 +18,7 @@ systems["CombSUM"] = rw.fuse(sample.runs, method="sum")
 systems["LearnedFusion"] = rw.LearnedFusion().fit(sample.runs, train).fuse(sample.runs)
 
 # %%
-# Average precision on the queries that the fusion did not learn from.
+# Average precision on the held-out queries.
 
 scores = {}
 for name, run in systems.items():

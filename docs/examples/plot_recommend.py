@@ -1,9 +1,9 @@
 """
-What will they take next?
-=========================
+Recommend the next item
+=======================
 
-Which ten of all items will each user take, from a log of who took what? Measured on the last item
-of each user, over the whole catalog.
+Recommend ten items to each user from a log of events. Evaluated on the last item of each user, over
+the whole catalog.
 """
 
 import altair as alt
@@ -22,7 +22,7 @@ model = rw.Recommender(random_state=0).fit(events)
 print(model.explain(3, model.recommend(3, n=1)[0].item))
 
 # %%
-# The default weighs its experts on held-out events. Here it stands beside two of them.
+# The default learns the weights of its experts on held-out events. Compare it with two of them.
 
 rows = []
 for name, experts in (

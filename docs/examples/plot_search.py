@@ -2,7 +2,7 @@
 Rank search results
 ===================
 
-Learn from graded documents and compare three rankers on queries that none of them saw.
+Train three rankers on graded documents and compare them on held-out queries.
 """
 
 import rankwright as rw
@@ -23,7 +23,8 @@ for name, ranker in rankers.items():
     scores[name] = rw.evaluate(found, test.y, test.qid, ["NDCG@10", "AP"])
 
 # %%
-# Letters name the systems that a system beats significantly; bars are 95 % intervals over queries.
+# Letters denote the systems that a system beats significantly; bars are 95 % confidence
+# intervals over queries.
 
 table = rw.compare(scores)
 print(table)

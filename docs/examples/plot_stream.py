@@ -24,7 +24,7 @@ for name, ranker in rankers.items():
     print(f"{name:14} {curves[name][-1]:.3f}")
 
 # %%
-# The mean rank loss so far, at every twentieth item. No ranker can expect less than the Bayes rule.
+# The mean rank loss so far, at every twentieth item. The Bayes rule is the lower bound.
 
 print(f"Bayes rule     {stream.bayes_rank_loss:.3f}")
 chart = rw.report.plot_learning_curves(curves, "RankLoss")

@@ -2,8 +2,8 @@
 Grades between thresholds
 =========================
 
-An ordinal ranker places thresholds on the line of scores; the grade of an item is the interval that
-its score falls into.
+An ordinal ranker learns thresholds on the scores; the grade of an item is the interval that its
+score falls into.
 """
 
 import rankwright as rw
