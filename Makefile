@@ -43,7 +43,7 @@ test-oldest:
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python .ci/oldest.py > .venv-oldest/constraints.txt
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable ".[test]"
-	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal -q
+	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal -q $(ARGS)
 
 coverage:
 	@$(MAKE) --no-print-directory test ARGS="--cov --cov-report=term"
