@@ -205,7 +205,7 @@ class LeastSquares:
         self._reduce()
         left, right = self._triangle[:, :-1], self._triangle[:, -1]
         coef = np.zeros(left.shape[1])
-        if min(left.shape) == 0:
+        if not left.any():  # rank 0: SciPy 1.13 cannot solve an empty system
             return coef, 0
         basis, triangle, order = linalg.qr(left, mode="economic", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
