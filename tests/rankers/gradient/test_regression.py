@@ -13,6 +13,7 @@ from sklearn.linear_model import Ridge
 import rankwright as rw
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
+from rankwright.rankers.gradient.regression import _merge_lone_columns
 from rankwright.testing.inputs import make_problem
 
 
@@ -140,3 +141,40 @@ def test_a_basic_solution_with_a_ridge_is_refused() -> None:
     problem = make_problem()
     with pytest.raises(rw.exceptions.ParameterError, match="leaves one minimizer"):
         rw.Regression(solution="basic", alpha=0.1).fit(problem.X, problem.y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"alpha": 1.0, "center": False},
+        {"fit_intercept": False},
+        {"solution": "basic"},
+        {"solution": "basic", "fit_intercept": False},
+    ],
+    ids=str,
+)
+@given(st.integers(0, 10_000))
+@settings(max_examples=20)
+def test_columns_with_one_value_are_merged_without_a_trace(options: dict, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    where = (np.repeat(np.arange(12), 8), rng.integers(0, 200, 96))
+    X = sparse.csr_array((rng.normal(size=96), where), shape=(12, 200))
+    X.data[::9] = 0.0
+    fit = {"qid": rng.integers(0, 3, 12), "sample_weight": rng.uniform(0.5, 2.0, 12)}
+    y = rng.normal(size=12)
+    merged = rw.Regression(**options).fit(X, y, **fit)
+    twin = rw.Regression(**options).fit(X.toarray(), y, **fit)
+    assert merged.rank_ == twin.rank_
+    np.testing.assert_allclose(merged.coef_, twin.coef_, atol=1e-11)
+    np.testing.assert_allclose(merged.intercept_, twin.intercept_, atol=1e-11)
+
+
+def test_a_million_columns_take_the_time_of_those_that_share_rows() -> None:
+    rng = np.random.default_rng(0)
+    where = (np.repeat(np.arange(400), 30), rng.integers(0, 1_000_000, 12_000))
+    X = sparse.csr_array((rng.normal(size=12_000), where), shape=(400, 1_000_000))
+    used = X[:, np.unique(X.indices)]  # 11,934 columns
+    assert _merge_lone_columns(used, keep_largest=False).shape[1] < 600
+    model = rw.Regression().fit(X, y := rng.normal(size=400))
+    np.testing.assert_allclose(model.decision_function(X) - y, 0, atol=1e-9)

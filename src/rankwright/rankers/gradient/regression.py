@@ -100,7 +100,12 @@ class Regression(Ranker):
             )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
-        self._solve(self._system(X, feedback))
+        merging = _merge_lone_columns(X, keep_largest=self.solution == "basic")
+        if merging is None:
+            self._solve(self._system(X, feedback))
+        else:
+            self._solve(self._system(X @ merging, feedback))
+            self.coef_ = merging @ self.coef_
 
     def _may_drop_columns(self) -> bool:
         return True
@@ -234,6 +239,47 @@ class LeastSquares:
         share = mass / self._mass
         self.mean_x += share * (np.asarray(X.T @ weight).ravel() / mass - self.mean_x)
         self.mean_y += share * (float(y @ weight) / mass - self.mean_y)
+
+
+def _merge_lone_columns(X: Any, *, keep_largest: bool) -> Any:
+    """A map (n_features, fewer) that merges columns of a wide sparse X whose values share a row.
+
+    Columns with one value, in the same row, are parallel. The solution of least norm weights them
+    by their values, so that one column of their common length stands for all; of a basic solution
+    only the largest can be part. Most columns of text are such. None: X has too few of them to
+    gain from.
+    """
+    n_rows, n_columns = X.shape
+    if not sparse.issparse(X) or n_columns <= n_rows:
+        return None
+    entries = np.flatnonzero(np.bincount(X.indices, minlength=n_columns)[X.indices] == 1)
+    columns, values = X.indices[entries], X.data[entries]
+    rows = np.repeat(np.arange(n_rows), np.diff(X.indptr))[entries]
+    groups, group = np.unique(rows, return_inverse=True)
+    if 2 * (len(entries) - len(groups)) < n_columns:
+        return None
+    largest = np.zeros(len(groups))
+    np.maximum.at(largest, group, np.abs(values))
+    share = values / np.where(largest > 0, largest, 1.0)[group]
+    if keep_largest:
+        first = np.unique(group[np.abs(share) == 1.0], return_index=True)[1]
+        kept = np.flatnonzero(np.abs(share) == 1.0)[first]
+        share = np.zeros(len(share))
+        share[kept] = 1.0
+    else:
+        length = np.sqrt(np.bincount(group, share**2))
+        share /= np.where(length > 0, length, 1.0)[group]
+    others = np.setdiff1d(np.arange(n_columns), columns)
+    return sparse.csr_array(
+        (
+            np.append(share, np.ones(len(others))),
+            (
+                np.append(columns, others),
+                np.append(group, len(groups) + np.arange(len(others))),
+            ),
+        ),
+        shape=(n_columns, len(groups) + len(others)),
+    )
 
 
 def _query_means(
