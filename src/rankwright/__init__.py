@@ -7,11 +7,20 @@ Public names are listed in ``__init__.pyi`` and load on first use, so ``import r
 '0.2.0'
 """
 
-from typing import Any
+import os
+import signal
+import sys
 
-import lazy_loader
+# If this is the command line, an interrupt ends it without a traceback until cli.main takes over.
+_program = os.path.basename("".join(sys.orig_argv[-len(sys.argv) :][:1])).split(".")[0]
+if _program == "rankwright" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from rankwright import _kernel_cache
+from typing import Any  # noqa: E402
+
+import lazy_loader  # noqa: E402
+
+from rankwright import _kernel_cache  # noqa: E402
 
 __version__ = "0.2.0"
 

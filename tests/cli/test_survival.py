@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli.app import main
 from rankwright.exceptions import MemoryLimitError, ParameterError
@@ -191,16 +192,48 @@ def test_a_signal_ends_quietly_and_leaves_no_temporary_file(script, number, code
     assert os.listdir(tmp_path) == []
 
 
+def test_an_interrupt_of_the_first_imports_ends_quietly(tmp_path):
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "lazy_loader.py").write_text(kill)  # the first import of the package
+    done = subprocess.run(
+        [sys.executable, "-m", "rankwright", "--version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+def test_the_library_leaves_interrupts_to_the_program():
+    script = "import signal, rankwright; print(signal.getsignal(signal.SIGINT).__name__)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout == b"default_int_handler\n"
+
+
+def test_a_report_that_cannot_be_written_leaves_the_model(shell, tmp_path, monkeypatch):
+    import rankwright.report
+
+    def full(*arguments, **more):
+        raise OSError(28, "No space left on device", "page.html")
+
+    monkeypatch.setattr(rankwright.report, "write_training", full)
+    words = ("train", "$F/train.txt", "--ranker", "Regression", "--report", "page.html")
+    result = shell(*words, code=5)
+    assert "page.html: No space left on device" in result.stderr
+    assert rw.load(tmp_path / "model.rw").coef_.shape == (4,)
+
+
 def test_the_two_ways_in_are_one(monkeypatch):
     import rankwright.cli
 
     monkeypatch.setattr(sys, "argv", ["rankwright", "--version"])
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         rankwright.cli.main()
         main()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     with pytest.raises(ParameterError):
         console.check_targets(output="-")
 

@@ -17,12 +17,17 @@ EXIT_FILE, EXIT_INTERRUPTED, EXIT_TERMINATED = 5, 130, 143
 
 def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, without temporary files left."""
-    signal.signal(signal.SIGTERM, _terminate)
     try:
+        signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as rankwright/__init__.py left it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _app()()
     except KeyboardInterrupt:  # during imports
         sys.stderr.write("rankwright: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
+    finally:  # nothing is left to clean up
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _app() -> Callable[[], None]:

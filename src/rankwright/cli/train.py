@@ -7,7 +7,9 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Group, Parameter, validators
@@ -78,6 +80,7 @@ class Trained(NamedTuple):
     text: str
     about: dict[str, Any]
     size: str = ""
+    write_report: Callable[[], None] | None = None
 
 
 def train(
@@ -144,9 +147,11 @@ def train(
         trained = _train_on_items(job, chosen, checkpoint, report)
     else:
         trained = _train_on_log(job, clicks) if kind == "log" else _train_on_pairs(job, clicks)
-    rw.save(trained.model, output)
+    rw.save(trained.model, output)  # before the report, whose failure must not lose the model
     if checkpoint is not None:
         trained.model.checkpoint.remove()
+    if trained.write_report is not None:
+        trained.write_report()
     if json:
         seconds = round(time.perf_counter() - start, 3)
         name = {"model": output, "ranker": trained.name}
@@ -218,9 +223,12 @@ def _train_on_items(
         verbose=1,
         checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
     ).fit_items(items, other)
+    settings = {"random_state": job.random_state, "command": console.command()}
+    write_report = None
     if report is not None:
-        about = {"random_state": job.random_state, "command": console.command()}
-        rw.report.write_training(auto, report, items, other, data=job.data, settings=about)
+        write_report = partial(
+            rw.report.write_training, auto, report, items, other, data=job.data, settings=settings
+        )
     comparison, model = auto.results_.comparison, auto.best_estimator_
     last = model[-1] if hasattr(model, "steps") else model
     about = {
@@ -231,14 +239,14 @@ def _train_on_items(
     }
     if comparison is None:
         console.note("too few queries to hold some out: trained on all, and not evaluated")
-        return Trained(auto, auto.best_name_, "", about)
+        return Trained(auto, auto.best_name_, "", about, write_report=write_report)
     rows = auto.held_out_rows_
     all_rows = rows is not None and len(rows) == items.n_items
     folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
     scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
     why = f"\n{auto.results_.reason}" if auto.results_.reason else ""
     text = f"validation on {job.valid or folds}:\n\n{scores}{why}\n"
-    return Trained(auto, auto.best_name_, text, about)
+    return Trained(auto, auto.best_name_, text, about, write_report=write_report)
 
 
 def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:
