@@ -6,11 +6,11 @@ files without a check. ``install`` replaces the cache of this package's function
 
 - falls back to a folder of this user under the temporary folder, or to no cache at all;
 - ends every file with a checksum, and compiles again what does not match it;
-- goes on when a file cannot be written.
+- goes on when a file cannot be written;
+- says so when the first kernel of a family of rankers is about to be compiled.
 
-Each of these is logged once, as a warning, and so is the first compilation of a family of rankers
-(``announce_compilation``). Functions of other packages keep numba's own cache. Nothing here
-imports numba.
+Each of these is logged once, as a warning. Functions of other packages keep numba's own cache.
+Nothing here imports numba.
 """
 
 from __future__ import annotations
@@ -109,18 +109,29 @@ def _kernel_cache(caching: Any) -> Any:
                 path.unlink(missing_ok=True)
                 return missing
 
+    class NoCache(caching.NullCache):  # type: ignore[misc]
+        def __init__(self, function: Any) -> None:
+            self._family = _family(function.__module__)
+
+        def load_overload(self, sig: Any, target_context: Any) -> None:
+            announce_compilation(self._family)
+
     class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         def __init__(self, function: Any) -> None:
             super().__init__(function)
+            self._family = _family(function.__module__)
             stamp = self._impl.locator.get_source_stamp()
             self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             try:
-                return super().load_overload(sig, target_context)
+                overload = super().load_overload(sig, target_context)
             except Exception as error:  # code that cannot be linked
                 _say_damaged(Path(self._cache_path), error)
-                return None
+                overload = None
+            if overload is None:  # numba compiles it next
+                announce_compilation(self._family)
+            return overload
 
         def save_overload(self, sig: Any, data: Any) -> None:
             try:
@@ -134,7 +145,7 @@ def _kernel_cache(caching: Any) -> Any:
         except RuntimeError:  # no folder is writable
             before, caching.config.CACHE_DIR = caching.config.CACHE_DIR, _temporary_folder()
         try:
-            return KernelCache(function) if caching.config.CACHE_DIR else caching.NullCache()
+            return (KernelCache if caching.config.CACHE_DIR else NoCache)(function)
         finally:
             caching.config.CACHE_DIR = before
 
@@ -181,6 +192,12 @@ def _say_damaged(path: Path, error: Exception) -> None:
 @cache
 def _say(message: str) -> None:
     logger.warning("rankwright: %s", message)
+
+
+def _family(module: str) -> str:
+    """The family whose kernels a module holds: rankwright.rankers.boosting._kernels.tree."""
+    below = module.split(".")[1:]
+    return below[1] if below[0] == "rankers" else below[0]
 
 
 @cache

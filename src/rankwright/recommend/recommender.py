@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.features import Features, as_features
 from rankwright.data.behavior.interactions import Interactions
@@ -163,7 +162,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
-        announce_compilation("recommend")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         for name in ("ratings_", "histories_", "titles_", "content_"):
             if hasattr(self, name):

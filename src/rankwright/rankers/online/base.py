@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import ClassifierTags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.vocabulary import read_only
 from rankwright.exceptions import (
@@ -239,7 +238,6 @@ class OnlineRanker(Ranker):
             first call. A later grade that was not declared is an error.
         qid : accepted for uniformity; it plays no part
         """
-        announce_compilation(self._family())
         self._learn_stream(X, y, classes, predict=False)
         return self
 
@@ -278,7 +276,6 @@ class OnlineRanker(Ranker):
     @exclusive
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
         assert isinstance(feedback, Grades)
-        announce_compilation(self._family())
         self.n_queries_in_ = feedback.queries.n_queries
         checks.warn_of_sorted_grades(self, feedback.y)
         self._warn_of_scales(X)
