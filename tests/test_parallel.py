@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import signal
 import threading
+import time
+from functools import cached_property
 
 import numpy as np  # loads BLAS
 import pytest
 from threadpoolctl import threadpool_info
 
+from rankwright import parallel
 from rankwright.exceptions import ParameterError
 from rankwright.parallel import Team, map_blocks, n_threads, ranges, single_threaded_blas
 
@@ -119,3 +123,78 @@ def test_any_interleaving_of_threads_restores_the_threads_of_blas() -> None:
         for thread in alive:
             thread.join()
         assert blas_threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("name", ["numba", "llvmlite", "blas"])
+def test_a_fork_waits_for_a_thread_that_holds_a_lock_for_a_moment(name: str) -> None:
+    pkgutil.resolve_name("numba:njit")
+    locks = dict(zip(("numba", "llvmlite"), parallel._compiler_locks(), strict=True))
+    lock, held = {**locks, "blas": parallel._BLAS_LOCK}[name], threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if lock.acquire(timeout=5) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert lock.acquire(timeout=5)
+    lock.release()
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_limit_that_a_thread_of_the_parent_holds_does_not_block_the_child() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with single_threaded_blas():
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    entered.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)  # ends a child that hangs
+        with single_threaded_blas():
+            os._exit(0 if blas_threads() == {1} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    leave.set()
+    thread.join()
+
+
+class Slow:
+    """A value that takes a while to compute."""
+
+    @cached_property
+    def value(self) -> int:
+        time.sleep(0.5)
+        return 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_value_that_a_thread_of_the_parent_computes_does_not_block_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parallel, "Slow", Slow, raising=False)
+    thread = threading.Thread(target=lambda: Slow().value)
+    thread.start()
+    time.sleep(0.1)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)  # ends a child that hangs
+        os._exit(0 if Slow().value == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any, Self, TypeVar
@@ -207,19 +207,24 @@ class Team:
             self._pool.shutdown()
 
 
+def _compiler_locks() -> list[Any]:
+    """The locks that numba and llvmlite hold while they compile or load compiled code."""
+    ffi, numba = (
+        sys.modules.get(name) for name in ("llvmlite.binding.ffi", "numba.core.compiler_lock")
+    )
+    library = getattr(getattr(ffi, "lib", None), "_lock", None)
+    owners: tuple[Any, ...] = (getattr(numba, "global_compiler_lock", None), library)
+    return [owner._lock for owner in owners if hasattr(owner, "_lock")]
+
+
 def _unlock_compiler() -> None:
     """Release what this thread holds of the compiler's locks, when it does not compile.
 
     numba and llvmlite keep a lock for good if Ctrl-C comes just after they have taken it. Another
     thread that compiles would then wait for ever.
     """
-    ffi, numba = (
-        sys.modules.get(name) for name in ("llvmlite.binding.ffi", "numba.core.compiler_lock")
-    )
-    library = getattr(getattr(ffi, "lib", None), "_lock", None)
-    for owner in (library, getattr(numba, "global_compiler_lock", None)):
-        lock = getattr(owner, "_lock", None)
-        while lock is not None and lock._is_owned():
+    for lock in _compiler_locks():
+        while lock._is_owned():
             lock.release()
 
 
@@ -329,12 +334,42 @@ def exclusive(method: Method) -> Method:
     return locked  # type: ignore[return-value]
 
 
-def _forget_locks() -> None:
-    """After a fork: a thread of the parent, which the child does not have, may hold a lock."""
-    global _MAKING
-    _MAKING = RLock()
+_HELD: list[Any] = []  # locks that a fork has taken
+
+
+def _before_fork() -> None:
+    """Wait until no thread is between two steps that a child must not find half done."""
+    locks = (_MAKING, _BLAS_LOCK, *_compiler_locks())
+    _HELD.extend(lock for lock in locks if lock.acquire(timeout=60.0))
+
+
+def _after_fork() -> None:
+    while _HELD:
+        _HELD.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    """The threads of the parent are gone: nobody learns, and nobody takes back a limit of BLAS."""
+    _after_fork()
     _LOCKS.clear()
+    _BLAS_OPEN.clear()
+    if sys.version_info < (3, 12):  # where a cached_property is locked while it is computed
+        for attribute in _class_attributes():
+            if isinstance(attribute, cached_property):
+                vars(attribute)["lock"] = RLock()
+
+
+def _class_attributes() -> Iterator[Any]:
+    """What the classes of this package hold, as far as they are imported."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == __name__.split(".")[0]:
+            for value in vars(module).values():
+                yield from vars(value).values() if isinstance(value, type) else ()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_locks)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork,
+        after_in_child=_after_fork_in_child,
+    )

@@ -21,7 +21,7 @@ import rankwright as rw
 from contract.instances import INSTANCES
 from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.exceptions import DataError, ParameterError, StreamWarning
-from rankwright.parallel import _forget_locks, state_lock
+from rankwright.parallel import _after_fork_in_child, state_lock
 from rankwright.selection import progressive
 
 ONLINE = {type(r): r for r in INSTANCES if r._order_matters and hasattr(r, "partial_fit")}
@@ -176,7 +176,7 @@ def test_a_lock_that_another_thread_holds_is_not_inherited_by_a_fork() -> None:
     thread = Thread(target=hold)
     thread.start()
     held.wait()
-    _forget_locks()  # what a forked child does first
+    _after_fork_in_child()  # what a forked child does first
     assert len(model.predict(STREAM.X)) == len(STREAM.y)
     release.set()
     thread.join()
