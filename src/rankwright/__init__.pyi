@@ -101,6 +101,7 @@ from .rankers.online.voted import VotedPRank as VotedPRank
 from .rankers.preprocessing import OnlineScaler as OnlineScaler
 from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
+from .rankers.preprocessing import RankPipeline as RankPipeline
 from .recommend.recommender import Recommender as Recommender
 from .selection.auto import AutoRanker as AutoRanker
 from .selection.by_name import make_ranker as make_ranker

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -212,3 +214,40 @@ def test_a_number_of_rounds_to_wait_stops_by_the_measure_that_chooses() -> None:
     assert boosted.model.early_stopping.measure == "AP"
     assert boosted.n_iterations < 80
     assert (trained.model.early_stopping, trained.n_iterations) == ("auto", None)
+
+
+@pytest.mark.parametrize("ranker", [rw.RankSVM(), rw.RankSVM(normalize="query")], ids=str)
+def test_what_it_saves_ranks_when_loaded(ranker: Any, tmp_path: Path) -> None:
+    model = rw.AutoRanker([("svm", ranker)]).fit(DATA.X, DATA.y, qid=DATA.qid)
+    rw.save(model, tmp_path / "model.rw")
+    loaded, scorer = rw.load(tmp_path / "model.rw"), rw.load_scorer(tmp_path / "model.rw")
+    for method in ("rank", "decision_function", "predict"):
+        expected = getattr(model, method)(DATA.X, DATA.qid)
+        np.testing.assert_array_equal(getattr(loaded, method)(DATA.X, qid=DATA.qid), expected)
+        np.testing.assert_array_equal(getattr(scorer, method)(DATA.X, qid=DATA.qid), expected)
+    assert loaded.score(DATA.X, DATA.y, qid=DATA.qid) == model.score(DATA.X, DATA.y, DATA.qid)
+
+
+@pytest.mark.parametrize("ranker", [rw.RankSVM(), rw.Regression()], ids=str)
+def test_a_loaded_model_encodes_words_as_its_scorer_does(ranker: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "qid": np.repeat(np.arange(8), 5),
+            "grade": rng.integers(0, 3, 40),
+            "sku": [f"A-{k}" for k in range(40)],
+            "color": rng.choice(["red", "blue", "a=b"], 40),
+            "price": rng.normal(size=40),
+        }
+    )
+    table.to_csv(tmp_path / "shop.csv", index=False)
+    shop = rw.read_items(tmp_path / "shop.csv", docid="sku", one_hot=["color"])
+    rw.save(rw.AutoRanker([("one", ranker)]).fit_items(shop), tmp_path / "model.rw")
+    loaded, scorer = rw.load(tmp_path / "model.rw"), rw.load_scorer(tmp_path / "model.rw")
+    new = table.assign(color=table["color"].replace("blue", "green"))  # a word it does not know
+    expected = scorer.decision_function(new)
+    assert len(np.unique(expected)) > 8
+    for frame in (new, pl.from_pandas(new), pl.from_pandas(new).lazy()):
+        np.testing.assert_array_equal(loaded.decision_function(frame), expected)
+    places = scorer.rank(new, table["qid"])
+    np.testing.assert_array_equal(loaded.rank(new, qid=table["qid"]), places)

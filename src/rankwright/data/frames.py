@@ -169,6 +169,23 @@ def feature_matrix(columns: Mapping[str, Any], names: Sequence[str]) -> FloatArr
     return matrix
 
 
+def encoded_words(X: Any, names: Sequence[str] | None) -> FloatArray | None:
+    """The features of a data frame in which some columns hold words; None if no name needs that.
+
+    >>> import pandas as pd
+    >>> encoded_words(pd.DataFrame({"color": ["red", "green"]}), ("color=blue", "color=red"))
+    array([[0., 1.],
+           [0., 0.]])
+    """
+    if names is None or not hasattr(type(X), "columns"):
+        return None
+    columns = dict.fromkeys(map(str, X.columns))
+    sources = [_source(name, columns) for name in names]
+    if None in sources or sources == list(names):
+        return None
+    return feature_matrix(columns_of(X), names)
+
+
 def columns_of_rows(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
     """The columns of a list of dicts, which all have the same keys.
 

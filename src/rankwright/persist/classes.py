@@ -8,7 +8,7 @@ transformer to ``OTHERS``, an object that rankers take as a parameter to ``PARTS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -132,6 +132,16 @@ def _flags(*names: str) -> dict[str, Constraint]:
 
 _RANGE = Constraint("a pair of finite numbers", _is_range)
 _PREPROCESSING = "sklearn.preprocessing"
+_PIPELINE = Entry(
+    "sklearn.pipeline",
+    {
+        "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
+        "memory": schema.optional(),
+        **_flags("verbose"),
+        "transform_input": schema.optional(Constraint("a list of names", _is_names)),
+    },
+    lambda values: {},
+)
 
 SCIKIT: dict[str, Entry] = {
     "StandardScaler": Entry(
@@ -153,16 +163,8 @@ SCIKIT: dict[str, Entry] = {
         _max_abs,
         newer=frozenset({"clip"}),
     ),
-    "Pipeline": Entry(
-        "sklearn.pipeline",
-        {
-            "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
-            "memory": schema.optional(),
-            **_flags("verbose"),
-            "transform_input": schema.optional(Constraint("a list of names", _is_names)),
-        },
-        lambda values: {},
-    ),
+    "Pipeline": _PIPELINE,
+    "RankPipeline": replace(_PIPELINE, module="rankwright.rankers.preprocessing"),
 }
 
 # Estimators that are not rankers: transformers, fusions, recommenders and what is inside them.

@@ -32,3 +32,4 @@ from .online.voted import VotedPRank as VotedPRank
 from .preprocessing import OnlineScaler as OnlineScaler
 from .preprocessing import PolynomialMap as PolynomialMap
 from .preprocessing import QueryNormalizer as QueryNormalizer
+from .preprocessing import RankPipeline as RankPipeline

@@ -15,11 +15,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
 from rankwright import exceptions
-from rankwright._kernel_cache import announce_compilation
 from rankwright._typing import FloatArray
+from rankwright.data.frames import encoded_words
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
 from rankwright.feedback.base import Feedback, Mixture, as_grades
@@ -383,7 +388,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
-        announce_compilation(self._family())
         X, y = self._validated(X, y)
         return X, as_grades(y, "y")
 
@@ -391,9 +395,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._validated(X, reset=reset)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
-        """Rows as scikit-learn checks them; the error about a column of text names it."""
+        """Rows as scikit-learn checks them, words encoded as for training.
+
+        The error about another column of text names it.
+        """
         try:
             rows = X if isinstance(X, np.ndarray) else checked_rows(X)
+            names = None if reset or y else getattr(self, "feature_names_in_", None)
+            if (features := encoded_words(rows, names)) is not None:
+                return check_array(features, **self._row_checks())
             return validate_data(self, rows, *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
             name = _column_of_text(X)

@@ -1,15 +1,19 @@
-"""Transformers for pipelines: features scaled by query or by a stream, products of features."""
+"""Transformers for pipelines (scaled features, products of features), and pipelines that rank."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.frames import encoded_words
 from rankwright.data.queries import Queries
 from rankwright.data.sparse_matrices import checked_rows
 from rankwright.rankers import schema
@@ -237,3 +241,57 @@ class PolynomialMap(_RowTransformer):
     def _transform(self) -> Polynomial:
         gamma, coef0 = float(self.gamma), float(self.coef0)
         return Polynomial(self.n_features_in_, int(self.degree), gamma, coef0)
+
+
+class RankPipeline(Pipeline):  # type: ignore[misc]
+    """A pipeline of scikit-learn that ends in a ranker, and can be called like one.
+
+    ``qid`` goes to every step that requests it, without ``enable_metadata_routing``, and there is
+    ``rank``. Words of a data frame are encoded as they were for training (``column=word``).
+    :class:`rankwright.AutoRanker` puts rankers that need scaled features into a RankPipeline.
+
+    Parameters
+    ----------
+    steps : list of (name, estimator), as of ``Pipeline``; the last one is a ranker
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from rankwright.rankers import RankSVM
+    >>> model = RankPipeline([("scale", StandardScaler()), ("rank", RankSVM())])
+    >>> model = model.fit([[1.0], [5.0], [2.0], [9.0]], [0, 1, 0, 1], qid=["a", "a", "b", "b"])
+    >>> model.rank([[3.0], [4.0], [7.0]], qid=["a", "a", "b"])
+    array([2, 1, 1])
+    """
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Fit the steps; ``qid`` and ``sample_weight`` go to those that request them."""
+        with config_context(enable_metadata_routing=True):
+            super().fit(X, y, **params)
+        return self
+
+    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+        """The score of each row; higher comes first."""
+        return np.asarray(self._routed("decision_function", X, qid=qid))
+
+    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
+        return np.asarray(self._routed("predict", X, qid=qid))
+
+    def rank(self, X: Any, qid: Any = None) -> IntArray:
+        """The position of each row in its query, 1 for the first; equal scores keep their order."""
+        scores = self.decision_function(X, qid)
+        return Queries.from_ids(qid, len(scores)).places(scores)
+
+    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+        """Pairwise accuracy, as the ranker's own ``score`` gives it."""
+        return float(self._routed("score", X, y, qid=qid))
+
+    def _routed(self, method: str, X: Any, *y: Any, qid: Any) -> Any:
+        names = getattr(self.steps[0][1], "feature_names_in_", None)
+        features = encoded_words(checked_rows(X), names)
+        with config_context(enable_metadata_routing=True), warnings.catch_warnings():
+            if features is not None:  # by name, in the order of the names
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+                X = features
+            return getattr(super(), method)(X, *y, **({} if qid is None else {"qid": qid}))

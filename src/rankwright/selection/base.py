@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -23,6 +22,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.metrics.measure import predict_with
+from rankwright.rankers.preprocessing import RankPipeline
 
 
 class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -92,7 +92,7 @@ def scaled(estimator: Any, X: Any) -> Any:
     if not wants or get_tags(estimator).input_tags.pairwise:
         return estimator
     scaler = MaxAbsScaler() if hasattr(X, "tocsr") else StandardScaler()
-    return Pipeline([("scale", scaler), ("rank", estimator)])
+    return RankPipeline([("scale", scaler), ("rank", estimator)])
 
 
 def name_features(model: Any, items: Items) -> None:
