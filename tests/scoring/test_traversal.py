@@ -97,21 +97,21 @@ def test_numpy_and_compiled_trees_are_a_plain_walk_bit_for_bit(
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(0, 5))
+@given(st.integers(0, 2**32 - 1), st.integers(0, 6))
 def test_masks_of_leaves_are_a_plain_walk_bit_for_bit(seed: int, max_depth: int) -> None:
     from rankwright.scoring import _kernels
 
     rng = np.random.default_rng(seed)
     trees = random_trees(rng, int(rng.integers(1, 9)), max_depth, False)
-    X = rng.choice(VALUES[:-1], (int(rng.integers(1, 200)), 3))
+    X = rng.choice(VALUES, (int(rng.integers(1, 200)), 3))
     scores = np.zeros(len(X))
     _kernels.add_masked_trees(traversal._read_only(X), trees._masks, scores)
     assert scores.tobytes() == np.array([walk(trees, row) for row in X]).tobytes()
 
 
-@pytest.mark.parametrize("n_leaves", [31, 32, 33])
+@pytest.mark.parametrize("n_leaves", [8, 9, 64, 65])
 @pytest.mark.parametrize("side", ["low", "high"])
-def test_masks_have_room_for_32_leaves(n_leaves: int, side: str) -> None:
+def test_masks_have_room_for_64_leaves(n_leaves: int, side: str) -> None:
     """A chain: each node has a leaf on one side and the rest of the tree on the other."""
     inner = np.arange(n_leaves - 1)
     empty = np.zeros(n_leaves, np.int64)
@@ -123,8 +123,27 @@ def test_masks_have_room_for_32_leaves(n_leaves: int, side: str) -> None:
         np.append(threshold, empty * 0.0), np.append(0 * inner, empty), np.append(low, empty),
         np.append(high, empty), np.random.default_rng(0).normal(size=2 * n_leaves - 1),
     )  # fmt: skip
-    assert (trees._masks is None) == (n_leaves > 32)
-    X = np.linspace(-34.0, 34.0, 137)[:, None]
+    assert (trees._masks is None) == (n_leaves > 64)
+    X = np.linspace(-67.0, 67.0, 269)[:, None]
+    plain = np.array([walk(trees, row) for row in X])
+    traversal.compile_kernels()
+    assert trees.decision_function(X).tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("n_trees", [255, 256, 700])
+def test_masks_take_any_number_of_thresholds(n_trees: int) -> None:
+    """Stumps on one feature, each with a threshold of its own; NaN goes either way."""
+    rng, each, node = np.random.default_rng(n_trees), np.arange(n_trees), np.arange(3 * n_trees)
+    inner, default = node % 3 == 0, np.repeat(rng.integers(2, size=n_trees), 3)
+    default = np.where(each.repeat(3) < 3, 1, default) if n_trees > 255 else 0 * default
+    trees = Trees(
+        1, 3 * each, rng.normal(size=n_trees), np.where(inner, 0, -1),
+        np.where(inner, rng.permutation(n_trees).repeat(3), 0.0), default,
+        np.where(inner, node + 1, 0), np.where(inner, node + 2, 0), rng.normal(size=3 * n_trees),
+    )  # fmt: skip
+    X = np.append(rng.uniform(-1, n_trees, 60).round(1), [0.0, n_trees - 1, np.inf, np.nan])[
+        :, None
+    ]
     plain = np.array([walk(trees, row) for row in X])
     traversal.compile_kernels()
     assert trees.decision_function(X).tobytes() == plain.tobytes()

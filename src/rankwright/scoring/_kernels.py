@@ -12,12 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankwright.scoring.traversal import DE_BRUIJN
+from rankwright.scoring.masks import TREES
 
 ROWS = 256  # of X that pass through one tree before the next tree: they stay in the cache
 FEW = 32  # thresholds of a feature that are all compared with a value
-MASKED_ROWS = 128  # the same for trees as masks
-ALL = np.uint32(0xFFFFFFFF)
+MASKED_ROWS = 128  # the same for trees as masks; a constant, so that LLVM unrolls loops over them
+U8, U32 = np.uint8, np.uint32
+NONE, ALL = U8(0), U8(255)
 LANES = 8  # rows that descend a tree at the same time: the processor overlaps their loads
 
 
@@ -84,61 +85,110 @@ def add_trees(X, nodes, default, categories, scores):
 
 @njit(cache=True, nogil=True)
 def add_masked_trees(X, masks, scores):
-    """The same sums as :func:`add_trees`, for rows without NaN.
+    """The same sums as :func:`add_trees`.
 
-    For each row and tree, the bits of 32 leaves are all set at first. A node whose threshold is
-    below the row's value clears the leaves of its low subtree. Of those that are left, the first
-    is the row's leaf: each node above it either sent the row there or cleared what is before it.
-    No step depends on the one before, so that many rows take it at once (QuickScorer, Lucchese et
-    al., SIGIR 2015).
+    For each row and tree, no leaf is excluded at first. A node whose threshold is below the row's
+    value excludes the leaves of its low subtree. Of those that are left, the first is the row's
+    leaf: each node above it either sent the row there or excluded what is before it. No step
+    depends on the one before, and codes and leaves are bytes, so that one instruction takes it for
+    32 or 64 rows (QuickScorer, Lucchese et al., SIGIR 2015; RapidScorer, Ye et al., KDD 2018).
 
-    masks   Masks, of traversal
+    masks   Masks, of masks
     scores  (n_rows,) float64, changed
     """
-    n_rows, n_columns = X.shape[0], masks.feature.size
-    codes = np.zeros((n_columns, MASKED_ROWS), np.int32)
-    column, bits = np.empty(MASKED_ROWS), np.empty(MASKED_ROWS, np.uint32)
+    n_rows, n_bytes = X.shape[0], masks.leaf.shape[1] // 8
+    codes = np.zeros((2 * masks.feature.size, MASKED_ROWS), np.uint8)
+    excluded = np.empty((n_bytes, TREES, MASKED_ROWS), np.uint8)
+    rows = excluded.reshape(n_bytes * TREES, MASKED_ROWS)
+    last, leaf = np.empty(TREES * MASKED_ROWS, np.uint8), np.empty(TREES * MASKED_ROWS, np.uint8)
     for start in range(0, n_rows, MASKED_ROWS):
         n = min(MASKED_ROWS, n_rows - start)
-        for i in range(n_columns):
-            for k in range(n):
-                column[k] = X[start + k, masks.feature[i]]
-            _count_below(column, masks.threshold[masks.ptr[i] : masks.ptr[i + 1]], codes[i], n)
-        for tree in range(masks.tree.size - 1):
-            bits[:] = ALL
-            for node in range(masks.tree[tree], masks.tree[tree + 1], 4):
-                _clear_leaves(bits, codes, masks, node, n)
-            leaf = masks.leaf[tree]
-            for k in range(n):
-                first = np.uint64(bits[k]) & np.uint64(~bits[k] + 1)
-                scores[start + k] += leaf[((first * DE_BRUIJN) & np.uint64(ALL)) >> np.uint64(27)]
+        _encode(X[start : start + n], masks, codes)
+        for block in range(masks.block.size - 1):
+            rows[:] = NONE
+            for i in range(masks.block[block], masks.block[block + 1]):
+                row, a, b = masks.step[i, 0], masks.step[i, 1], masks.step[i, 4]
+                first = U8(masks.step[i, 2]), U8(masks.step[i, 3])
+                second = U8(masks.step[i, 5]), U8(masks.step[i, 6])
+                _exclude(rows[row], codes[a], first, codes[b], second)
+            _find_leaves(excluded.reshape(n_bytes, TREES * MASKED_ROWS), last, leaf)
+            values = masks.leaf[TREES * block : TREES * block + TREES]
+            _add_leaves(leaf.reshape(TREES, MASKED_ROWS), values, scores[start : start + n])
 
 
 @njit(cache=True, nogil=True)
-def _count_below(column, threshold, codes, n):
-    """Set codes[k] to the number of thresholds below column[k]; all rows search at once."""
-    codes[:] = 0
-    size = threshold.size
-    while size > 0:
-        half = (size + 1) >> 1
-        for k in range(n):
-            codes[k] += half * (threshold[codes[k] + half - 1] < column[k])
-        size -= half
+def _encode(X, masks, codes):
+    """Set codes[i, k] to the number of thresholds of column i that are below a value of row k.
+
+    For NaN it is 0, and ALL in codes[i + n_columns, k].
+    """
+    column, below = np.zeros(MASKED_ROWS), np.empty(MASKED_ROWS, np.uint32)
+    for i in range(masks.feature.size):
+        for k in range(X.shape[0]):
+            column[k] = X[k, masks.feature[i]]
+        threshold = masks.threshold[masks.ptr[i] : masks.ptr[i + 1]]
+        below[:] = U32(0)
+        for pivot in range(7, threshold.size - 8, 8):
+            limit = threshold[pivot]
+            for k in range(MASKED_ROWS):
+                below[k] += U32(8) * U32(limit < column[k])
+        low, high = codes[i], codes[i + masks.feature.size]
+        _count_below(column, threshold, below, low)
+        for k in range(MASKED_ROWS):
+            high[k] = low[k] if column[k] == column[k] else ALL
 
 
 @njit(cache=True, nogil=True)
-def _clear_leaves(bits, codes, masks, node, n):
-    """Clear the leaves that four nodes exclude; four at once save loads and stores of the bits."""
-    a, b = codes[masks.column[node]], codes[masks.column[node + 1]]
-    c, d = codes[masks.column[node + 2]], codes[masks.column[node + 3]]
-    rank_a, rank_b = masks.rank[node], masks.rank[node + 1]
-    rank_c, rank_d = masks.rank[node + 2], masks.rank[node + 3]
-    mask_a, mask_b = masks.mask[node], masks.mask[node + 1]
-    mask_c, mask_d = masks.mask[node + 2], masks.mask[node + 3]
-    for k in range(n):
-        first = (mask_a if a[k] > rank_a else ALL) & (mask_b if b[k] > rank_b else ALL)
-        last = (mask_c if c[k] > rank_c else ALL) & (mask_d if d[k] > rank_d else ALL)
-        bits[k] &= first & last
+def _count_below(column, threshold, below, codes):
+    """Add to ``below``, a multiple of 8, the number of the next seven thresholds below a value.
+
+    Numbers without a sign, as an index with one costs a check for negative ones.
+    """
+    for k in range(MASKED_ROWS):
+        x, at = column[k], below[k]
+        at = U32(at + U32(4) * U32(threshold[at + U32(3)] < x))
+        at = U32(at + U32(2) * U32(threshold[at + U32(1)] < x))
+        codes[k] = U8(at + U32(threshold[at] < x))
+
+
+@njit(cache=True, nogil=True)
+def _exclude(excluded, a, first, b, second):
+    """Exclude the leaves of two nodes, (rank, mask) each; two at once save loads and stores."""
+    (rank_a, mask_a), (rank_b, mask_b) = first, second
+    for k in range(MASKED_ROWS):
+        excluded[k] |= (mask_a if a[k] > rank_a else NONE) | (mask_b if b[k] > rank_b else NONE)
+
+
+@njit(cache=True, nogil=True)
+def _find_leaves(excluded, last, leaf):
+    """Set leaf[k] to the first bit of excluded[:, k] that is 0, counted from the lowest one."""
+    n_bytes = excluded.shape[0]
+    last[:] = excluded[n_bytes - 1]
+    leaf[:] = U8(8 * (n_bytes - 1))
+    for i in range(n_bytes - 2, -1, -1):
+        _take_free(excluded[i], U8(8 * i), last, leaf)
+    for k in range(TREES * MASKED_ROWS):
+        bit = U8(~last[k] & (last[k] + U8(1)))
+        high = (U8(2) if bit & U8(0xCC) else NONE) | (U8(4) if bit & U8(0xF0) else NONE)
+        leaf[k] |= high | (U8(1) if bit & U8(0xAA) else NONE)
+
+
+@njit(cache=True, nogil=True)
+def _take_free(row, first, last, leaf):
+    """Where a byte has a bit that is 0, keep the byte and the number of its lowest bit."""
+    for k in range(TREES * MASKED_ROWS):
+        full = ALL if row[k] == ALL else NONE  # masks, as LLVM would make branches of stores
+        last[k] = (last[k] & full) | (row[k] & ~full)
+        leaf[k] = (leaf[k] & full) | (first & ~full)
+
+
+@njit(cache=True, nogil=True)
+def _add_leaves(leaf, values, scores):
+    """Add the values of the leaves of four trees, in the order of the trees."""
+    a, b, c, d = leaf[0], leaf[1], leaf[2], leaf[3]
+    w, x, y, z = values[0], values[1], values[2], values[3]
+    for k in range(scores.size):
+        scores[k] = (((scores[k] + w[a[k]]) + x[b[k]]) + y[c[k]]) + z[d[k]]
 
 
 @njit(cache=True, nogil=True)

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from threading import get_ident
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.scoring.base import row_blocks
+from rankwright.scoring.masks import Masks, inner_levels, owners
 
 # Units of work are (row, tree) or (row, feature) pairs; NumPy does about 20 million in a second.
 PAIRS_PER_BLOCK = 1 << 16  # temporary arrays of NumPy that stay in the cache
 PAIRS_PER_THREAD = 1 << 20  # less is not worth a second thread
 PAIRS_TO_LOAD, PAIRS_TO_IMPORT = 2_000_000, 10_000_000
 LEVELS = 4  # after so many levels, look for rows that have reached a leaf
-MOST_LEAVES = 32  # of a tree whose leaves are the bits of a number
-ROWS_FOR_MASKS = 32  # fewer pass through the trees one level at a time
-DE_BRUIJN = np.uint64(0x077CB531)  # times 2 ** i it has another number i in bits 27 to 31 each
+ROWS_FOR_MASKS = 16  # fewer pass through the trees one level at a time
 FEW_STEPS = 32  # thresholds per feature, up to which comparing with each is quickest
 
 
@@ -48,31 +49,6 @@ class Nodes(NamedTuple):
     default: IntArray
     value: FloatArray
     child: IntArray
-
-
-class Masks(NamedTuple):
-    """Trees of up to 32 leaves as masks: what a value above a threshold excludes.
-
-    Attributes
-    ----------
-    feature : (n_columns,) features that some node splits by
-    ptr, threshold : the different thresholds of column c ascend in ``threshold[ptr[c] : ptr[c +
-        1]]``
-    tree : (n_trees + 1,) nodes ``tree[t]`` to ``tree[t + 1]`` are those of tree t, filled up with
-        nodes that exclude nothing to a multiple of four
-    column, rank, mask : (n_nodes,) where more than ``rank`` thresholds of the column are below a
-        row's value, the row's leaf is none of those whose bits are 0 in ``mask``
-    leaf : (n_trees, 32) weight * value of leaf i at ``(DE_BRUIJN << i) % 2 ** 32 >> 27``
-    """
-
-    feature: IntArray
-    ptr: IntArray
-    threshold: FloatArray
-    tree: IntArray
-    column: IntArray
-    rank: IntArray
-    mask: Any
-    leaf: FloatArray
 
 
 class Categories(NamedTuple):
@@ -100,6 +76,7 @@ class Steps(NamedTuple):
 
 class _Work:
     done = 0  # pairs scored in this process
+    warming: ClassVar[set[int]] = set()  # threads that compile
 
 
 @cache
@@ -117,6 +94,8 @@ def kernels(n_pairs: int) -> Any:
     prediction never waits for them.
     """
     _Work.done += n_pairs
+    if _Work.warming:
+        return compile_kernels() if get_ident() in _Work.warming else None
     if "rankwright.scoring._kernels" not in sys.modules:
         limit = PAIRS_TO_LOAD if "numba" in sys.modules else PAIRS_TO_IMPORT
         if _Work.done < limit or not can_compile():
@@ -125,10 +104,20 @@ def kernels(n_pairs: int) -> Any:
 
 
 def compile_kernels() -> Any:
-    """Import the compiled kernels now; a server that has numba does so before it takes requests."""
+    """Import the compiled kernels now; see also :func:`warming_up`."""
     from rankwright.scoring import _kernels
 
     return _kernels
+
+
+@contextmanager
+def warming_up() -> Iterator[None]:
+    """Compile in this thread what a ``with`` block scores; others score with NumPy meanwhile."""
+    _Work.warming.add(get_ident())
+    try:
+        yield
+    finally:
+        _Work.warming.discard(get_ident())
 
 
 def flat_nodes(trees: Any) -> Nodes:
@@ -149,89 +138,10 @@ def flat_nodes(trees: Any) -> Nodes:
 
 def _depths(trees: Any) -> IntArray:
     """The depth of each tree."""
-    owner, depth = _owners(trees), np.zeros(trees.root.size, np.int64)
-    for level, inner in enumerate(_levels(trees), 1):
+    owner, depth = owners(trees), np.zeros(trees.root.size, np.int64)
+    for level, inner in enumerate(inner_levels(trees), 1):
         depth[owner[inner]] = level
     return depth
-
-
-def _levels(trees: Any) -> list[IntArray]:
-    """The nodes of each level that have children, from the roots down."""
-    levels, nodes = [], trees.root
-    while (nodes := nodes[trees.feature[nodes] >= 0]).size:
-        levels.append(nodes)
-        nodes = np.concatenate([trees.low[nodes], trees.high[nodes]])
-    return levels
-
-
-def _owners(trees: Any) -> IntArray:
-    """The tree of each node; -1 for nodes that are in none."""
-    owner = np.full(trees.feature.size, -1)
-    owner[trees.root] = np.arange(trees.root.size)
-    for inner in _levels(trees):
-        owner[trees.low[inner]] = owner[trees.high[inner]] = owner[inner]
-    return owner
-
-
-def leaf_masks(trees: Any) -> Masks | None:
-    """The masks of a ``Trees`` without categories; None if a tree has more than 32 leaves."""
-    low, high, levels, owner = trees.low, trees.high, _levels(trees), _owners(trees)
-    n_leaves, first = np.ones(owner.size, np.int64), np.zeros(owner.size, np.int64)
-    for inner in reversed(levels):
-        n_leaves[inner] = n_leaves[low[inner]] + n_leaves[high[inner]]
-    if n_leaves[trees.root].max(initial=0) > MOST_LEAVES:
-        return None
-    for inner in levels:  # the leaves of a tree are numbered from low to high
-        first[low[inner]], first[high[inner]] = first[inner], first[inner] + n_leaves[low[inner]]
-    nodes = np.concatenate([np.zeros(0, np.int64), *levels])
-    nodes = nodes[np.argsort(owner[nodes], kind="stable")]
-    size = -(-np.bincount(owner[nodes], minlength=trees.root.size) // 4) * 4
-    tree = np.concatenate([[0], np.cumsum(size)])
-    place = tree[owner[nodes]] + _numbers(owner[nodes])
-    feature, ptr, threshold, column, rank = _ranks(trees.feature[nodes], trees.threshold[nodes])
-    excluded = (1 << n_leaves[low[nodes]]) - 1 << first[nodes]
-    leaves = np.flatnonzero((trees.feature < 0) & (owner >= 0))
-    leaf = np.zeros((trees.root.size, MOST_LEAVES))
-    bit = (DE_BRUIJN << first[leaves].astype(np.uint64)) % np.uint64(2**32) >> np.uint64(27)
-    leaf[owner[leaves], bit] = trees.weight[owner[leaves]] * trees.value[leaves]
-    return Masks(
-        feature,
-        ptr,
-        threshold,
-        tree,
-        _placed(column, place, tree[-1], 0, np.int64),
-        _placed(rank, place, tree[-1], 0, np.int32),
-        _placed(2**32 - 1 - excluded, place, tree[-1], 2**32 - 1, np.uint32),
-        leaf,
-    )
-
-
-def _numbers(owner: IntArray) -> IntArray:
-    """The number of each entry among those with the same owner, which are together.
-
-    >>> _numbers(np.array([0, 0, 2, 2, 2]))
-    array([0, 1, 0, 1, 2])
-    """
-    return np.arange(owner.size) - np.searchsorted(owner, owner)
-
-
-def _placed(values: IntArray, place: IntArray, size: int, empty: int, kind: Any) -> Any:
-    array = np.full(size, empty, kind)
-    array[place] = values
-    return array
-
-
-def _ranks(feature: IntArray, threshold: FloatArray) -> tuple[Any, Any, Any, Any, Any]:
-    """The different features and their thresholds; the place of each node's among them."""
-    used, column = np.unique(feature, return_inverse=True)
-    order = np.lexsort((threshold, column))
-    columns, ascending = column[order], threshold[order]
-    new = np.ones(order.size, bool)
-    new[1:] = (columns[1:] != columns[:-1]) | (ascending[1:] != ascending[:-1])
-    ptr = np.searchsorted(columns[new], np.arange(used.size + 1))
-    rank = np.empty(order.size, np.int64)
-    rank[order] = np.cumsum(new) - 1 - ptr[columns]
-    return used, ptr, ascending[new], column, rank
 
 
 def flat_categories(ptr: IntArray, value: FloatArray) -> Categories:
@@ -246,18 +156,17 @@ def score_trees(
 ) -> FloatArray:
     """The sum over trees of weight * (value of the leaf of each row).
 
-    ``masks``, of the same trees, are quicker for rows without NaN.
+    ``masks``, of the same trees, are quicker for more than a few rows.
     """
     n_pairs = X.shape[0] * max(nodes.root.size, 1)
     compiled = kernels(n_pairs)
 
     def add(rows: slice, scores: FloatArray) -> None:
         if compiled is not None:
-            has_nan = bool(np.isnan(X[rows]).any())
-            if masks is not None and not has_nan and rows.stop - rows.start >= ROWS_FOR_MASKS:
+            if masks is not None and rows.stop - rows.start >= ROWS_FOR_MASKS:
                 compiled.add_masked_trees(_read_only(X[rows]), masks, scores[rows])
                 return
-            default = nodes.default if has_nan else None
+            default = nodes.default if np.isnan(X[rows]).any() else None
             compiled.add_trees(_read_only(X[rows]), nodes, default, categories, scores[rows])
             return
         for block in row_blocks(rows.stop - rows.start, nodes.root.size, PAIRS_PER_BLOCK):
@@ -285,7 +194,11 @@ def score_steps(X: FloatArray, steps: Steps) -> FloatArray:
 
 def _on_threads(add: Callable[[slice, FloatArray], None], n_rows: int, n_pairs: int) -> FloatArray:
     scores = np.zeros(n_rows)
-    threads = min(n_threads(), n_pairs // PAIRS_PER_THREAD + 1)
+    threads = n_pairs // PAIRS_PER_THREAD + 1
+    if threads == 1 and n_rows:
+        add(slice(0, n_rows), scores)
+        return scores
+    threads = min(n_threads(), threads)
     parts = [slice(*part) for part in ranges(n_rows, threads)] if n_rows else []
     map_blocks(lambda rows: add(rows, scores), parts, threads)
     return scores

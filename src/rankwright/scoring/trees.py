@@ -11,14 +11,13 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.scoring.base import Matrix, Scorer, row_blocks
+from rankwright.scoring.masks import Masks, leaf_masks
 from rankwright.scoring.traversal import (
     Categories,
-    Masks,
     Nodes,
     Steps,
     flat_categories,
     flat_nodes,
-    leaf_masks,
     score_steps,
     score_trees,
 )
