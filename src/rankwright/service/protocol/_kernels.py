@@ -45,6 +45,7 @@ FIVES_HIGH = np.array([five >> 64 for five in _FIVES], np.uint64)
 FIVES_LOW = np.array([five % 2**64 for five in _FIVES], np.uint64)
 ZEROS, EACH = np.uint64(0x3030303030303030), np.uint64(0x0101010101010101)  # in every byte
 PAIRS = np.uint64(0x000000FF000000FF)
+FIRST_OTHER = np.uint64(1 << 63)  # of eight bytes only the last one is no digit
 WHOLE_TENS = np.array([10**power for power in range(9)], np.uint64)
 TENS = np.array([10.0**power for power in range(EXACT + 1)])
 
@@ -129,11 +130,18 @@ def _value_of_eight(digits):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _read_fraction(text, at, mantissa):
-    """The same as :func:`_read_digits`, eight digits at once (Lemire, as above)."""
+def _read_fraction(text, at, mantissa, width):
+    """The same as :func:`_read_digits`, eight digits at once (Lemire, as above).
+
+    width   digits of a number before, up to 7. Most numbers have as many. The processor guesses
+            that this one has too, and reads the next number while it reads this one.
+    """
     while at + U9 <= np.uint64(text.size):
         digits = _eight_bytes(text, at) ^ ZEROS
         others = ((digits + np.uint64(0x7676767676767676)) | digits) & np.uint64(0x8080808080808080)
+        if width and others << (np.uint64(56) - (width << U3)) == FIRST_OTHER:
+            digits <<= np.uint64(64) - (width << U3)
+            return at + width, mantissa * WHOLE_TENS[width] + _value_of_eight(digits)
         if others != U0:
             below = (others & (~others + U1)) - U1  # the bits below the first byte of no digit
             n_digits = (((below & EACH) * EACH) >> np.uint64(56)) - U1
@@ -168,8 +176,8 @@ def _read_power(text, at):
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def read_number(text, at):
-    """Where a JSON number ends, and its value."""
+def read_number(text, at, width):
+    """Where a JSON number ends, its value, and the number of decimals up to 7, or ``width``."""
     negative = text[at] == MINUS
     if negative:
         at += U1
@@ -177,16 +185,18 @@ def read_number(text, at):
     at, mantissa = _read_digits(text, at, U0)
     n_digits = np.int64(at - start)
     if n_digits == 0 or (text[start] == ZERO and n_digits > 1):
-        return U0, 0.0
+        return U0, 0.0, width
     if text[at] == POINT:
         point, whole = at + U1, False
-        at, mantissa = _read_fraction(text, point, mantissa)
+        at, mantissa = _read_fraction(text, point, mantissa, width)
         power = -np.int64(at - point)
         n_digits -= power
+        if width < at - point < U8:
+            width = at - point
         if power == 0:
-            return U0, 0.0
+            return U0, 0.0, width
     if n_digits > MOST_DIGITS and n_digits - _n_leading(text, start) > MOST_DIGITS:
-        return U0, 0.0
+        return U0, 0.0, width
     if text[at] | 0x20 == SMALL_E:
         at, given = _read_power(text, at + U1)
         power, whole = power + given, False
@@ -197,7 +207,7 @@ def read_number(text, at):
     else:
         value = nearest(mantissa, power)
         at = U0 if value != value else at
-    return at, -value if negative else value
+    return at, -value if negative else value, width
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -292,7 +302,7 @@ def _read_values(text, at, names, size, values, n_values):
     Returns where they end, the size of the names, and the number of values so far.
     """
     failed = U0, U0, U0
-    named, first, n_bytes = text[at] == OPEN, size == U0, U1
+    named, first, n_bytes, width = text[at] == OPEN, size == U0, U1, U0
     if not named and text[at] != OPEN_LIST:
         return failed
     while True:
@@ -305,7 +315,7 @@ def _read_values(text, at, names, size, values, n_values):
             at = _after_colon(text, at) if at else U0
             if at == U0:
                 return failed
-        at, value = read_number(text, at)
+        at, value, width = read_number(text, at, width)
         if at == U0:
             return failed
         values[n_values] = value
