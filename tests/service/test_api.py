@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -349,12 +351,41 @@ def test_learning_while_serving_moves_the_list(serve):
     assert live["measures"]["examples"] == 24
     refused = client.post("/v1/feedback", {"event": event, "id": "x", "grades": {"a0": 9}})
     assert refused.status_code == 422
-    assert "--grades" in refused.json()["detail"]
+    assert "4, 5: send one of these" in refused.json()["detail"]
     before = client.service.follower.live.snapshot()
     client.close()
     again = serve(learn="BayesianPRank")
     assert again.service.follower.live.snapshot() == before
     assert [item["id"] for item in again.rank(rows)["items"]] == ["a2", "a1", "a0"]
+
+
+def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkeypatch):
+    from rankwright.scoring import _kernels, traversal
+
+    sample = make_queries(20, n_features=3, random_state=0)
+    path, go_on, compiled = tmp_path / "trees.rw", threading.Event(), []
+
+    def slow(*arguments):
+        compiled.append(threading.current_thread().name)
+        go_on.wait(60)
+        _kernels.add_trees(*arguments)
+
+    model = rw.LambdaMART(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid)
+    rw.save(model, path)
+    module = SimpleNamespace(add_trees=slow, add_masked_trees=_kernels.add_masked_trees)
+    monkeypatch.setattr(traversal, "compile_kernels", lambda: module)
+    client = serve(models=(str(path),))
+    answer = client.get("/readyz")
+    assert (answer.status_code, "being compiled" in answer.json()["detail"]) == (503, True)
+    before = client.rank(sample.X[:9])["items"]
+    go_on.set()
+    client.service._warming.join(60)
+    assert client.get("/readyz").status_code == 200
+    assert set(compiled) == {"rankwright-warm"}
+    assert client.rank(sample.X[:9])["items"] == before
+    assert len(set(compiled)) == 2  # the request was scored by the kernel
+    scores = {item["id"]: item["score"] for item in before}
+    assert [scores[f"a{i}"] for i in range(9)] == model.decision_function(sample.X[:9]).tolist()
 
 
 def test_the_state_of_the_service_is_told(serve):

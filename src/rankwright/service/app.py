@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,6 +41,7 @@ from rankwright.service.protocol.types import RankRequest
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 PAGES = Path(__file__).parent / "pages"
+log = logging.getLogger("rankwright.service")
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,7 @@ class Settings:
         for name in ("retention_days", "rate_limit"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                option = "--" + name.replace("_", "-")
-                raise ParameterError(f"{option} {value:g}: give a number above 0, or leave it out.")
+                raise ParameterError(f"{name}={value:g}: give a number above 0, or leave it out.")
         if not is_loopback(self.host) and not self.tokens.principals:
             raise ParameterError(
                 f"host={self.host!r}: other machines can reach it, so it needs a token. Write one "
@@ -156,6 +158,15 @@ class Service:
         )
         self.models.choose(prefer_live=settings.learn is not None and not settings.models)
         self.follower.start()
+        self._warming = threading.Thread(target=self._warm_up, name="rankwright-warm", daemon=True)
+        self._warming.start()
+
+    def _warm_up(self) -> None:
+        """Compile what scores the models, or load it; requests do not wait for it."""
+        try:
+            self.models.warm_up()
+        except Exception:  # they are compiled when they are needed
+            log.exception("compiling the loops that score trees failed")
 
     def close(self) -> None:
         """Stop the threads and close the store; everything acknowledged is on the disk."""
@@ -179,6 +190,8 @@ class Service:
             faults.append(f"the learner failed ({self.follower.error})")
         if not self.follower.ready:
             faults.append("the log is still being learned")
+        if self._warming.is_alive():
+            faults.append("the loops that score trees are being compiled")
         return faults
 
     def render(self, request: Request, template: str, **values: Any) -> Response:

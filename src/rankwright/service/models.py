@@ -25,6 +25,8 @@ from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.linear import Linear
+from rankwright.scoring.traversal import ROWS_FOR_MASKS, can_compile, warming_up
+from rankwright.scoring.trees import Additive, Trees
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.protocol.problems import Problem
 from rankwright.service.protocol.types import ModelInfo
@@ -112,8 +114,7 @@ class Models:
             kind = {"rank": "ranker", "recommend": "Recommender", "fuse": "LearnedFusion"}[task]
             raise Problem(
                 404,
-                f"No model can {task}. Upload a model file of a {kind} with POST /v1/models, or "
-                "give one to rankwright serve.",
+                f"No model can {task}. Upload a model file of a {kind} with POST /v1/models.",
             )
         return state.models[key]
 
@@ -134,6 +135,11 @@ class Models:
         """Whether these models are there and know their features."""
         found = [self._state.models.get(key) for key in keys]
         return all(served is not None and served.n_features is not None for served in found)
+
+    def warm_up(self) -> None:
+        """Compile the loops that score the models."""
+        for served in self._state.models.values():
+            warm_up(served)
 
     def shadows(self) -> list[Served]:
         state = self._state
@@ -197,6 +203,7 @@ class Models:
         row = (served.version, served.time, msgspec.msgpack.encode(about), content)
         insert = "INSERT OR REPLACE INTO models VALUES(?, ?, ?, ?)"
         self._store.write(lambda db: db.execute(insert, row)).result()
+        warm_up(served)
         with self._lock:
             self._put(served.version, served)
             if served.task not in self._state.active:
@@ -288,6 +295,16 @@ class Models:
 
     def _known(self, key: str) -> bool:
         return key in self._state.models
+
+
+def warm_up(served: Served) -> None:
+    """Compile the loops that score a model, or load them; other threads use NumPy meanwhile."""
+    scorer = getattr(served.model, "scorer", None)
+    if not isinstance(scorer, Trees | Additive) or not can_compile():
+        return
+    with warming_up():
+        for n_rows, value in ((1, 0.0), (1, np.nan), (ROWS_FOR_MASKS, 0.0)):
+            scorer.decision_function(np.full((n_rows, scorer.n_inputs), value))
 
 
 def served_from_file(path: str) -> Served:
