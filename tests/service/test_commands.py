@@ -54,8 +54,11 @@ def test_training_takes_data_or_a_log(demo):
         (["--set", "C=1"], "--set needs --learn"),
         (["--grades", "5"], "--grades 5"),
         (["--host", "0.0.0.0"], "--token-file"),
-        (["--retention-days", "-1"], "above 0"),  # it would delete the whole log
-        (["--rate-limit", "0"], "above 0"),
+        (
+            ["--retention-days", "-1"],
+            "--retention-days -1: .* above 0",
+        ),  # it would delete the whole log
+        (["--rate-limit", "0"], "--rate-limit 0: .* above 0"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(tmp_path, monkeypatch, words, word):

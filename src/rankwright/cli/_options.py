@@ -244,7 +244,9 @@ RATING_OPTIONS |= {"user": "user-column", "item": "item-column", "value": "ratin
 RATING_OPTIONS |= {"duplicates": "duplicates", "weight": "weight-column", "time": "time-column"}
 EXPORT_OPTIONS = {name: name for name in ("missing", "dialect", "constant", "check", "to")}
 EXPORT_OPTIONS |= {name: name for name in ("feature_names", "feature_set", "allow_order_only")}
-SERVE_OPTIONS = {"host": "host", "learn": "learn", "tokens": "token-file"}
+SERVE_OPTIONS = {name: name for name in ("host", "learn", "retention_days", "rate_limit")} | {
+    "tokens": "token-file"
+}
 
 
 def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
@@ -258,7 +260,7 @@ def in_options(text: str, names: dict[str, str] = ITEM_OPTIONS) -> str:
         name = names[match[1]].replace("_", "-")
         if match[3] is not None:
             return f"--{name} {shlex.quote(match[3])}"
-        return f"--{name}" + (" " if match.string[match.end() :][:1].isalnum() else "")
+        return f"--{name}" + (" " if re.match(r"[\w-]", match.string[match.end() :]) else "")
 
     return re.sub(rf"\b({'|'.join(names)})=(?:True\b|\[?(['\"])(.*?)\2\]?)?", option, text)
 

@@ -97,8 +97,8 @@ def _check_grades(content: Feedback, service: Service) -> None:
             scale = ", ".join(f"{value:g}" for value in plan.grades)
             raise Problem(
                 422,
-                f"Item {item[:80]!r} has grade {grade:g}. This service learns grades {scale}; "
-                "change them with --grades.",
+                f"Item {item[:80]!r} has grade {grade:g}. This service learns grades {scale}: "
+                "send one of these.",
             )
 
 

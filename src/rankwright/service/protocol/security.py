@@ -52,6 +52,7 @@ class Security:
         self.rate = None if rate is None else RateLimit(rate)
         self.headers = security_headers(images)
         self._last_host: bytes | None = None
+        self._has_refused = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -118,10 +119,13 @@ class Security:
             return
         name = re.sub(r":\d+$", "", sent.decode("latin-1").lower())
         if name not in self.hosts:
+            if not self._has_refused:  # once: anybody can send names
+                log.warning("refused the host %r; --allow-host takes more names", name[:100])
+            self._has_refused = True
             raise Problem(
                 421,
-                f"Host {name[:100]!r} is not a name of this service. Use the address that it "
-                "prints at its start, or add the name with --allow-host.",
+                f"Host {name[:100]!r} is not a name of this service. Use the address that its "
+                "operator gave you, or ask the operator to allow this name.",
             )
         self._last_host = sent
 
