@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import mmap
 import threading
@@ -15,8 +16,9 @@ import rankwright as rw
 from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
-from rankwright.recommend.experts import ItemContent, Popularity
+from rankwright.recommend.experts import EASE, ItemContent, ItemCosine, NextItems, Popularity
 from rankwright.recommend.explanations import EventExplanation
+from rankwright.recommend.models.base import biases
 from recommend.test_experts import make_events
 
 
@@ -225,6 +227,25 @@ def test_an_updated_model_agrees_with_a_new_one() -> None:
     assert agreement(updated, fresh.recommend_all(n=10)) >= 0.95
 
 
+def test_what_updates_leave_for_later_is_done_once_and_before_saving(tmp_path) -> None:
+    events = make_events(n=900)
+    model = rw.Recommender(experts=[ItemCosine(), NextItems(), EASE(), Popularity()])
+    model.set_params(random_state=0).fit(events.take(slice(0, 800)))
+    for at in range(800, 900):
+        model.partial_fit(events.take([at]))
+    rw.save(copy.deepcopy(model), tmp_path / "model.rw")
+    lists: list = []
+    threads = [
+        threading.Thread(target=lambda: lists.append(model.recommend_all(n=5))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one == lists[0] for one in lists] == [True] * 4
+    assert rw.load(tmp_path / "model.rw").recommend_all(n=5) == lists[0]
+
+
 def agreement(left: dict, right: dict) -> float:
     """The share of the places of lists that hold the same items in both."""
     same = [len({i for i, _ in left[u]} & {i for i, _ in right[u]}) for u in right]
@@ -354,13 +375,54 @@ def test_features_bring_items_that_nobody_rated_into_lists(tmp_path) -> None:
     assert rw.load(tmp_path / "model.rw").recommend(user, n=50) == model.recommend(user, n=50)
 
 
+def test_users_without_ratings_get_what_users_like_them_rate_high(tmp_path) -> None:
+    users, items = np.divmod(np.arange(60 * 20), 20)
+    likes = (users % 2) == (items >= 10)  # even users like the first half of the items
+    kept = (users * 7 + items) % 3 > 0
+    rng = np.random.default_rng(0)
+    value = np.where(likes, 4.0, 2.0) + rng.integers(0, 2, len(users))
+    ratings = rw.Ratings.from_arrays(users[kept], items[kept], value[kept])
+    people = {"user": [*range(60), 98, 99], "group": [*"ab" * 30, "a", "b"]}
+    model = rw.Recommender(random_state=0).fit(ratings, user_features=people)
+    plain = rw.Recommender(random_state=0).fit(ratings)
+    for user, low in ((98, 0), (99, 10)):
+        best = [item for item, _ in model.recommend(user, n=10)]
+        assert sorted(best) == [*range(low, low + 10)]
+        assert "users with features like yours rate it higher" in str(model.explain(user, best[0]))
+    # The more ratings a user has, the less the features add; a new user has none.
+    change = np.abs(model.scores(3) - plain.scores(3)).max()
+    assert 0 < change < 0.6 * np.abs(model.scores(99) - plain.scores({})).max()
+    assert model.scores({3: 5.0}) == pytest.approx(plain.scores({3: 5.0}), rel=1e-3)
+    assert np.isfinite(model.predict_ratings(ratings)).all()
+    rw.save(model, tmp_path / "model.rw")
+    assert rw.load(tmp_path / "model.rw").recommend(98) == model.recommend(98)
+
+
+def test_the_average_of_like_users_is_the_plain_sum() -> None:
+    rng = np.random.default_rng(0)
+    user, item = np.divmod(np.flatnonzero(rng.random(12 * 9) < 0.5), 9)
+    ratings = rw.Ratings.from_arrays(user, item, rng.integers(1, 6, len(user)).astype(float))
+    features = rw.Features(ratings.users, rng.normal(size=(ratings.n_users, 3)))
+    model = rw.Recommender(random_state=0).fit(ratings, user_features=features)
+    content = model.user_content_
+    table = content._table.toarray()
+    mean, bias, item_bias = biases(ratings)
+    for target in range(ratings.n_users):
+        total, mass = np.zeros(ratings.n_items), np.full(ratings.n_items, 5.0)
+        for u, i, r in zip(ratings.user, ratings.item, ratings.value, strict=True):
+            total[i] += table[target] @ table[u] * (r - mean - bias[u] - item_bias[i])
+            mass[i] += np.abs(table[target]) @ np.abs(table[u])
+        share = 5.0 / (5.0 + ratings.user_counts[target])
+        assert content.added(target) == pytest.approx(share * total / mass, rel=1e-5, abs=1e-7)
+
+
 def test_a_ranker_and_features_are_refused_where_they_are_not_used(events) -> None:
     with pytest.raises(ParameterError, match="learns from ratings"):
         rw.Recommender(ranker=rw.VSIM()).fit(events)
     ratings = rw.Ratings.from_arrays([1, 2], [1, 2], [1, 2])
     features = rw.Features([1], [[1.0]])
     with pytest.raises(ParameterError, match="user_features"):
-        rw.Recommender().fit(ratings, user_features=features)
+        rw.Recommender(ranker=rw.VSIM()).fit(ratings, user_features=features)
     with pytest.raises(DataError, match="fitted on ratings"):
         rw.Recommender(random_state=0).fit(ratings).partial_fit(events)
 

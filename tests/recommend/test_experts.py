@@ -209,7 +209,7 @@ def test_new_items_get_the_scores_of_items_like_them() -> None:
     assert lent[place[98]] == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("combiner", ["ascent", "ranksvm"])
+@pytest.mark.parametrize("combiner", ["search", "ranksvm"])
 @pytest.mark.parametrize("holdout", ["next", "both"])
 def test_no_combiner_is_worse_than_the_best_expert_on_validation(
     combiner: str, holdout: str

@@ -190,6 +190,7 @@ OTHERS = {
     "ImplicitALS": "rankwright.recommend.experts.als",
     "ItemContent": "rankwright.recommend.experts.content",
     "UserContent": "rankwright.recommend.experts.content",
+    "UserMeans": "rankwright.recommend.experts.content",
 }
 
 # Small objects inside models: frozen dataclasses, or classes with get_params.
@@ -230,6 +231,8 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
         raise ParameterError(
             f"save: {kind} is not a class that model files know. They hold: {known}."
         )
+    if hasattr(model, "_before_saving"):
+        model._before_saving()
     params = model.get_params(deep=False)
     learned = {
         name: packer.pack(value, f"{path}.{name}")

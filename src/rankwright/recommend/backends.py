@@ -15,7 +15,7 @@ from rankwright.data.behavior.ratings import Ratings, first_twice
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.recommend.experts.histories import Histories, Rows, check_weights, extended
-from rankwright.recommend.experts.topn import CELLS, TopN
+from rankwright.recommend.experts.topn import CELLS, Described, TopN
 from rankwright.recommend.explanations import (
     EventExplanation,
     Explanation,
@@ -131,17 +131,23 @@ class FromRatings:
     ----------
     data : Ratings
     model : Blend or PerUser
-    content : ItemContent or None
-        Features of items: those with few ratings take part of the scores of items like them.
+    contents : ItemContent or None, UserMeans or None
+        Features of items: those with few ratings take part of the scores of items like them. And of
+        users: those with few ratings follow users like them.
     titles : (n_items,) texts or None
     """
 
-    def __init__(self, data: Ratings, model: Any, content: Any = None, titles: Any = None) -> None:
-        self.data, self.model, self.content, self.titles = data, model, content, titles
+    def __init__(
+        self, data: Ratings, model: Any, contents: Any = (None, None), titles: Any = None
+    ) -> None:
+        self.data, self.model, self.titles = data, model, titles
+        self.content, self.people = contents
+        if self.people is not None:
+            self.people.learn(data)
         self._by_user = Table.by_user(data)
         self._rated = data.item_counts > 0
         self._rated_items = np.flatnonzero(self._rated)
-        self._known = self._rated if content is None else self._rated | content.described
+        self._known = self._rated if self.content is None else self._rated | self.content.described
         self._low, self._high = data.value.min(), data.value.max()
         # Ties are broken by average rating, then by number of ratings.
         order = np.lexsort((-data.item_counts, -ItemMeans().fit(data).item_bias_))
@@ -174,11 +180,19 @@ class FromRatings:
 
     def scores(self, history: list[Rated], items: IntArray) -> FloatArray:
         """Scores of some items for one user."""
-        if self.content is None:
+        if self.content is None and self.people is None:
             return self._model_scores(history, items)
-        everything = np.zeros((1, self.data.n_items))
+        everything, user = np.zeros((1, self.data.n_items)), history[0].number
         everything[0, self._rated_items] = self._model_scores(history, self._rated_items)
-        return np.asarray(self.content.lend(everything, average=True)[0, items])
+        everything += self._by_features(user)
+        if self.content is not None:
+            everything = self.content.lend(everything, average=True)
+        return np.asarray(everything[0, items])
+
+    def _by_features(self, user: int) -> FloatArray:
+        """What users like a user of the data add to the scores of all items."""
+        known = self.people is not None and user >= 0
+        return np.asarray(self.people.added(user) if known else np.zeros(self.data.n_items))
 
     def _model_scores(self, history: list[Rated], items: IntArray) -> FloatArray:
         rated, value, number = history[0]
@@ -237,9 +251,8 @@ class FromRatings:
         middle = float(self.data.value.mean()) if agreement else None
         if source != number:
             viewers = ()
-        return Explanation(
-            item, score, viewers, liked, agreement, middle, self._titles_of(item, own)
-        )
+        titles, added = self._titles_of(item, own), float(self._by_features(user)[number])
+        return Explanation(item, score, viewers, liked, agreement, middle, titles, added)
 
     def _titles_of(self, item: Any, others: list[Any]) -> dict[Any, str]:
         if self.titles is None:
@@ -249,9 +262,14 @@ class FromRatings:
         return dict(zip(ids, self.titles[numbers].tolist(), strict=True))
 
 
-def with_items(ratings: Ratings, ids: Any) -> Ratings:
-    """The same ratings over a catalog that has these items too."""
-    return replace(ratings, items=extended(ratings.item_vocabulary, ids)[0])
+def with_ids(ratings: Ratings, features: Described) -> Ratings:
+    """The same ratings, of a catalog and users that include those with features."""
+    users, items = ratings.users, ratings.items
+    if features.users is not None:
+        users = extended(ratings.user_vocabulary, features.users.ids)[0]
+    if features.items is not None:
+        items = extended(ratings.item_vocabulary, features.items.ids)[0]
+    return replace(ratings, users=users, items=items)
 
 
 def histories_of(ratings: Ratings) -> Histories:

@@ -64,6 +64,9 @@ class Explanation:
     >>> print(Explanation("Alien", 3.9, (), ()))
     Alien: score 3.9
     because of its average rating: none of your ratings says more.
+    >>> print(Explanation("Alien", 3.9, (), (), by_features=0.2))
+    Alien: score 3.9
+    because users with features like yours rate it higher than others do (adds +0.2).
     """
 
     item: Any
@@ -73,6 +76,7 @@ class Explanation:
     by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
     middle: float | None = None  # with by_agreement: a rating below is low, and no "because"
     titles: Mapping[Any, str] = field(default_factory=dict)  # of the items named here
+    by_features: float = 0.0  # what users with features like yours add
 
     def __str__(self) -> str:
         first, form = "of what these viewers gave it:", "adds {:+.2g}"
@@ -99,6 +103,12 @@ class Explanation:
                 for r in rated
             ]
             parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
+        if self.by_features:
+            why, how = ("because", "higher") if self.by_features > 0 else ("although", "lower")
+            parts.append(
+                f"{why} users with features like yours rate it {how} than others do (adds "
+                f"{self.by_features:+.2g})."
+            )
         if not parts:
             parts = ["because of its average rating: none of your ratings says more."]
         title = self.titles.get(self.item, self.item)

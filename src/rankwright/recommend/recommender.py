@@ -30,9 +30,9 @@ from rankwright.recommend.backends import (
     FromRatings,
     check_ratings,
     histories_of,
-    with_items,
+    with_ids,
 )
-from rankwright.recommend.experts.content import ItemContent
+from rankwright.recommend.experts.content import ItemContent, UserMeans
 from rankwright.recommend.experts.histories import Histories
 from rankwright.recommend.experts.topn import Described, TopN
 from rankwright.recommend.explanations import Recommendation, as_list
@@ -82,8 +82,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         next in a session), all items of the last tenth of the events (what a user takes in the
         coming time), or both: as good as the best expert in the coming time, then the next item.
         Without times it is "next".
-    combiner : "auto", "ascent" or "ranksvm", default "auto"
-        For interactions, how the experts are weighed: coordinate ascent on NDCG@10 of the held-out
+    combiner : "auto", "search" or "ranksvm", default "auto"
+        For interactions, how the experts are weighed: a search for a high NDCG@10 of the held-out
         items, from mostly popularity or from the weights of a RankSVM. "auto" takes RankSVM where
         only the next item is held out. The weights are never worse than the best expert there.
     random_state : int, RandomState or None
@@ -97,6 +97,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     ``model_`` : Blend, PerUser or TopN
     ``titles_`` : (n_items,) texts or None
     ``content_`` : ItemContent, with ratings and features of items
+    ``user_content_`` : UserMeans, with ratings and features of users
 
     Examples
     --------
@@ -157,31 +158,32 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             get the scores of the known items most like them. With interactions, items like those a
             user took score higher as well. Titles are shown in explanations.
         user_features : Features, data frame or None
-            They describe users (with interactions): what users with the same features take scores
-            higher, and users without events can get lists by their features.
+            They describe users: what users with the same features take, or rate higher than
+            others do, scores higher. Users without events or ratings get lists by their features.
         """
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        for name in ("ratings_", "histories_", "titles_", "content_"):
+        for name in ("ratings_", "histories_", "titles_", "content_", "user_content_"):
             if hasattr(self, name):
                 delattr(self, name)
-        item_features, user_features = map(as_features, (item_features, user_features))
-        if isinstance(data, Interactions):
-            return self._fit_events(data, Described(item_features, user_features), seed)
-        if user_features is not None:
-            raise ParameterError(
-                "Recommender.fit(user_features=...): they are used with interactions. Make "
-                "them of the ratings: Interactions.from_ratings(ratings)."
-            )
-        return self._fit_ratings(data, item_features, seed)
+        features = Described(as_features(item_features), as_features(user_features))
+        learn = self._fit_events if isinstance(data, Interactions) else self._fit_ratings
+        return learn(data, features, seed)
 
-    def _fit_ratings(self, ratings: Ratings, features: Features | None, seed: int) -> Self:
+    def _fit_ratings(self, ratings: Ratings, features: Described, seed: int) -> Self:
         ratings = check_ratings(ratings, type(self).__name__)
-        if features is not None:
-            ratings = with_items(ratings, features.ids)
-            self.content_ = ItemContent().fit(histories_of(ratings), features)
-            self._set_titles(features, ratings.items)
+        if features.users is not None and self.ranker is not None:
+            raise ParameterError(
+                "Recommender(ranker=...).fit(user_features=...): scores of a ranker have a scale "
+                "of their own, to which nothing can be added. Leave one of the two out."
+            )
+        ratings = with_ids(ratings, features)
+        if features.items is not None:
+            self.content_ = ItemContent().fit(histories_of(ratings), features.items)
+            self._set_titles(features.items, ratings.items)
+        if features.users is not None:
+            self.user_content_ = UserMeans().fit(histories_of(ratings), features.users)
         self.ratings_ = ratings
         if np.ptp(ratings.value) == 0:
             warnings.warn(
@@ -226,8 +228,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self._backend: Any = (
             FromEvents(self.histories_, self.model_, titles)
             if self._is_events
-            else FromRatings(self.ratings_, self.model_, getattr(self, "content_", None), titles)
+            else FromRatings(self.ratings_, self.model_, self._contents(), titles)
         )
+
+    def _contents(self) -> tuple[Any, Any]:
+        return getattr(self, "content_", None), getattr(self, "user_content_", None)
 
     @property
     def _side(self) -> Any:
@@ -279,9 +284,15 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.model_.prepare(self._data)
         if hasattr(self, "ratings_"):
             check_ratings(self.ratings_, type(self).__name__)
-            if hasattr(self, "content_"):
-                self.content_.prepare(histories_of(self.ratings_))
+            for content in self._contents():
+                if content is not None:
+                    content.prepare(histories_of(self.ratings_))
         self._set_side()
+
+    def _before_saving(self) -> None:
+        """Files hold no work that updates left for later."""
+        if isinstance(getattr(self, "model_", None), TopN):
+            self.model_.settle()
 
     @classmethod
     def learned(cls) -> dict[str, Any]:
@@ -291,6 +302,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             "model_": Holds((Blend, PerUser, TopN)),
             "titles_": texts("n_items", optional=True),
             "content_": Holds((ItemContent,), optional=True),
+            "user_content_": Holds((UserMeans,), optional=True),
         }
 
     @property
@@ -320,8 +332,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         known = self._data
         if self._is_events:
             raise DataError("predict_ratings: this recommender was fitted on interactions.")
-        same = np.array_equal(known.users, ratings.users)
-        if not (same and np.array_equal(known.items, ratings.items)):
+        # Features may have added users and items after those of the ratings.
+        same = np.array_equal(known.users[: ratings.n_users], ratings.users)
+        if not (same and np.array_equal(known.items[: ratings.n_items], ratings.items)):
             raise DataError(
                 "predict_ratings: these ratings have other users or items than those of fit. "
                 "Split one Ratings with take(train) and take(test), without compact()."

@@ -31,6 +31,26 @@ class Similarity(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def merge_repeats(ptr, item, weight, kept, last):
+    """Of the events of a user with one item keep the last, with the weights of all.
+
+    ptr          (n_users + 1,)
+    item         (n_events,) int32, oldest first
+    weight       (n_events,) float64                   changed: sums at the last events
+    kept         (n_events,) bool, all True            changed: False for the other events
+    last         (n_items,) int64, all -1              changed, for its own use
+    """
+    for row in range(len(ptr) - 1):
+        for at in range(ptr[row + 1] - 1, ptr[row] - 1, -1):
+            later = last[item[at]]
+            if later >= ptr[row]:
+                weight[later] += weight[at]
+                kept[at] = False
+            else:
+                last[item[at]] = at
+
+
+@njit(cache=True, nogil=True)
 def nearest(pairs, how, items, start, stop, neighbor, similarity):
     """The items most similar to some items, best first; of equal ones the smaller number.
 

@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
+from rankwright.data.vocabulary import hash_ids, mix
 from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
-from rankwright.rankers.schema import floats32
+from rankwright.rankers.schema import floats32, integer
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import row_ranges
 
 N_BLOCKS = 16  # of users, and of items, on an engine
 N_REFIT = 4  # sweeps from factors that are nearly right
+REFRESH = 0.002  # share of new events after which an update sweeps once
+START = 0.01  # standard deviation of the factors at the start
 
 
 class ImplicitALS(Expert):
@@ -24,8 +27,11 @@ class ImplicitALS(Expert):
     0 with confidence 1 for the rest (Hu, Koren and Volinsky 2008), by conjugate gradients.
 
     Only the factors of items are kept. Those of a user are solved from the history each time, so
-    an event counts at once. An update leaves the factors of known items as they are (they are as
-    old as the last ``fit``), and solves those of new items from their users.
+    an event counts at once. The factors of new items are solved from their users; those of known
+    items follow by one sweep over all users and items after each 0.2 % of new events.
+
+    The start is drawn by a hash of the item's id and the seed: events in another order, or a few
+    more of them, start at the same place.
 
     Parameters
     ----------
@@ -42,7 +48,10 @@ class ImplicitALS(Expert):
         "max_iter": schema.at_least(1),
         "random_state": schema.at_least(0),
     }
-    _learned: ClassVar = {"factors_": floats32("n_items", "n_factors")}
+    _learned: ClassVar = {
+        "factors_": floats32("n_items", "n_factors"),
+        "n_behind_": integer(low=0),
+    }
 
     def __init__(
         self,
@@ -59,9 +68,7 @@ class ImplicitALS(Expert):
         self.random_state = random_state
 
     def fit(self, histories: Histories) -> Self:
-        rng = np.random.default_rng(self.random_state)
-        shape = (histories.n_items, self.n_factors)
-        self.factors_ = rng.normal(0.0, 0.01, shape).astype(np.float32)
+        self.factors_ = _start(histories.items, self.n_factors, self.random_state)
         return self._sweep(histories, self.max_iter)
 
     def refit(self, histories: Histories) -> None:
@@ -72,6 +79,7 @@ class ImplicitALS(Expert):
             self._sweep(histories, min(N_REFIT, self.max_iter))
 
     def _sweep(self, histories: Histories, n_sweeps: int) -> Self:
+        self.n_behind_ = 0
         users = np.zeros((histories.n_users, self.n_factors), np.float32)
         columns = _columns(histories)
         if current_engine() is not None:
@@ -115,6 +123,10 @@ class ImplicitALS(Expert):
             solved = self.users(histories.rows.take(takers.astype(np.int64)))
             self._solve(columns._replace(item=place.astype(np.int32)), solved, fresh, max_iter=8)
             self.factors_[n_known:] = fresh
+        self.n_behind_ += max(len(users), len(histories) - len(before))
+        if self.n_behind_ > REFRESH * len(histories):
+            self._solve(_columns(histories), self.users(histories.rows), self.factors_)
+            self.n_behind_ = 0
 
     def scores(self, rows: Rows) -> Scores:
         return np.asarray(self.users(rows) @ self.factors_.T)
@@ -127,6 +139,13 @@ class ImplicitALS(Expert):
         system = system + (chosen * (confidence - 1.0)[:, None]).T @ chosen
         direction = np.linalg.solve(system, self.factors_[item].astype(np.float64))
         return np.asarray(confidence * (chosen @ direction), np.float32)
+
+
+def _start(ids: NDArray[Any], n_factors: int, seed: int) -> Scores:
+    """Uniform numbers of mean 0, each by a hash of the item's id, the factor and the seed."""
+    keys = hash_ids(ids)[:, None] ^ mix(np.arange(n_factors) + np.int64(seed) * n_factors)
+    uniform = mix(keys.ravel()).reshape(keys.shape).astype(np.float32) / np.float32(2.0**63) - 1.0
+    return np.asarray(START * np.sqrt(3.0) * uniform, np.float32)
 
 
 class _Blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from threading import RLock
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from rankwright.rankers.schema import Constraint, Holds, Learned, floats
 from rankwright.recommend.experts.histories import Histories, Rows
 
 Scores = NDArray[np.float32]
+SETTLING = RLock()  # what an update left for later is done by one thread
 
 
 class Expert(BaseEstimator, ABC):  # type: ignore[misc]
@@ -48,6 +50,9 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
         for name, declared in self._learned.items():
             declared.check(name, getattr(self, name, None), sizes)
 
+    def settle(self, rows: Rows | None = None) -> None:
+        """Do what updates left for later, for these rows or (None) all of it."""
+
     @abstractmethod
     def scores(self, rows: Rows) -> Scores:
         """Finite scores, (n_rows, n_items) float32; 0 where nothing is known."""
@@ -80,6 +85,7 @@ class Popularity(Expert):
         self.half_life = half_life
 
     def fit(self, histories: Histories) -> Self:
+        self._behind: Histories | None = None
         weight = None
         if self.half_life is not None and histories.time is not None:
             weight = np.exp2(-histories.share_later / self.half_life)
@@ -87,5 +93,18 @@ class Popularity(Expert):
         self.count_ = counts.astype(np.float64)
         return self
 
+    def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
+        self._behind = histories
+
+    def prepare(self, histories: Histories) -> None:
+        super().prepare(histories)
+        self._behind = None
+
+    def settle(self, rows: Rows | None = None) -> None:
+        with SETTLING:
+            if self._behind is not None:
+                self.fit(self._behind)
+
     def scores(self, rows: Rows) -> Scores:
+        self.settle()
         return np.tile(np.sqrt(self.count_).astype(np.float32), (rows.n_rows, 1))

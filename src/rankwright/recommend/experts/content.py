@@ -8,14 +8,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright._typing import FloatArray
 from rankwright.data.behavior.features import Features
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.rankers.schema import floats, floats32, integers, integers32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.models.base import biases
 
 N_LIKE = 10  # items whose scores a new item gets
 N_USERS = 5.0  # users of an item who weigh as much as the items like it
+N_RATINGS = 5.0  # ratings of a user that weigh as much as the users like it
 
 
 class Content(Expert):
@@ -168,3 +172,36 @@ class UserContent(Content):
             return np.zeros((rows.n_rows, self._taken.shape[1]), np.float32)
         found = (self._table[rows.user] @ self._taken).toarray()
         return np.asarray(np.sqrt(np.maximum(found, 0.0)), np.float32)
+
+
+class UserMeans(UserContent):
+    """How users with the same features rate an item, beside all users: for ratings.
+
+    The score of an item is the average deviation of its ratings from overall mean, user bias and
+    item bias, weighted by the cosine of the features of those who rated it with the user's, and
+    shrunk as if five more users of the average deviation 0 were like the user. A user without
+    features scores 0.
+    """
+
+    def learn(self, ratings: Ratings) -> Self:
+        """Sum up the deviations by feature."""
+        from scipy.sparse import csr_array
+
+        mean, user, item = biases(ratings)
+        rest = ratings.value - mean - user[ratings.user] - item[ratings.item]
+        pairs, shape = (ratings.user, ratings.item), (ratings.n_users, ratings.n_items)
+        magnitude = abs(self._table)
+        self._sum = (self._table.T @ csr_array((rest, pairs), shape=shape)).tocsr()
+        # Of cosines below 0 too: |cosine| is at most the sum over features of |product|.
+        self._mass = (magnitude.T @ csr_array((np.ones_like(rest), pairs), shape=shape)).tocsr()
+        self._n_rated = ratings.user_counts
+        return self
+
+    def added(self, user: int) -> FloatArray:
+        """What the scores of all items of a user change by, (n_items,): the fewer ratings the
+        user gave, the more."""
+        own = self._table[[user]]
+        total = (own @ self._sum).toarray()[0]
+        mass = (abs(own) @ self._mass).toarray()[0]
+        share = N_RATINGS / (N_RATINGS + self._n_rated[user])
+        return np.asarray(share * total / (mass + N_USERS))

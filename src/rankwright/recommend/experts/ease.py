@@ -12,7 +12,7 @@ from rankwright.exceptions import DataError
 from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, floats32, integers
-from rankwright.recommend.experts.base import Expert, Scores
+from rankwright.recommend.experts.base import SETTLING, Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import neighbor_pairs, row_ranges
 
@@ -28,9 +28,9 @@ class EASE(Expert):
     Only the ``max_items`` items with most users take part; other items score 0. With m of them a
     model holds m**2 float32 (``weight_``), and ``fit`` needs three times as much.
 
-    An update changes P by one rank-two correction for each changed user: exact but for rounding
-    in float32. Items that were not among the m at ``fit`` stay out until the next ``fit``, unless
-    there is room below ``max_items``.
+    An update is a correction of P of rank two for each changed user, made of all of them at once
+    when scores are next needed: exact but for rounding in float32. Items that were not among the m
+    at ``fit`` stay out until the next ``fit``, unless there is room below ``max_items``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class EASE(Expert):
     def fit(self, histories: Histories) -> Self:
         from scipy.linalg import lapack
 
-        self._n_items = histories.n_items
+        self._n_items, self._before = histories.n_items, {}
         order = np.argsort(-histories.item_counts, kind="stable")[: self.max_items]
         self.kept_ = np.sort(order)
         gram = common_users(histories, self.kept_, self._place())
@@ -86,28 +86,40 @@ class EASE(Expert):
         super().prepare(histories)
         if len(self.kept_) and self.kept_.max() >= histories.n_items:
             raise DataError(f"EASE.kept_: numbers must lie in 0 .. {histories.n_items - 1}.")
-        self._n_items = histories.n_items
+        self._n_items, self._before = histories.n_items, {}
 
     def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
-        if len(users) > len(self.kept_) // 8:  # corrections would cost more than starting over
-            self.fit(histories)
-            return
+        self._histories = histories
+        for user in users.tolist():
+            known = user < before.n_users
+            earlier = before.rows.row(user)[0] if known else np.zeros(0, np.int32)
+            self._before.setdefault(user, earlier)
         self._grow(histories)
-        place = self._place()
-        known = users[users < before.n_users]
-        new = _dense(histories.rows.take(users), place, len(self.kept_))
-        old = np.zeros_like(new)
-        old[users < before.n_users] = _dense(before.rows.take(known), place, len(self.kept_))
-        for after, earlier in zip(new, old, strict=True):
-            if not np.array_equal(after, earlier):
-                self._correct(after, earlier)
+        if len(self._before) > len(self.kept_) // 8:  # corrections would cost more than a new fit
+            self.fit(histories)
+
+    def settle(self, rows: Rows | None = None) -> None:
+        if not self._before:
+            return
+        with SETTLING:
+            users, earlier = np.array(list(self._before), np.int64), list(self._before.values())
+            ptr = np.cumsum([0, *map(len, earlier)])
+            old = Rows(ptr, np.concatenate([np.zeros(0, np.int32), *earlier]), np.zeros(0))
+            place, width = self._place(), len(self.kept_)
+            after = _dense(self._histories.rows.take(users), place, width)
+            before = _dense(old, place, width)
+            changed = (after != before).any(axis=1)
+            if changed.any():
+                self._correct(after[changed], before[changed])
+            self._before = {}
 
     def _correct(self, after: Scores, before: Scores) -> None:
-        """P for G + after after' - before before', by the Woodbury identity."""
+        """P for G + after' after - before' before, by the Woodbury identity."""
         diagonal = self.diagonal_.astype(np.float32)
-        U = np.stack([after, before], axis=1)
+        U = np.concatenate([after, before]).T
         PU = diagonal[:, None] * U - (self.weight_ @ (diagonal[:, None] * U))  # P = (I - W) D
-        middle = np.linalg.inv(np.diag([1.0, -1.0]) + U.T @ PU.astype(np.float64))
+        sign = np.repeat([1.0, -1.0], len(after))
+        middle = np.linalg.inv(np.diag(sign) + U.T @ PU.astype(np.float64))
         left = (PU @ middle).astype(np.float32)
         self.diagonal_ = self.diagonal_ - np.einsum("ij,ij->i", left, PU)
         # In place, in blocks of rows: W = -P / diag(P) off the diagonal.
@@ -130,6 +142,7 @@ class EASE(Expert):
             self.diagonal_ = np.concatenate([self.diagonal_, one])
 
     def scores(self, rows: Rows) -> Scores:
+        self.settle()
         place = self._place()[rows.item]
         inside = place >= 0
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])

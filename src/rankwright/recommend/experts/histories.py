@@ -33,11 +33,15 @@ class Rows(NamedTuple):
         entries = slice(*self.ptr[number : number + 2])
         return self.item[entries], self.weight[entries]
 
-    def take(self, numbers: IntArray) -> Rows:
-        """Some of the rows."""
+    def entries(self, numbers: IntArray) -> tuple[NDArray[np.int64], IntArray]:
+        """The pointers of some of the rows when they are taken, and where their entries are."""
         counts = self.ptr[numbers + 1] - self.ptr[numbers]
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        entries = np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
+        return ptr, np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
+
+    def take(self, numbers: IntArray) -> Rows:
+        """Some of the rows."""
+        ptr, entries = self.entries(numbers)
         user = self.user[numbers] if len(self.user) else self.user
         return Rows(ptr, self.item[entries], self.weight[entries], user)
 
@@ -92,28 +96,25 @@ class Histories(UsersAndItems):
     @classmethod
     def of(cls, events: Interactions) -> Histories:
         """Group events by user and sort them by time; equal times keep their order."""
-        time = np.arange(len(events), dtype=np.float64) if events.time is None else events.time
-        order = np.lexsort((time, events.user))
-        user, item = events.user[order], events.item[order]
-        keys = user * np.int64(events.n_items) + item
-        by_key = np.argsort(keys, kind="stable")
-        ends = np.flatnonzero(np.append(keys[by_key][1:] != keys[by_key][:-1], True)[: len(keys)])
-        last = by_key[ends]  # the last event of each pair
-        totals = np.cumsum(events.weight[order][by_key])[ends]
-        weight = np.diff(totals, prepend=0.0)
-        check_weights(weight)
-        back = np.argsort(last, kind="stable")
-        rows = last[back]
-        counts = np.bincount(user[rows], minlength=events.n_users)
-        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return cls(
-            events.users,
-            events.items,
-            ptr,
-            item[rows].astype(np.int32),
-            weight[back].astype(np.float32),
-            None if events.time is None else time[order][rows],
-        )
+        from rankwright.recommend.experts._kernels import merge_repeats
+
+        if events.time is None:
+            order = np.argsort(events.user, kind="stable")
+        else:
+            order = np.lexsort((events.time, events.user))
+        ptr = _pointers(np.bincount(events.user, minlength=events.n_users))
+        # Few copies at a time: with millions of events this is where memory peaks.
+        item = events.item.astype(np.int32)[order]
+        total, kept = events.weight[order], np.ones(len(order), bool)
+        merge_repeats(ptr, item, total, kept, np.full(events.n_items, -1))
+        check_weights(total)
+        weight = total.astype(np.float32)
+        del total
+        if not kept.all():
+            ptr = _pointers(kept)[ptr]
+            order, item, weight = order[kept], item[kept], weight[kept]
+        time = None if events.time is None else events.time[order]
+        return cls(events.users, events.items, ptr, item, weight, time)
 
     def __len__(self) -> int:
         return len(self.item)
@@ -174,7 +175,7 @@ class Histories(UsersAndItems):
         changed = np.unique(user)
         known = changed[changed < self.n_users]
         rows = self.rows.take(known)
-        entries = np.flatnonzero(np.isin(self.user, known))
+        entries = self.rows.entries(known)[1]
         old = (np.repeat(known, np.diff(rows.ptr)), rows.item.astype(np.int64))
         time = None
         if events.time is not None:
@@ -193,17 +194,20 @@ class Histories(UsersAndItems):
 
     def _spliced(self, part: Histories, changed: IntArray) -> Histories:
         """These histories, with those of some users taken from another."""
-        counts = np.diff(part.ptr)
-        counts[: self.n_users] += np.diff(self.ptr) * ~np.isin(np.arange(self.n_users), changed)
-        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        first = np.append(self.ptr[:-1], np.zeros(part.n_users - self.n_users, np.int64))
-        first[changed] = len(self) + part.ptr[changed]
-        source = np.repeat(first - ptr[:-1], counts) + np.arange(ptr[-1])
+        counts = np.append(np.diff(self.ptr), np.zeros(part.n_users - self.n_users, np.int64))
+        counts[changed] = np.diff(part.ptr)[changed]
+        old = np.append(self.ptr, np.full(part.n_users - self.n_users, len(self)))
+        # The rows before each changed one, then that one; at last the rows after all of them.
+        kept = zip([0, *old[changed + 1]], [*old[changed], len(self)], strict=True)
+        fresh = zip([*part.ptr[changed], 0], [*part.ptr[changed + 1], 0], strict=True)
+        cuts = [(slice(*own), slice(*other)) for own, other in zip(kept, fresh, strict=True)]
         columns = [
-            None if a is None or b is None else np.concatenate([a, b])[source]
+            None
+            if a is None or b is None
+            else np.concatenate([piece for own, new in cuts for piece in (a[own], b[new])])
             for a, b in ((self.item, part.item), (self.weight, part.weight), (self.time, part.time))
         ]
-        made = Histories(part.users, part.items, ptr, *columns)  # type: ignore[arg-type]
+        made = Histories(part.users, part.items, _pointers(counts), *columns)  # type: ignore[arg-type]
         for name, ids in (("user_vocabulary", self.users), ("item_vocabulary", self.items)):
             if len(ids) == len(getattr(made, name[:4] + "s")):
                 vars(made)[name] = getattr(self, name)
@@ -214,6 +218,10 @@ class Histories(UsersAndItems):
         user = self.user.astype(np.int64)
         columns = (user, self.item.astype(np.int64), self.weight.astype(np.float64), self.time)
         return Interactions.from_numbers(self.users, self.items, *columns)
+
+
+def _pointers(counts: NDArray[Any]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
 def check_weights(weight: NDArray[Any]) -> None:

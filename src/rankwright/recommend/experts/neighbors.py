@@ -12,7 +12,7 @@ from rankwright.data.vocabulary import read_only
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32, integers32
-from rankwright.recommend.experts.base import Expert, Scores
+from rankwright.recommend.experts.base import SETTLING, Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 
 
@@ -95,22 +95,26 @@ class ItemCosine(Expert):
 
     def _occur_with(self, items: IntArray) -> IntArray:
         """What the users of some items took: its similarity to these items changes."""
-        data = self._histories
-        by_item, entry = data.by_item
-        parts = [data.user[entry[by_item[item] : by_item[item + 1]]] for item in items.tolist()]
-        users = np.unique(np.concatenate([np.zeros(0, np.int32), *parts]))
+        data = self._histories  # of one event: their users by item would take longer to sort
+        entries = np.flatnonzero(np.isin(data.item, items))
+        users = np.unique(np.searchsorted(data.ptr, entries, side="right") - 1)
         return np.asarray(data.rows.take(users).item)
 
     def prepare(self, histories: Histories) -> None:
         super().prepare(histories)
         self._stale = np.zeros(histories.n_items, bool)
 
+    def settle(self, rows: Rows | None = None) -> None:
+        if not self._stale.any():
+            return
+        with SETTLING:
+            needed = np.arange(len(self._stale)) if rows is None else np.unique(rows.item)
+            self._refresh(needed[self._stale[needed]].astype(np.int64))
+
     def scores(self, rows: Rows) -> Scores:
         from rankwright.recommend.experts._kernels import add_neighbors
 
-        if self._stale.any():
-            needed = np.unique(rows.item)
-            self._refresh(needed[self._stale[needed]].astype(np.int64))
+        self.settle(rows)
         scores = np.zeros((rows.n_rows, len(self.neighbor_)), np.float32)
         table = (rows.frozen(), self.decay, self.neighbor_, self.similarity_)
         map_blocks(lambda block: add_neighbors(*table, *block, scores), row_ranges(rows.n_rows))

@@ -66,21 +66,21 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     For a user, the items taken later are to come before all others: bipartite feedback. Experts
     are fitted without the held-out events and score the catalog for up to 1000 users of each
     question: *next* (the last item of each user) and *period* (everything in the last tenth of
-    the time). Each expert's scores are divided by their root mean square over the catalog.
-    Coordinate ascent (Metzler and Croft 2007) finds the weights with the best NDCG@10 over the 50
-    best items of each expert and the held-out ones. It starts at mostly popularity, or at the
-    weights of a RankSVM that learned from the same lists (bipartite feedback). NDCG@10 is
-    divided by that of the best expert; the period counts five times, but no more than its best
-    expert. If one expert alone is better than the weights found, it is used alone. Experts of
-    weight 0 are dropped, except features, which serve new items and users. Then the experts are
-    fitted on all events.
+    the time). Each expert's scores are divided by their root mean square over the catalog. The
+    cross-entropy method finds weights with a high NDCG@10 over the 50 best items of each expert and
+    the held-out ones. It starts at mostly popularity, or at the weights of a RankSVM that learned
+    from the same lists (bipartite feedback). NDCG@10 is divided by that of the best expert; the
+    period counts five times, but no more than its best expert. If one expert alone is better than
+    the weights found, it gets more weight until they are no worse. Experts with less than 1 % of
+    the weight are dropped, except features, which serve new items and users. Then the experts are
+    fitted on all events. Where there is one expert only, nothing is held out.
 
     Parameters
     ----------
     experts : list of Expert or None (the defaults)
     holdout : "both", "next" or "period"
         The questions that the weights are to answer. Of both, the period comes first.
-    combiner : "auto", "ascent" or "ranksvm"
+    combiner : "auto", "search" or "ranksvm"
         Where the search of the weights starts: at mostly popularity, or at those of a RankSVM.
         "auto" takes RankSVM where only the next item is held out.
     random_state : seed
@@ -125,10 +125,10 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 expert.fit(histories, need_features(features.items, "item"))
             if isinstance(expert, UserContent):
                 expert.fit(histories, need_features(features.users, "user"))
-        train, questions = held_out(histories, self.holdout)
         self.weight_ = np.ones(len(made))
         self.validation_: dict[str, dict[str, float]] = {}
-        if questions:
+        if len(made) > 1 and (held := held_out(histories, self.holdout))[1]:
+            train, questions = held
             for expert in made:
                 expert.fit(train)
             self._choose(made, train, questions)
@@ -151,7 +151,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         search = Search(tables, [expert.personal for expert in experts], self.combiner)
         self.weight_ = search.run()
         names = [*map(_label, experts), "blend"]
-        found = np.column_stack([search.alone, search.ndcg(self.weight_)]).tolist()
+        found = np.column_stack([search.alone, search.ndcg(self.weight_[None])]).tolist()
         self.validation_ = {
             question: dict(zip(names, values, strict=True))
             for question, values in zip(tables, found, strict=True)
@@ -188,6 +188,11 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         for expert in self.experts_:
             expert.update(histories, before, users)
         self.n_new_events_ += n_events
+
+    def settle(self) -> None:
+        """Do what updates left for later."""
+        for expert in self.experts_:
+            expert.settle()
 
     def refit(self) -> None:
         """Fit the experts again on the histories so far; their weights stay."""

@@ -1,4 +1,4 @@
-"""Held-out questions, and the weights that answer them best: RankSVM and coordinate ascent."""
+"""Held-out questions, and the weights that answer them best: RankSVM and a stochastic search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwright.recommend.experts.histories import Histories
 from rankwright.recommend.experts.neighbors import row_ranges
 
 HOLDOUTS = ("both", "next", "period")
-COMBINERS = ("auto", "ascent", "ranksvm")
+COMBINERS = ("auto", "search", "ranksvm")
 # What comes next in a session is far easier to tell than what a user takes in the coming time, and
 # the weights that are best for one are bad for the other. So the coming time comes first, up to the
 # value of its best expert; what is beyond that is not worth a loss for the next item.
@@ -26,8 +26,12 @@ PERIOD = 0.1  # share of the pairs in the last period
 POPULARITY_START = 4.0  # weight of an expert that does not look at the history; others have 1
 MIN_HISTORY = 2  # items that must be left of a history
 N_TOP = 50  # candidates of a user: so many of each expert, and the held-out items
-STEPS = (0.0, 0.5, 0.75, 1.4, 2.0)  # factors that a weight is tried with
-MIN_GAIN = 0.002  # relative gain that a changed weight must bring
+N_ROUNDS, N_TRIALS = 4, 64  # of the search; half of the trials mirror the others
+SPREAD = 1.2  # standard deviation of the logarithms of the weights at the start
+LEAST_SPREAD = 0.1
+TEMPERATURE = 0.01  # a value so much below the best, relatively, counts 1 / e
+MIN_WEIGHT = 0.01  # an expert with less is dropped
+BLOCK = 2**22  # scores of trials at once
 DISCOUNT = 1.0 / np.log2(np.arange(2, 12))
 
 
@@ -59,8 +63,6 @@ class Question(NamedTuple):
 
 def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Question]]:
     """Histories without the held-out pairs, and the questions; none if there is too little."""
-    size = np.diff(histories.ptr)
-    place = np.arange(len(histories)) - np.repeat(histories.ptr[:-1], size)
     late = np.zeros(len(histories), bool)
     if holdout != "next" and histories.time is not None and len(histories):
         late = histories.time > np.quantile(histories.time, 1.0 - PERIOD, method="lower")
@@ -68,9 +70,9 @@ def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Questi
     chosen = early - 1
     if histories.time is None:  # rows may be in any order, such as that of the items
         chosen = np.random.default_rng(0).integers(np.maximum(early, 1))
-    last = (place == chosen[histories.user]) & ~late & (early[histories.user] > MIN_HISTORY)
-    if holdout == "period":
-        last[:] = False
+    last = np.zeros(len(histories), bool)
+    if holdout != "period":
+        last[(histories.ptr[:-1] + chosen)[early > MIN_HISTORY]] = True
     questions = []
     for name, rows in (("next", last), ("period", late)):
         user, item = histories.user[rows].astype(np.int64), histories.item[rows].astype(np.int64)
@@ -145,15 +147,22 @@ class Candidates:
         by_an_expert[row, column] = listed[row, item]
         return found, absent, relevant, by_an_expert
 
-    def total(self, weight: FloatArray) -> Scores:
-        """The weighted sum of the experts."""
-        return np.asarray(np.tensordot(weight.astype(np.float32), self.scores, 1) + self.absent)
-
-    def ndcg(self, total: Scores) -> float:
-        """The mean NDCG@10."""
-        best = best_items(total, self._order, min(10, total.shape[1]))
-        hits = np.take_along_axis(self.relevant, np.maximum(best, 0), axis=1) * (best >= 0)
-        return float((hits @ DISCOUNT[: hits.shape[1]] / self._ideal).mean())
+    def ndcg(self, weight: FloatArray) -> FloatArray:
+        """The mean NDCG@10 with each row of weights, (n_trials, n_experts)."""
+        n_trials, (_, n_users, width) = len(weight), self.scores.shape
+        size = max(1, BLOCK // max(1, n_trials * width))
+        found = np.zeros(n_trials)
+        for start in range(0, n_users, size):
+            part = slice(start, start + size)
+            total = np.tensordot(weight.astype(np.float32), self.scores[:, part], 1)
+            total += self.absent[part]
+            best = best_items(total.reshape(-1, width), self._order, min(10, width))
+            best = best.reshape(n_trials, -1, best.shape[1])
+            row = np.arange(total.shape[1])[None, :, None]
+            hits = self.relevant[part][row, np.maximum(best, 0)] * (best >= 0)
+            gain = hits @ DISCOUNT[: best.shape[2]].astype(np.float32)
+            found += (gain / self._ideal[part]).sum(axis=1)
+        return found / n_users
 
 
 def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
@@ -187,10 +196,13 @@ def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
 
 
 class Search:
-    """Weights >= 0 of experts, by steps of one weight at a time: coordinate ascent.
+    """Weights > 0 of experts by the cross-entropy method (Rubinstein 1999).
 
-    It starts at mostly popularity ("ascent"), or at the weights of a RankSVM ("ranksvm"). "auto"
-    takes the second if only the next item is asked for.
+    Trials draw the logarithms of the weights from a normal distribution, whose mean starts at
+    mostly popularity ("search") or at the weights of a RankSVM ("ranksvm"); "auto" takes the second
+    if only the next item is asked for. The next mean and spread are those of the trials, each
+    weighted by exp(value / temperature). A maximum over steps would jump with a few events more;
+    this average follows the data smoothly, so that a new fit gives nearly the same lists.
 
     The value of weights is their NDCG@10, divided by that of the best expert. Of two questions, the
     period counts five times, but no more than its best expert; see PERIOD_SHARE.
@@ -205,8 +217,7 @@ class Search:
     ) -> None:
         self.tables = tables
         self._n_experts = len(personal)
-        eye = np.eye(self._n_experts)
-        self.alone = np.array([[t.ndcg(t.total(one)) for one in eye] for t in tables.values()])
+        self.alone = self.ndcg(np.eye(self._n_experts))
         self._best = np.maximum(self.alone.max(axis=1), 1e-9)
         start = np.ones(self._n_experts)
         if "period" in tables:
@@ -214,51 +225,44 @@ class Search:
         if combiner == "ranksvm" or (combiner == "auto" and "period" not in tables):
             learned = learned_by_ranksvm(tables.values())
             start = start if learned is None else learned
-        self._start = start / start.sum()
+        self._start = np.maximum(start / start.sum(), MIN_WEIGHT)
 
-    def value(self, found: Any) -> Any:
-        """The value of NDCG@10 of each question."""
-        ratio = (np.asarray(found).T / self._best).T
+    def value(self, found: FloatArray) -> FloatArray:
+        """The value of NDCG@10 of each question, (n_questions, n_trials)."""
+        ratio = found / self._best[:, None]
         if len(self.tables) == 1:
-            return ratio[0]
+            return np.asarray(ratio[0])
         share = {"next": 1.0, "period": PERIOD_SHARE}
         capped = {"next": ratio[0], "period": np.minimum(ratio[1], 1.0)}
-        return sum(share[name] * capped[name] for name in self.tables)
+        return np.asarray(sum(share[name] * capped[name] for name in self.tables))
 
     def ndcg(self, weight: FloatArray) -> FloatArray:
-        """NDCG@10 of each question."""
-        return np.array([t.ndcg(t.total(weight)) for t in self.tables.values()])
+        """NDCG@10 of each question with each row of weights, (n_questions, n_trials)."""
+        return np.array([table.ndcg(weight) for table in self.tables.values()])
 
-    def run(self, max_rounds: int = 4) -> FloatArray:
-        """The best weights that were found; one expert alone if none are better."""
-        weight = self._start.copy()
-        totals = [table.total(weight) for table in self.tables.values()]
-        best = self._value(totals)
-        for _ in range(max_rounds):
-            before = best
-            for at in range(self._n_experts):
-                own = weight[at]
-                for step in [own * factor for factor in STEPS] if own else [weight.max() / 4]:
-                    trial = self._moved(totals, at, step - weight[at])
-                    value = self._value(trial)
-                    if value > best * (1.0 + MIN_GAIN) and weight.sum() - weight[at] + step > 0:
-                        best, totals, weight[at] = value, trial, step
-            if best == before:
-                break
-        single = int(np.argmax(self.value(self.alone)))
-        if self.value(self.ndcg(weight)) < self.value(self.alone)[single]:
-            weight = np.eye(self._n_experts)[single]
-        return np.asarray(weight / weight.sum())
-
-    def _value(self, totals: list[Scores]) -> float:
-        found = [t.ndcg(total) for t, total in zip(self.tables.values(), totals, strict=True)]
-        return float(self.value(found))
-
-    def _moved(self, totals: list[Scores], at: int, by: float) -> list[Scores]:
-        return [
-            total + np.float32(by) * table.scores[at]
-            for total, table in zip(totals, self.tables.values(), strict=True)
-        ]
+    def run(self) -> FloatArray:
+        """The weights that were found, with as much more of the best expert as makes them no worse
+        than that expert alone."""
+        rng = np.random.default_rng(0)
+        center, spread = np.log(self._start), np.full(self._n_experts, SPREAD)
+        for _ in range(N_ROUNDS):
+            drawn = rng.normal(size=(N_TRIALS // 2, self._n_experts))
+            trials = np.exp(center + spread * np.concatenate([drawn, -drawn]))
+            trials /= trials.sum(axis=1, keepdims=True)
+            value = self.value(self.ndcg(trials))
+            share = np.exp((value / max(value.max(), 1e-9) - 1.0) / TEMPERATURE)
+            share /= share.sum()
+            logs = np.log(trials)
+            center = share @ logs
+            spread = np.sqrt(share @ (logs - center) ** 2 + LEAST_SPREAD**2)
+        weight = np.exp(center) / np.exp(center).sum()
+        weight[weight < MIN_WEIGHT] = 0.0
+        alone = self.value(self.alone)
+        single = np.eye(self._n_experts)[int(np.argmax(alone))]
+        more = np.linspace(0.0, 1.0, 11)[:, None]
+        mixed = (1.0 - more) * weight / weight.sum() + more * single
+        no_worse = self.value(self.ndcg(mixed)) >= alone.max()
+        return np.asarray(mixed[int(np.argmax(no_worse)) if no_worse.any() else -1])
 
 
 def best_items(scores: Scores, tie: IntArray, n: int) -> NDArray[np.int64]:
