@@ -98,12 +98,14 @@ class Histories(UsersAndItems):
         """Group events by user and sort them by time; equal times keep their order."""
         from rankwright.recommend.experts._kernels import merge_repeats
 
+        # Few copies at a time: with millions of events this is where memory peaks.
         if events.time is None:
             order = np.argsort(events.user, kind="stable")
         else:
             order = np.lexsort((events.time, events.user))
+        if len(order) < 2**31:
+            order = order.astype(np.int32)
         ptr = _pointers(np.bincount(events.user, minlength=events.n_users))
-        # Few copies at a time: with millions of events this is where memory peaks.
         item = events.item.astype(np.int32)[order]
         total, kept = events.weight[order], np.ones(len(order), bool)
         merge_repeats(ptr, item, total, kept, np.full(events.n_items, -1))

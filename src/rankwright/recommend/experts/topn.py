@@ -143,9 +143,9 @@ class TopN(BaseEstimator):  # type: ignore[misc]
 
     def _choose(self, experts: list[Expert], train: Histories, questions: list[Question]) -> None:
         """Set the weights."""
-        rng = np.random.default_rng(self.random_state)
+        rng, tie = np.random.default_rng(self.random_state), by_users(train)
         tables = {
-            question.name: Candidates(experts, train, question.sample(N_USERS, rng), self.tie_)
+            question.name: Candidates(experts, train, question.sample(N_USERS, rng), tie)
             for question in questions
         }
         search = Search(tables, [expert.personal for expert in experts], self.combiner)
@@ -158,10 +158,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         }
 
     def _set(self, histories: Histories) -> None:
-        self._histories = histories
-        order = np.argsort(-histories.item_counts, kind="stable")
-        self.tie_ = np.empty(len(order), np.int64)
-        self.tie_[order] = np.arange(len(order))
+        self._histories, self.tie_ = histories, by_users(histories)
 
     def prepare(self, histories: Histories) -> None:
         """After loading: check that all this could be learned from these histories."""
@@ -259,6 +256,14 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 each = size * expert.contributions(items, weight, item)
                 found[_label(expert)], added = float(each.sum()), added + each
         return found, added
+
+
+def by_users(histories: Histories) -> NDArray[np.int64]:
+    """The place of each item by the number of its users: of equal scores the smaller is first."""
+    order = np.argsort(-histories.item_counts, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
 
 
 def checked(expert: Any) -> Expert:

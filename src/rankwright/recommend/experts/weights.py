@@ -26,10 +26,10 @@ PERIOD = 0.1  # share of the pairs in the last period
 POPULARITY_START = 4.0  # weight of an expert that does not look at the history; others have 1
 MIN_HISTORY = 2  # items that must be left of a history
 N_TOP = 50  # candidates of a user: so many of each expert, and the held-out items
-N_ROUNDS, N_TRIALS = 4, 64  # of the search; half of the trials mirror the others
+N_TRIALS = 128  # in a round of the search; half of them mirror the others
+TEMPERATURES = (0.02, 0.02, 0.01, 0.01, 0.01)  # a value so much below the best counts 1 / e
 SPREAD = 1.2  # standard deviation of the logarithms of the weights at the start
-LEAST_SPREAD = 0.1
-TEMPERATURE = 0.01  # a value so much below the best, relatively, counts 1 / e
+SHRINKAGE = 0.7  # the least factor of the spread in a round: it must not collapse on one trial
 MIN_WEIGHT = 0.01  # an expert with less is dropped
 BLOCK = 2**22  # scores of trials at once
 DISCOUNT = 1.0 / np.log2(np.arange(2, 12))
@@ -201,7 +201,7 @@ class Search:
     Trials draw the logarithms of the weights from a normal distribution, whose mean starts at
     mostly popularity ("search") or at the weights of a RankSVM ("ranksvm"); "auto" takes the second
     if only the next item is asked for. The next mean and spread are those of the trials, each
-    weighted by exp(value / temperature). A maximum over steps would jump with a few events more;
+    weighted by exp(value / temperature). The best of all trials would jump with a few events more;
     this average follows the data smoothly, so that a new fit gives nearly the same lists.
 
     The value of weights is their NDCG@10, divided by that of the best expert. Of two questions, the
@@ -245,16 +245,16 @@ class Search:
         than that expert alone."""
         rng = np.random.default_rng(0)
         center, spread = np.log(self._start), np.full(self._n_experts, SPREAD)
-        for _ in range(N_ROUNDS):
+        for temperature in TEMPERATURES:
             drawn = rng.normal(size=(N_TRIALS // 2, self._n_experts))
             trials = np.exp(center + spread * np.concatenate([drawn, -drawn]))
             trials /= trials.sum(axis=1, keepdims=True)
             value = self.value(self.ndcg(trials))
-            share = np.exp((value / max(value.max(), 1e-9) - 1.0) / TEMPERATURE)
+            share = np.exp((value / max(value.max(), 1e-9) - 1.0) / temperature)
             share /= share.sum()
             logs = np.log(trials)
             center = share @ logs
-            spread = np.sqrt(share @ (logs - center) ** 2 + LEAST_SPREAD**2)
+            spread = np.maximum(np.sqrt(share @ (logs - center) ** 2), SHRINKAGE * spread)
         weight = np.exp(center) / np.exp(center).sum()
         weight[weight < MIN_WEIGHT] = 0.0
         alone = self.value(self.alone)
