@@ -168,8 +168,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             if hasattr(self, name):
                 delattr(self, name)
         features = Described(as_features(item_features), as_features(user_features))
-        learn = self._fit_events if isinstance(data, Interactions) else self._fit_ratings
-        return learn(data, features, seed)
+        if isinstance(data, Interactions):
+            return self._fit_events(data, features, seed)
+        return self._fit_ratings(data, features, seed)
 
     def _fit_ratings(self, ratings: Ratings, features: Described, seed: int) -> Self:
         ratings = check_ratings(ratings, type(self).__name__)

@@ -11,7 +11,7 @@ from rankwright._typing import IntArray
 from rankwright.data.vocabulary import hash_ids, mix
 from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
-from rankwright.rankers.schema import floats32, integer
+from rankwright.rankers.schema import floats32
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 from rankwright.recommend.experts.neighbors import row_ranges
@@ -48,10 +48,7 @@ class ImplicitALS(Expert):
         "max_iter": schema.at_least(1),
         "random_state": schema.at_least(0),
     }
-    _learned: ClassVar = {
-        "factors_": floats32("n_items", "n_factors"),
-        "n_behind_": integer(low=0),
-    }
+    _learned: ClassVar = {"factors_": floats32("n_items", "n_factors")}
 
     def __init__(
         self,
@@ -71,6 +68,10 @@ class ImplicitALS(Expert):
         self.factors_ = _start(histories.items, self.n_factors, self.random_state)
         return self._sweep(histories, self.max_iter)
 
+    def prepare(self, histories: Histories) -> None:
+        super().prepare(histories)
+        self._n_behind = 0
+
     def refit(self, histories: Histories) -> None:
         """Some more sweeps, from the factors so far."""
         if len(getattr(self, "factors_", ())) != histories.n_items:
@@ -79,7 +80,7 @@ class ImplicitALS(Expert):
             self._sweep(histories, min(N_REFIT, self.max_iter))
 
     def _sweep(self, histories: Histories, n_sweeps: int) -> Self:
-        self.n_behind_ = 0
+        self._n_behind = 0
         users = np.zeros((histories.n_users, self.n_factors), np.float32)
         columns = _columns(histories)
         if current_engine() is not None:
@@ -123,10 +124,10 @@ class ImplicitALS(Expert):
             solved = self.users(histories.rows.take(takers.astype(np.int64)))
             self._solve(columns._replace(item=place.astype(np.int32)), solved, fresh, max_iter=8)
             self.factors_[n_known:] = fresh
-        self.n_behind_ += max(len(users), len(histories) - len(before))
-        if self.n_behind_ > REFRESH * len(histories):
+        self._n_behind += max(len(users), len(histories) - len(before))
+        if self._n_behind > REFRESH * len(histories):
             self._solve(_columns(histories), self.users(histories.rows), self.factors_)
-            self.n_behind_ = 0
+            self._n_behind = 0
 
     def scores(self, rows: Rows) -> Scores:
         return np.asarray(self.users(rows) @ self.factors_.T)

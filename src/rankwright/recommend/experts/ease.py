@@ -53,6 +53,8 @@ class EASE(Expert):
         "diagonal_": floats("n_kept", low=0.0),
     }
 
+    _before: dict[int, NDArray[np.int32]]  # what changed users had, until P is corrected
+
     def __init__(self, l2_regularization: float = 300.0, max_items: int = 6000) -> None:
         self.l2_regularization = l2_regularization
         self.max_items = max_items
@@ -104,7 +106,8 @@ class EASE(Expert):
         with SETTLING:
             users, earlier = np.array(list(self._before), np.int64), list(self._before.values())
             ptr = np.cumsum([0, *map(len, earlier)])
-            old = Rows(ptr, np.concatenate([np.zeros(0, np.int32), *earlier]), np.zeros(0))
+            item = np.concatenate([np.zeros(0, np.int32), *earlier])
+            old = Rows(ptr, item, np.ones(len(item), np.float32))
             place, width = self._place(), len(self.kept_)
             after = _dense(self._histories.rows.take(users), place, width)
             before = _dense(old, place, width)

@@ -162,7 +162,7 @@ class Candidates:
             hits = self.relevant[part][row, np.maximum(best, 0)] * (best >= 0)
             gain = hits @ DISCOUNT[: best.shape[2]].astype(np.float32)
             found += (gain / self._ideal[part]).sum(axis=1)
-        return found / n_users
+        return np.asarray(found / n_users)
 
 
 def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
