@@ -223,6 +223,16 @@ def test_a_report_that_cannot_be_written_leaves_the_model(shell, tmp_path, monke
     assert rw.load(tmp_path / "model.rw").coef_.shape == (4,)
 
 
+@pytest.mark.parametrize("module, extra", [("jinja2", "serve"), ("prometheus_client", "serve")])
+def test_a_verb_names_the_extra_that_it_needs(module, extra, shell, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("rankwright.service")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    done = shell("serve", "$F/model.rw", code=5)
+    install = f"Run: pip install 'rankwright[{extra}]'"
+    assert done.stderr == f"rankwright: this needs {module}, which is not installed. {install}\n"
+
+
 def test_the_two_ways_in_are_one(monkeypatch):
     import rankwright.cli
 

@@ -7,12 +7,14 @@ import inspect
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser, Namespace
 from functools import partial
+from importlib import metadata
 from typing import Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
@@ -124,9 +126,28 @@ def main() -> None:
                 f"not enough memory{f' ({text})' if text else ''}: use less data or another ranker"
             )
         _stop(text, code)
-    except Exception:  # never 1, which means that a check failed
+    except Exception as error:  # never 1, which means that a check failed
+        if isinstance(error, ModuleNotFoundError) and (extra := _extra(error.name or "")):
+            install = f"pip install 'rankwright[{extra}]'"
+            _stop(
+                f"this needs {error.name}, which is not installed. Run: {install}",
+                EXIT_CODES[OSError],
+            )
         traceback.print_exc()
         _stop("this is a mistake in rankwright. Please report it with the lines above", EXIT_BUG)
+
+
+def _extra(module: str) -> str | None:
+    """The smallest extra of our distribution that brings a module; None if none does."""
+    package = module.split(".")[0].replace("_", "-")
+    extras: dict[str, list[str]] = {}
+    for requirement in metadata.requires("rankwright") or []:
+        if match := re.search("extra == ['\"](.+)['\"]", requirement):
+            extras.setdefault(match[1], []).append(requirement.lower())
+    bringing = [
+        name for name, all_of in extras.items() if any(r.startswith(package) for r in all_of)
+    ]
+    return min(bringing, key=lambda name: len(extras[name]), default=None)
 
 
 def _stop(message: str, code: int) -> None:
