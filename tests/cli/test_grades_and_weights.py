@@ -49,7 +49,7 @@ def test_words_are_grades_and_commas_are_decimal_points(shop) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"grades": None}, "say what they mean, from the worst to the best: grades='"),
+        ({"grades": None}, "say what they mean, with a higher number for a better item: grades='"),
         ({"grades": {"Exact": 3}}, "is unknown"),
         ({"decimal": "."}, "if commas are decimal points, give decimal=','"),
         ({"weight": "brand"}, 'brand "b0" is not a finite number'),
@@ -97,7 +97,8 @@ def test_weights_and_words_reach_the_training_of_a_shell(shell, shop) -> None:
     words = ["--decimal", ",", "--drop", "title", "--drop", "brand"]
     grades = ["--grades", ",".join(f"{word}={grade}" for word, grade in WORDS.items())]
     train = ["train", str(shop), "--ranker", "Regression", *words, *grades]
-    shell(*train, "-o", "plain.rw", "--drop", "importance")
+    done = shell(*train, "-o", "plain.rw", "--drop", "importance")
+    assert "--decimal ," in done.stderr + done.stdout  # the next command reads the same columns
     shell(*train, "-o", "weighted.rw", "--weight-column", "importance")
     items = _read(shop)
     for name, weight in (("plain.rw", None), ("weighted.rw", items.weight)):
@@ -108,7 +109,13 @@ def test_weights_and_words_reach_the_training_of_a_shell(shell, shop) -> None:
     assert json.loads(told)["measures"]["NDCG@10"] > 0.9
     shell("rank", "plain.rw", str(shop), *words)  # needs no grades
     assert (
-        "--grades Substitute=0," in shell("evaluate", "plain.rw", str(shop), *words, code=3).stderr
+        "--grades Substitute=...,"
+        in shell("evaluate", "plain.rw", str(shop), *words, code=3).stderr
     )
     bad = shell(*train[:-1], "Exact", code=2).stderr
     assert "write word=number" in bad
+
+
+def test_a_frame_instead_of_a_file_is_refused_with_what_to_call() -> None:
+    with pytest.raises(ParameterError, match=r"path is a DataFrame.*items_from_frame"):
+        rw.read_items(pd.DataFrame({"x": [1.0], "grade": [1]}))

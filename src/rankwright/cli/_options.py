@@ -122,8 +122,9 @@ class TableOptions:
         return dataclasses.replace(self, group=None)
 
     def columns(self) -> list[str]:
-        """The options that name columns, as typed: the next command needs them too."""
+        """The options that say how to read the columns: the next command needs them too."""
         given = {"--y": self.y, "--qid": self.qid, "--docid": self.docid}
+        given |= {"--decimal": self.decimal} if self.decimal != "." else {}
         return [word for name, column in given.items() if column for word in (name, column)]
 
 

@@ -172,6 +172,11 @@ def read_items(
     >>> items.feature_names, items.docid.tolist()
     (('price', 'color=blue', 'color=red'), ['a', 'b'])
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise ParameterError(
+            f"read_items: path is a {type(path).__name__}, not a path. Turn a data frame into "
+            "items with rankwright.data.items_from_frame."
+        )
     name = os.fspath(path)
     kind = _item_format(name, format)
     group = group_file(name) if isinstance(group, str) and group == "auto" else group

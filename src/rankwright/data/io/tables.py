@@ -349,11 +349,11 @@ def grade_advice(words: Sequence[str]) -> str:
     """What to do about words in the column of the grades.
 
     >>> grade_advice(["Exact", "Irrelevant"])
-    "say what they mean, from the worst to the best: grades='Exact=0,Irrelevant=1'"
+    "say what they mean, with a higher number for a better item: grades='Exact=...,Irrelevant=...'"
     """
-    shown = ",".join(f"{word}={k}" for k, word in enumerate(words[:8]))
+    shown = ",".join(f"{word}=..." for word in words[:8])
     more = ",..." if len(words) > 8 else ""
-    return f"{GRADE_ADVICE}, from the worst to the best: grades='{shown}{more}'"
+    return f"{GRADE_ADVICE}, with a higher number for a better item: grades='{shown}{more}'"
 
 
 def parse_meaning(grades: Meaning) -> Mapping[str, float] | None:
