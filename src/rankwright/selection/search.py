@@ -289,7 +289,8 @@ class _Counter:
         score = float(self.scorer(estimator, X, y, **metadata))
         with self.lock:
             self.done += 1
-            print(f"{self.done} of {self.n_fits}: {score:.4f}  {estimator}", file=sys.stderr)
+            shown = " ".join(repr(estimator).split())  # on one line
+            print(f"{self.done} of {self.n_fits}: {score:.4f}  {shown}", file=sys.stderr)
         return score
 
     def get_metadata_routing(self) -> Any:
