@@ -18,6 +18,8 @@ BODIES = [
     b'{"query": "q", "items": [{"id": "a", "features": [1, -2.5e3, 0.1]},\n'
     b' {"id": 7, "features": [0, -0.0, 1234567890123456789]}], "n": 2}',
     b'{"items":[{"id":"\\u00e4","features":{"x":1.5,"y":2}},{"id":"b","features":{"x":0,"y":-1}}]}',
+    b'{"items": [{"id": 1, "features": [0.25, -1.75, 3.50, 9.99]}, {"id": 2, "features": [0.123456'
+    b", -2.5, 7.654321,1.0]}]}",
     '{"user": 3, "items" : [ { "id" : "é" , "features" : [ 1.25 ] } ] }'.encode(),
 ]
 
@@ -65,6 +67,16 @@ def test_a_number_is_the_nearest_float64(reader):
             n_read += 1
             assert request.float64 == struct.pack("d", float(text)), text
     assert n_read > 0.6 * 5 * 400
+
+
+@pytest.mark.parametrize("separator", [",", ", ", " ,"])
+def test_short_decimals_are_read_like_any_number(reader, separator):
+    rng = random.Random(0)
+    for _ in range(300):
+        n_decimals, size = rng.randrange(1, 9), rng.choice([1, 1, 1, 20])
+        row = [f"{rng.uniform(-size, size):.{rng.choice([1, n_decimals])}f}" for _ in range(9)]
+        body = f'{{"items": [{{"id": 1, "features": [{separator.join(row)}]}}]}}'
+        assert reader.read(body.encode()).float64 == struct.pack("9d", *map(float, row)), row
 
 
 def test_whatever_is_read_is_what_msgspec_reads(reader):

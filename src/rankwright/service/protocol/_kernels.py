@@ -45,7 +45,8 @@ FIVES_HIGH = np.array([five >> 64 for five in _FIVES], np.uint64)
 FIVES_LOW = np.array([five % 2**64 for five in _FIVES], np.uint64)
 ZEROS, EACH = np.uint64(0x3030303030303030), np.uint64(0x0101010101010101)  # in every byte
 PAIRS = np.uint64(0x000000FF000000FF)
-FIRST_OTHER = np.uint64(1 << 63)  # of eight bytes only the last one is no digit
+SECOND = np.uint64(0x8000)  # the highest bit of the second byte
+MOST_SHORT = np.uint64(6)  # decimals that fit into eight bytes with a digit and the point
 WHOLE_TENS = np.array([10**power for power in range(9)], np.uint64)
 TENS = np.array([10.0**power for power in range(EXACT + 1)])
 
@@ -130,18 +131,17 @@ def _value_of_eight(digits):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _read_fraction(text, at, mantissa, width):
-    """The same as :func:`_read_digits`, eight digits at once (Lemire, as above).
+def _not_digits(digits):
+    """The highest bit of each byte above 9; those of bytes after the first one may be wrong."""
+    return ((digits + np.uint64(0x7676767676767676)) | digits) & np.uint64(0x8080808080808080)
 
-    width   digits of a number before, up to 7. Most numbers have as many. The processor guesses
-            that this one has too, and reads the next number while it reads this one.
-    """
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _read_fraction(text, at, mantissa):
+    """The same as :func:`_read_digits`, eight digits at once (Lemire, as above)."""
     while at + U9 <= np.uint64(text.size):
         digits = _eight_bytes(text, at) ^ ZEROS
-        others = ((digits + np.uint64(0x7676767676767676)) | digits) & np.uint64(0x8080808080808080)
-        if width and others << (np.uint64(56) - (width << U3)) == FIRST_OTHER:
-            digits <<= np.uint64(64) - (width << U3)
-            return at + width, mantissa * WHOLE_TENS[width] + _value_of_eight(digits)
+        others = _not_digits(digits)
         if others != U0:
             below = (others & (~others + U1)) - U1  # the bits below the first byte of no digit
             n_digits = (((below & EACH) * EACH) >> np.uint64(56)) - U1
@@ -176,27 +176,48 @@ def _read_power(text, at):
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def read_number(text, at, width):
-    """Where a JSON number ends, its value, and the number of decimals up to 7, or ``width``."""
+def _read_short(text, at, n_decimals):
+    """Where a digit, the point and so many decimals end, and their value; 0 if there is more."""
+    digits, end = _eight_bytes(text, at) ^ ZEROS, at + U2 + n_decimals
+    others = (_not_digits(digits) ^ SECOND) << (np.uint64(48) - (n_decimals << U3))
+    ends = text[end] == COMMA or text[end] == CLOSE_LIST
+    if others != U0 or text[at + U1] != POINT or not ends:
+        return U0, 0.0
+    decimals = _value_of_eight(digits >> np.uint64(16) << (np.uint64(64) - (n_decimals << U3)))
+    mantissa = (digits & np.uint64(255)) * WHOLE_TENS[n_decimals] + decimals
+    return end, np.float64(mantissa) / TENS[n_decimals]
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def read_number(text, at, n_short):
+    """Where a JSON number ends, its value, and the decimals of a short number, or ``n_short``.
+
+    n_short     decimals of the longest short number before it, or 0. Most numbers have as many: the
+                processor guesses that this one has, and reads the next one while it reads this.
+    """
     negative = text[at] == MINUS
     if negative:
         at += U1
+    if n_short and at + U10 <= np.uint64(text.size):
+        end, value = _read_short(text, at, n_short)
+        if end:
+            return end, -value if negative else value, n_short
     start, power, whole = at, 0, True
     at, mantissa = _read_digits(text, at, U0)
     n_digits = np.int64(at - start)
     if n_digits == 0 or (text[start] == ZERO and n_digits > 1):
-        return U0, 0.0, width
+        return U0, 0.0, n_short
     if text[at] == POINT:
         point, whole = at + U1, False
-        at, mantissa = _read_fraction(text, point, mantissa, width)
+        at, mantissa = _read_fraction(text, point, mantissa)
         power = -np.int64(at - point)
         n_digits -= power
-        if width < at - point < U8:
-            width = at - point
+        if n_short < at - point <= MOST_SHORT:
+            n_short = at - point
         if power == 0:
-            return U0, 0.0, width
+            return U0, 0.0, n_short
     if n_digits > MOST_DIGITS and n_digits - _n_leading(text, start) > MOST_DIGITS:
-        return U0, 0.0, width
+        return U0, 0.0, n_short
     if text[at] | 0x20 == SMALL_E:
         at, given = _read_power(text, at + U1)
         power, whole = power + given, False
@@ -207,7 +228,7 @@ def read_number(text, at, width):
     else:
         value = nearest(mantissa, power)
         at = U0 if value != value else at
-    return at, -value if negative else value, width
+    return at, -value if negative else value, n_short
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -302,7 +323,7 @@ def _read_values(text, at, names, size, values, n_values):
     Returns where they end, the size of the names, and the number of values so far.
     """
     failed = U0, U0, U0
-    named, first, n_bytes, width = text[at] == OPEN, size == U0, U1, U0
+    named, first, n_bytes, n_short = text[at] == OPEN, size == U0, U1, U0
     if not named and text[at] != OPEN_LIST:
         return failed
     while True:
@@ -315,7 +336,7 @@ def _read_values(text, at, names, size, values, n_values):
             at = _after_colon(text, at) if at else U0
             if at == U0:
                 return failed
-        at, value, width = read_number(text, at, width)
+        at, value, n_short = read_number(text, at, n_short)
         if at == U0:
             return failed
         values[n_values] = value
