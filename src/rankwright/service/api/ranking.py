@@ -167,12 +167,15 @@ def _explain(items: list[RankedItem], served: Served, found: Candidates, order: 
     rows, scores = found.rows, score(found, served)
     known = ~np.isnan(rows)
     means = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    contributions: list[dict[str, float]] = [{} for _ in items]
     for place, name in enumerate(served.names):
         changed = rows.copy()
         changed[:, place] = means[place]
         added = (scores - served.model.decision_function(changed))[order]
-        for item, value in zip(items, added.tolist(), strict=True):
-            item.contributions = {**item.contributions, name: value}
+        for moved, value in zip(contributions, added.tolist(), strict=True):
+            moved[name] = value
+    for item, moved in zip(items, contributions, strict=True):
+        item.contributions = moved
 
 
 async def recommend(service: Service, call: Call) -> RankAnswer:

@@ -59,7 +59,7 @@ class RankedItem(msgspec.Struct, omit_defaults=True, gc=False):
     id: str | int
     score: float
     rank: int
-    contributions: dict[str, float] = {}
+    contributions: dict[str, float] | msgspec.UnsetType = msgspec.UNSET  # {} would make 100 dicts
 
 
 class RankAnswer(msgspec.Struct, omit_defaults=True):
