@@ -8,13 +8,13 @@ Public names are listed in ``__init__.pyi`` and load on first use, so ``import r
 """
 
 import os
-import signal
 import sys
 
 # If this is the command line, an interrupt ends it without a traceback until cli.main takes over.
+_signal = __import__("_signal")  # without the imports of the module signal, which take longer
 _program = os.path.basename("".join(sys.orig_argv[-len(sys.argv) :][:1])).split(".")[0]
-if _program == "rankwright" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+if _program == "rankwright" and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 from typing import Any  # noqa: E402
 
