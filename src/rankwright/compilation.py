@@ -23,7 +23,7 @@ def compile_kernels(
     n_processes: int | None = None,
     note: Callable[[str], None] | None = None,
 ) -> dict[str, float]:
-    """Train every ranker on a few rows, so that the code of its loops is on the disk.
+    """Compile and cache all kernels by training every ranker on a few rows.
 
     Run it once in the build of a container image, with ``NUMBA_CACHE_DIR`` set to a folder of the
     image: the first training then starts at once.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class RankwrightError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base class of all errors of this package."""
 
 
 class ParameterError(RankwrightError, ValueError):

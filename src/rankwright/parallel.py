@@ -37,7 +37,7 @@ _MAKING = RLock()
 
 
 def current_engine() -> Any:
-    """The engine of the innermost ``with rankwright.engine(...):``, or None."""
+    """Return the engine of the innermost ``with rankwright.engine(...):``, or None."""
     return _ENGINE.get()
 
 

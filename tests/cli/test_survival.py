@@ -56,14 +56,14 @@ def test_no_result_replaces_what_is_read(words, shell, files, tmp_path):
     os.link(tmp_path / "a.txt", tmp_path / "hard.txt")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     told = shell(*(word.format(here=tmp_path.name) for word in words), code=2).stderr
-    assert "would be lost" in told or "is also the file of" in told
+    assert "would be overwritten" in told or "is also the output file of" in told
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_pipes_and_devices_may_be_given_twice(shell):
     for target in ("-", os.devnull):
         told = shell("predict", "$F/model.rw", "$F/test.txt", "-o", target)
-        assert "would be lost" not in told.stderr
+        assert "would be overwritten" not in told.stderr
 
 
 def test_group_sizes_are_found_beside_the_data(shell, tmp_path):

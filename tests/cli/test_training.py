@@ -57,7 +57,7 @@ def test_a_checkpoint_is_refused_for_other_parameters_and_removed_at_the_end(
     other = Checkpoint(tmp_path / "work")
     other.open("another training")
     done = shell(*TRAIN, *TREES, "--checkpoint", "work", code=2)
-    assert "other data, parameters or version" in done.stderr
+    assert "different data, parameters or version" in done.stderr
     other.remove()
     shell(*TRAIN, *TREES, "--checkpoint", "work", "-o", "a.rw")
     shell(*TRAIN, *TREES, "-o", "b.rw")

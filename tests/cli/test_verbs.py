@@ -253,7 +253,7 @@ def test_check_names_line_reason_and_fix_of_each_mistake(shell, tmp_path):
     assert by_rule["ids"]["status"] == "FAIL"
     assert by_rule["ids"]["line"] == 3
     assert "line 1" in by_rule["ids"]["reason"]
-    assert by_rule["grades differ inside queries"]["line"] == 4
+    assert by_rule["grades differ within queries"]["line"] == 4
     assert by_rule["queries"]["line"] == 6
     assert "feature 2" in by_rule["constant features"]["reason"]
     assert "feature 3" in by_rule["grade among the features"]["reason"]

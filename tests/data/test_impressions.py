@@ -143,7 +143,7 @@ def test_experiments_show_the_same_items_in_another_order(experiment: str) -> No
 
 def test_the_simulator_refuses_what_it_cannot_simulate() -> None:
     items = graded()
-    with pytest.raises(ParameterError, match="probability for each position"):
+    with pytest.raises(ParameterError, match=r"examination is 1\.5 at position 1"):
         ClickSimulator(items, [1.5])
     with pytest.raises(ParameterError, match="browsing"):
         ClickSimulator(items, browsing="eyes")

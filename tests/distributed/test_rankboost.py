@@ -64,5 +64,5 @@ def test_what_cannot_be_obeyed_is_refused_by_name(judged, many):
     for name, value in refused.items():
         with rw.engine("local:2"), pytest.raises(ParameterError, match=name):
             rw.RankBoost(**{name: value}).fit(X, y, qid=qid)
-    with rw.engine("local:2"), pytest.raises(ParameterError, match="whole-number weights"):
+    with rw.engine("local:2"), pytest.raises(ParameterError, match="integer weights"):
         rw.RankBoost().fit(X, y, qid=qid, sample_weight=np.full(len(y), 0.5))

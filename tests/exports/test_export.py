@@ -162,7 +162,7 @@ def test_an_intercept_that_solr_cannot_hold_needs_a_word(tmp_path: Path) -> None
         ({"to": "sql", "check": np.zeros((3, 7))}, r"rows of shape \(3, 7\)"),
         (
             {"to": "lightgbm", "feature_names": ["a b", "c"]},
-            "in the name of a feature, as in 'a b'",
+            "in feature names, as in 'a b'",
         ),
         ({"to": "ranklib"}, "missing='never'"),
     ],
@@ -188,7 +188,7 @@ def test_check_rows_with_holes_need_a_model_that_takes_them(tmp_path: Path) -> N
 
 def test_models_that_do_not_score_rows_are_refused(tmp_path: Path) -> None:
     for model in (rw.RankBoost(), StandardScaler(), rw.Recommender()):
-        with pytest.raises(rw.ParameterError, match="has no scores for rows, or is not fitted"):
+        with pytest.raises(rw.ParameterError, match="does not score rows, or is not fitted"):
             rw.export(model, tmp_path / "m.sql", "sql")
 
 

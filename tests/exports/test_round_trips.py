@@ -154,7 +154,7 @@ def test_a_file_that_scores_otherwise_is_not_written(
         return {"": write(self, form, options)[""].replace(b"(", b"1.0e0 + (", 1)}
 
     monkeypatch.setattr(type(target), "write", wrong)
-    with pytest.raises(rw.DataError, match="does not score as the model does"):
+    with pytest.raises(rw.DataError, match="does not reproduce the scores"):
         rw.export(KINDS["linear"](np.random.default_rng(0)), tmp_path / "a.sql", "sql")
     assert list(tmp_path.iterdir()) == []
 

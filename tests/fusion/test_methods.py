@@ -221,7 +221,7 @@ def test_bad_input_is_refused_by_name() -> None:
         rw.fuse([[1, "1"]])
     with pytest.raises(DataError, match=r"'run-0', query q: the lowest score is -1; norm='max'"):
         rw.fuse([{"q": {"a": -1.0}}], "sum", norm="max")
-    with pytest.raises(ParameterError, match="this method takes no weights"):
+    with pytest.raises(ParameterError, match="this method does not support weights"):
         rw.fuse([run], "med", weights=[1])
     with pytest.raises(ParameterError, match="one finite number"):
         rw.fuse([run], weights=[1, 2])

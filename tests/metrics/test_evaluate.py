@@ -157,7 +157,7 @@ def test_query_weights_weigh_the_mean() -> None:
         ({"y": [1, 0]}, "3 scores, 2 grades"),
         ({"qid": [1, 2]}, "2 entries"),
         ({"scores": [[1, 2], [3, 4]]}, "2 axes"),
-        ({"scores": ["a", "b", "c"]}, "numbers are needed"),
+        ({"scores": ["a", "b", "c"]}, "give numbers"),
         ({"scores": [1, 2, 2**60]}, "above 2^53"),
         ({"scores": [], "y": []}, "there are no items"),
         ({"y": [-1, 0, 1]}, "y is -1 in row 0: its gains need grades >= 0"),

@@ -150,7 +150,7 @@ def test_an_eval_set_without_its_queries_is_one_list_and_a_warning() -> None:
 
 
 def test_a_ranker_without_rounds_refuses_an_eval_set() -> None:
-    with pytest.raises(ParameterError, match="RankSVM does not learn in rounds"):
+    with pytest.raises(ParameterError, match="RankSVM does not train in rounds"):
         RankSVM().fit(*TRAIN[:2], eval_set=VALID[:2])
 
 

@@ -172,17 +172,17 @@ def test_a_long_fit_resumes_between_its_rounds_to_the_same_bits(
 @pytest.mark.filterwarnings("ignore:AutoRanker")
 def test_a_checkpoint_of_other_data_or_parameters_is_refused(tmp_path: Path) -> None:
     _fit(checkpoint=Checkpoint(tmp_path / "work"))
-    with pytest.raises(ParameterError, match="other data, parameters"):
+    with pytest.raises(ParameterError, match="different data, parameters"):
         rw.AutoRanker(CANDIDATES, random_state=1, checkpoint=Checkpoint(tmp_path / "work")).fit(
             DATA.X, DATA.y, qid=DATA.qid
         )
-    with pytest.raises(ParameterError, match="other data, parameters"):
+    with pytest.raises(ParameterError, match="different data, parameters"):
         rw.AutoRanker(CANDIDATES, random_state=0, checkpoint=Checkpoint(tmp_path / "work")).fit(
             DATA.X + 1e-9, DATA.y, qid=DATA.qid
         )
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("")
-    with pytest.raises(ParameterError, match="holds other files"):
+    with pytest.raises(ParameterError, match="contains other files"):
         _fit(checkpoint=Checkpoint(tmp_path / "full"))
     with pytest.raises(ParameterError, match="is a file"):
         _fit(checkpoint=Checkpoint(tmp_path / "full" / "thesis.tex"))

@@ -28,7 +28,7 @@ Nested = Mapping[Any, Mapping[Any, Any]]
 
 
 def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -> Aligned:
-    """Join a run with its qrels: one row for each document that was retrieved or judged.
+    """Join a run with its qrels: one row for each retrieved or judged document.
 
     Within a query, the retrieved documents come first, in trec_eval's order; judged documents that
     the run did not return follow with the score ``-inf``. Documents that were not judged, or judged

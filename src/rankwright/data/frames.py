@@ -40,7 +40,7 @@ def columns_of(frame: Any) -> Columns:
     except TypeError as error:
         kind, fix = type(frame).__name__, "a pandas, polars or pyarrow table, or a dict of columns"
         raise DataError(
-            f"{kind} is not a data frame that narwhals knows ({error}). Give {fix}."
+            f"{kind} is not a data frame that narwhals supports ({error}). Give {fix}."
         ) from None
     if isinstance(table, nw.LazyFrame):
         table = table.collect()
@@ -222,7 +222,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
             numbers[row] = np.nan if is_missing(cell) else float(cell)
         except (TypeError, ValueError):
             fault = f"{name} is {cell!r} in row {row}"
-            raise DataError(f"{fault}; this model was trained on numbers there.") from None
+            raise DataError(f"{fault}; this model was trained on numbers in that column.") from None
     return numbers
 
 

@@ -104,7 +104,7 @@ Seed = int | np.random.Generator | None
 
 
 class Split(NamedTuple):
-    """Ascending row numbers; every row is in exactly one of the two."""
+    """Row numbers of the training and test parts, ascending; each row is in exactly one part."""
 
     train: IntArray
     test: IntArray
@@ -177,7 +177,7 @@ def halve_users(user: Any, *, random_state: Seed = None) -> Split:
 def leave_out(
     user: Any, n_left_out: int = 1, *, time: Any = None, random_state: Seed = None
 ) -> Split:
-    """Leave out a fixed number of every user's rows for testing: the latest ones, or random ones.
+    """Hold out a fixed number of rows of every user for testing: the latest ones, or random ones.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ class Qrels(_QueryDocs):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judgments(_QueryDocs):
-    """Query-document pairs with a score by each of several judges.
+    """Query-document pairs with the scores of several judges.
 
     Attributes
     ----------

@@ -97,13 +97,13 @@ def _check_integers(array: Any, what: str) -> None:
 
 def _check_lengths(fit: bool, name: str) -> None:
     if not fit:
-        raise DataError(f"{name}: its arrays are not of matching lengths: it is damaged. {_FIX}")
+        raise DataError(f"{name}: its arrays have different lengths. The matrix is damaged. {_FIX}")
 
 
 def _check_inside(index: Any, size: int, what: str) -> None:
     if len(index) and (index.min() < 0 or index.max() >= size):
         at = int(np.argmax((index < 0) | (index >= size)))
         raise DataError(
-            f"{what} {index[at]} of stored value {at} is outside 0 .. {size - 1}: the matrix is "
+            f"{what} {index[at]} of stored value {at} is outside 0 .. {size - 1}. The matrix is "
             f"damaged. {_FIX}"
         )

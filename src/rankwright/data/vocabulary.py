@@ -34,14 +34,14 @@ def as_column(values: Any, name: str, n_rows: int, *, finite: bool = True) -> ND
     >>> as_column(["a"], "value", 1)
     Traceback (most recent call last):
     ...
-    rankwright.exceptions.DataError: value holds something that is not a number (could not ...
+    rankwright.exceptions.DataError: value contains a value that is not a number (could not ...
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     try:
         column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} holds something that is not a number ({error}).") from None
+        raise DataError(f"{name} contains a value that is not a number ({error}).") from None
     if column.shape != (n_rows,):
         fix = f"give one number for each of {n_rows} rows"
         raise DataError(f"{name} has the shape {column.shape}: {fix}.")
@@ -51,6 +51,30 @@ def as_column(values: Any, name: str, n_rows: int, *, finite: bool = True) -> ND
         fix = "give a finite number, or drop the row"
         raise DataError(f"{name} is {column[row]} in row {row}: {fix}.")
     return column
+
+
+def check_probabilities(
+    values: FloatArray,
+    name: str,
+    *,
+    unit: str = "position",
+    zero: bool = True,
+    one: bool = True,
+    error: type[Exception] = DataError,
+) -> None:
+    """Refuse the first entry outside 0 .. 1, and 0 or 1 where they are not allowed.
+
+    >>> check_probabilities(np.array([1.0, 0.0]), "propensity", zero=False)
+    Traceback (most recent call last):
+    ...
+    rankwright.exceptions.DataError: propensity is 0 at position 2: give probabilities, 0 < p <= 1.
+    """
+    bad = ~((values >= 0) & (values <= 1)) | (values == 0) & (not zero) | (values == 1) & (not one)
+    if bad.any():
+        entry = int(np.argmax(bad))
+        place = f"{unit} {entry + 1 if unit == 'position' else entry}"
+        bounds = f"0 {'<=' if zero else '<'} p {'<=' if one else '<'} 1"
+        raise error(f"{name} is {values[entry]:g} at {place}: give probabilities, {bounds}.")
 
 
 def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
@@ -125,8 +149,8 @@ class Vocabulary:
         self.ids.setflags(write=False)
         if len(self._table) != len(self.ids):
             raise DataError(
-                f"{self.name}: {len(self.ids)} ids, but only {len(self._table)} different ones. "
-                "Give each id once."
+                f"{self.name}: {len(self.ids)} ids, but only {len(self._table)} are distinct. Give "
+                "each id once."
             )
 
     @cached_property
@@ -141,7 +165,7 @@ class Vocabulary:
         if missing.any():
             if unknown is None:
                 key = f"{self.name} {keys[np.argmax(missing)]!r}"
-                raise DataError(f"{key} is not among the {len(self)} known ones.")
+                raise DataError(f"{key} is not one of the {len(self)} known ids.")
             numbers[missing] = unknown
         return numbers
 

@@ -20,7 +20,7 @@ from rankwright.parallel import active_engine, one_thread, single_threaded_blas
 
 
 class Handles(NamedTuple):
-    """Values that stay where they were computed, in blocks; ``sizes`` counts the values of each."""
+    """Blocks of values that stay where they were computed; ``sizes`` is the length of each."""
 
     blocks: tuple[Any, ...]
     sizes: tuple[int, ...]
@@ -105,7 +105,7 @@ def _reduced(values: list[Any], combine: Any) -> Any:
 
 
 class Engine(ABC):
-    """Where the shards of a fit are and where functions of them run.
+    """Base class of engines: holds the shards of a fit and runs functions on them.
 
     A function is called with the value of one shard and the broadcast values. It must be a function
     of a module (workers import it), and it must not change its arguments: a lost result is computed
@@ -242,8 +242,8 @@ class Engine(ABC):
 
         fit_function(estimator)
         raise ParameterError(
-            f"{type(estimator).__name__} on an engine learns by fit(X, y, qid=qid) only: leave "
-            "the block of rankwright.engine(...) for its other ways to train."
+            f"{type(estimator).__name__} on an engine supports only fit(X, y, qid=qid). Call other "
+            "training methods outside of rankwright.engine(...)."
         )
 
     def cancel(self) -> None:  # noqa: B027 (threads of this process end with the fit)

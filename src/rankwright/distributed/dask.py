@@ -18,7 +18,7 @@ INSTALL = 'pip install "rankwright[cluster]"'
 
 
 class DaskEngine(Engine):
-    """A Dask cluster. Every value is the result of a task, so a lost worker costs time only.
+    """A Dask cluster. Every value is the result of a task, so a lost worker only costs time.
 
     Values that this process gives to workers travel inside tasks, through the scheduler. For more
     than a few GB give files that the workers can read.
@@ -80,8 +80,8 @@ class DaskEngine(Engine):
             return list(self.client.gather(list(blocks)))
         except KilledWorker as error:
             raise ClusterError(
-                f"{self.name}: workers died again and again under the same task ({error}). "
-                "This is usually memory: give workers more, or use more workers."
+                f"{self.name}: several workers died running the same task ({error}). "
+                "The usual cause is memory: give workers more, or use more workers."
             ) from error
         except CancelledError as error:
             raise self._gone() from error

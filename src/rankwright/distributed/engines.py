@@ -200,8 +200,8 @@ def open_engine(where: Any, memory: int | str | None = None) -> Engine:
     limit = None if memory is None else parse_bytes(memory)
     if limit is not None and not (isinstance(where, str) and where.split(":")[0] == "local"):
         raise ParameterError(
-            f"engine({where!r}, memory={memory!r}): the workers of a cluster have limits of their "
-            "own. Give memory with 'local' only."
+            f"engine({where!r}, memory={memory!r}): the workers of a cluster have their own "
+            "limits. Use memory with 'local' only."
         )
     if isinstance(where, Engine):
         return where

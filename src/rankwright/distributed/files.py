@@ -34,7 +34,7 @@ def score_files(
     ranked: bool = True,
     **reading: Any,
 ) -> dict[str, int]:
-    """Score the items of many files; write a file of ranked lists for each.
+    """Score the items of many files and write a file of ranked lists for each.
 
     Inside :func:`rankwright.engine` the workers read and write the files, so all must see the same
     folders. Otherwise the threads of this machine do.
@@ -71,7 +71,7 @@ def score_files(
     if cutoff is not None and cutoff < 1:
         raise ParameterError(f"score_files(cutoff={cutoff!r}): give an integer >= 1, or None.")
     if cutoff is not None and not ranked:
-        raise ParameterError("score_files(cutoff=..., ranked=False): only lists have a cutoff.")
+        raise ParameterError("score_files(cutoff=..., ranked=False): a cutoff needs ranked=True.")
     jobs = _outputs(list_files(files), Path(output), ".tsv" if ranked else ".scores")
     Path(output).mkdir(parents=True, exist_ok=True)
     counts = map_jobs(_score_file, jobs, model, (ranked, cutoff), reading)
@@ -84,8 +84,8 @@ def _outputs(files: list[str], folder: Path, ending: str) -> list[tuple[str, str
     twice = [file for file, target in zip(files, targets, strict=True) if targets.count(target) > 1]
     if twice:
         raise ParameterError(
-            f"score_files: {twice[0]} and {twice[1]} have the same name, so their lists would go "
-            "to one file. Score them into two folders."
+            f"score_files: {twice[0]} and {twice[1]} have the same name, so their results would go "
+            "to the same file. Write them to separate folders."
         )
     return list(zip(files, targets, strict=True))
 
@@ -121,7 +121,7 @@ def evaluate_files(
     like: str | None = None,
     **reading: Any,
 ) -> Scores:
-    """Evaluate a model on many files of graded items; a query must be in one file.
+    """Evaluate a model on many files of graded items; all rows of a query must be in one file.
 
     Inside :func:`rankwright.engine` the workers read the files. Otherwise the threads of this
     machine do.
@@ -147,8 +147,8 @@ def evaluate_files(
             for query in part.query_ids.tolist():
                 if query in owner:
                     raise DataError(
-                        f"query {query!r} is in {owner[query]} and in {path}: a list that is cut "
-                        "in two cannot be measured. Write files of whole queries."
+                        f"query {query!r} is in {owner[query]} and in {path}: a query must not be "
+                        "split. Write all rows of a query to one file."
                     )
                 owner[query] = path
     names = np.concatenate([part.query_ids for part in parts])

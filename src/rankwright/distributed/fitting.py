@@ -44,8 +44,8 @@ def fit_function(estimator: Any) -> Callable[[Any, Engine, ShardedRows], None]:
     cls = type(estimator)
     if cls.__name__ not in FITS or not cls.__module__.startswith("rankwright."):
         raise exceptions.ParameterError(
-            f"{cls.__name__} does not learn from shards: fit it outside of rankwright.engine(...), "
-            f"on one machine. These do: {', '.join(sorted(FITS))}."
+            f"{cls.__name__} cannot train on shards: fit it outside of rankwright.engine(...), on "
+            f"one machine. Supported: {', '.join(sorted(FITS))}."
         )
     module, _, name = FITS[cls.__name__].partition(":")
     function: Callable[[Any, Engine, ShardedRows], None] = getattr(import_module(module), name)
@@ -83,8 +83,8 @@ def fit_shards(
         refuse(estimator, normalize="shards hold rows as they are given")
     if any(scores is not None for scores in getattr(estimator, "_initial", ())):
         raise exceptions.ParameterError(
-            f"{type(estimator).__name__}.fit(init_score=...) on an engine: shards hold no scores "
-            "to start from. Fit on one machine."
+            f"{type(estimator).__name__}.fit(init_score=...) on an engine: shards contain no "
+            "initial scores. Fit on one machine."
         )
     roles = {"y": y, "qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
     if is_remote(X):
@@ -99,8 +99,8 @@ def fit_shards(
     rows = ShardedRows(shards, n_rows, n_queries, estimator.n_features_in_, validation)
     if sum(engine.gather(engine.map(_pair_weight, shards))) == 0:
         warnings.warn(
-            f"{type(estimator).__name__}: the feedback holds no preference (every query has one "
-            "grade, one row, or weight zero): there is no order to learn.",
+            f"{type(estimator).__name__}: the feedback has no preferences (every query has a "
+            "single grade, a single row, or weight 0), so there is no order to learn.",
             exceptions.DegenerateDataWarning,
             stacklevel=5,
         )
@@ -117,7 +117,7 @@ def _warn_small(engine: Engine, n_rows: int) -> None:
     if engine.is_cluster and n_rows < FEW_ROWS:
         warnings.warn(
             f"{n_rows:,} rows on the cluster {engine.name}: below about {FEW_ROWS:,} rows a fit on "
-            "one machine is faster. Leave out rankwright.engine(...), or use 'local' as its place.",
+            "one machine is faster. Fit without rankwright.engine(...), or use engine('local').",
             exceptions.ClusterWarning,
             stacklevel=6,
         )

@@ -106,8 +106,9 @@ def _agree(infos: list[Info]) -> tuple[str, ...] | None:
         if info.names != first:
             odd = sorted(set(info.names or ()) ^ set(first or ()))
             raise DataError(
-                f"{info.where} has other columns than {infos[0].where} "
-                f"({odd[:4] or 'another order'}). Give parts with the same columns, in one order."
+                f"{info.where} has different columns from {infos[0].where} "
+                f"({odd[:4] or 'another order'}). Give files with the same columns in the same "
+                "order."
             )
     return first
 

@@ -48,15 +48,16 @@ def fit_mprank(model: Any, engine: Engine, rows: ShardedRows) -> None:
     """Ridge regression on differences: sums of products of rows centered by query."""
     refuse(
         model,
-        kernel="the sums of shards are those of linear models",
-        loss="the sums of shards are those of the squared loss",
+        kernel="only linear models are sums over shards",
+        loss="only the squared loss is a sum over shards",
     )
     if model.solver not in ("auto", "primal"):
         refuse(model, solver="only the primal problem is a sum over shards")
     if rows.n_features > LARGEST_SCATTER:
         raise ParameterError(
-            f"MPRank on an engine keeps the products of all features and got {rows.n_features:,} "
-            f"of them, more than {LARGEST_SCATTER:,}. Use RankSVM, or fit on one machine."
+            "MPRank on an engine computes the Gram matrix of the features, and "
+            f"{rows.n_features:,} features are more than the limit of {LARGEST_SCATTER:,}. Use "
+            "RankSVM, or fit on one machine."
         )
     model._keep_stream(None)
     scatter = engine.reduce(engine.map(_scatter, rows.shards), Scatter.joined)

@@ -59,8 +59,8 @@ class Group:
 def fit_members(model: Any, engine: Engine, rows: ShardedRows) -> None:
     if model._gram(rows.n_features) is not None:
         raise ParameterError(
-            f"{type(model).__name__}(estimator={model.estimator!r}) on an engine: members with a "
-            "kernel share one support and cannot learn apart. Use PRank or another linear "
+            f"{type(model).__name__}(estimator={model.estimator!r}) on an engine: kernel members "
+            "share one support set and cannot be trained separately. Use PRank or another linear "
             "estimator, or fit on one machine."
         )
     model._begin_with(np.unique(np.concatenate(engine.gather(engine.map(_grades, rows.shards)))))
@@ -195,8 +195,8 @@ def fit_beliefs(model: Any, engine: Engine, rows: ShardedRows) -> None:
     )
     if rows.eval_set is not None:
         raise ParameterError(
-            "BayesianPRank.fit(eval_set=...) on an engine: beliefs are merged once, there is no "
-            "curve to record. Score the fitted model with evaluate()."
+            "BayesianPRank.fit(eval_set=...) on an engine: posteriors are merged once, so there is "
+            "no validation curve. Evaluate the fitted model with evaluate()."
         )
     found = engine.gather(engine.map(_grades_and_scale, rows.shards, model))
     model._begin_with(np.unique(np.concatenate([grades for grades, _ in found])))

@@ -137,15 +137,15 @@ def _check(estimator: Any, facts: Facts) -> None:
     )
     if estimator.default not in DEFAULTS:
         raise ParameterError(
-            f"RankBoost(default={estimator.default!r}) on an engine: workers move scores by 0/1 "
-            "rankings. Use 'learned', 0 or 1, or fit on one machine."
+            f"RankBoost(default={estimator.default!r}) on an engine: only 0/1 rankings are "
+            "supported. Use 'learned', 0 or 1, or fit on one machine."
         )
     if estimator.max_bins is None:
         raise ParameterError("RankBoost(max_bins=None) on an engine: give 2 to 255 bins.")
     if facts.odd:
         raise ParameterError(
-            "RankBoost on an engine takes dense rows and whole-number weights, whose sums do not "
-            "depend on their order. Use LambdaMART, or one machine."
+            "RankBoost on an engine needs dense rows and integer weights, whose sums do not depend "
+            "on their order. Use LambdaMART, or one machine."
         )
 
 
@@ -375,7 +375,7 @@ def _rounds(
 
 
 def disorder(shard: Shard, scorer: Any) -> FloatArray:
-    """The weights of the pairs in wrong order and of tied ones; sums of whole numbers."""
+    """The weights of the pairs in the wrong order and of tied ones; sums of whole numbers."""
     from rankwright.feedback._kernels.disorder import level_disorder
 
     used, levels, _ = read_feedback(shard.feedback, len(shard.y))

@@ -62,7 +62,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardedRows:
-    """The shards of a fit and what is known of all rows."""
+    """The shards of a fit, with properties of all rows."""
 
     shards: Handles
     n_rows: int

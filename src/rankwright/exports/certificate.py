@@ -26,7 +26,7 @@ QUERY_ROWS = 20  # of a generated query, for models that scale by query
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was compared, by whom, and what was found; written beside the file as JSON.
+    """How an exported file compares with its model; written next to the file as JSON.
 
     Attributes
     ----------
@@ -129,8 +129,9 @@ def certify(
     )
     if not made.largest_difference <= bound or beyond or made.grades_equal is False:
         raise DataError(
-            f"export: the {target.name} file does not score as the model does, so it was not "
-            f"written ({made}; rounding explains {bound:.2g}). Please report this model."
+            f"export: the {target.name} file does not reproduce the scores of the model and was "
+            f"not written ({made}; the bound on rounding errors is {bound:.2g}). Please report "
+            "this model."
         )
     return made
 

@@ -61,8 +61,8 @@ class Language(ABC):
         text = " + ".join(terms) if terms else self.number(0.0)
         if len(text) > self.limit:
             raise ParameterError(
-                f"export: the expression has more than {self.limit:,} characters. Use a target "
-                "that holds tables, such as onnx, or train a smaller model."
+                f"export: the expression has more than {self.limit:,} characters. Use another "
+                "target, such as onnx, or train a smaller model."
             )
         return f"({text})"
 

@@ -169,8 +169,8 @@ class _Unfolding:
         self.n_nodes += 1
         if self.n_nodes > MAX_NODES:
             raise ParameterError(
-                f"export: its categories need more than {MAX_NODES:,} tests of thresholds. Use a "
-                "target with tests of categories: lightgbm, onnx, sql or vespa."
+                f"export: the categories of this model need more than {MAX_NODES:,} threshold "
+                "nodes. Use a target that supports categories: lightgbm, onnx, sql or vespa."
             )
         if isinstance(node, Leaf):
             return node

@@ -27,7 +27,7 @@ MISSING = ("model", "zero", "never")
 
 
 class Grades(NamedTuple):
-    """The grade of a row is the first one whose threshold lies above its score."""
+    """The grade of a row is the first one whose threshold is above its score."""
 
     thresholds: FloatArray
     classes: FloatArray
@@ -136,7 +136,7 @@ def _served(model: Any) -> SavedScorer:
     scoring = classes.serve(model) if _is_fitted(model) else None
     if scoring is None:
         raise ParameterError(
-            f"export: {kind} has no scores for rows, or is not fitted. Give a fitted ranker, a "
+            f"export: {kind} does not score rows, or is not fitted. Give a fitted ranker, a "
             "pipeline that ends in one, or a LearnedFusion."
         )
     steps, scorer, takes_nan = scoring

@@ -34,7 +34,7 @@ EXTENSIONS |= {"lightgbm": "lightgbm.txt", "ranklib": "ranklib.txt"}
 
 
 def usual_extension(to: str) -> str:
-    """The extension that a file for this target usually has.
+    """Return the usual file extension of a target.
 
     >>> usual_extension("onnx"), usual_extension("solr")
     ('onnx', 'solr.json')
@@ -56,7 +56,7 @@ def export(
     constant: float | None = None,
     dialect: str | None = None,
 ) -> Certificate:
-    """Write a model in the format of a search engine, a runtime, a library or a database.
+    """Export a model to a search engine, a runtime, another library or a database.
 
     The file gives the model's scores up to the rounding of the format, or nothing is written. A
     certificate beside it (``model.certificate.json``) says how this was checked.
@@ -125,7 +125,7 @@ def export(
 def support(
     model: Any, to: str, *, feature_names: Sequence[str] | None = None, missing: str = "model"
 ) -> Support:
-    """How well a target holds a model: ("exact", "order only" or "no", the reason).
+    """Return whether a target supports a model: ("exact", "order only" or "no", reason).
 
     >>> import rankwright as rw
     >>> support(rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), "solr").level
@@ -175,8 +175,8 @@ def _rows(check: Any, form: Form) -> tuple[Any, Any]:
         raise ParameterError(f"check: rows of shape {X.shape}; give (n_items, {n}), n_items > 0.")
     if not form.takes_nan and form.missing != "zero" and np.isnan(X).any():
         raise ParameterError(
-            "check: some features are missing, and the export says that none ever is. Fill them, "
-            "or export with missing='zero' (or 'model', for a model that takes missing values)."
+            "check: some features are missing, but missing='never' was set. Fill them, or export "
+            "with missing='zero' (or 'model', for a model that takes missing values)."
         )
     return X, qid
 

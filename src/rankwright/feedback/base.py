@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Feedback(ABC):
-    """Which rows belong above which others, with weights.
+    """Base class of feedback: weighted preferences between rows.
 
     Feedback is immutable. It can be added (``a + b``) and scaled (``2.0 * a``). Contradictions and
     cycles are allowed: a learner weighs them against each other.
@@ -69,8 +69,8 @@ class Feedback(ABC):
             return NotImplemented
         if not (np.isfinite(factor) and factor >= 0):
             raise FeedbackError(
-                f"feedback times {factor}: the factor must be a finite number >= 0. "
-                "To reverse preferences, exchange their lower and upper rows."
+                f"feedback times {factor}: the factor must be a finite number >= 0. To reverse "
+                "preferences, swap their lower and upper rows."
             )
         return Mixture(tuple((float(factor) * inner, term) for inner, term in self.terms()))
 
@@ -165,8 +165,8 @@ def as_grades(values: Any, name: str) -> FloatArray:
             bad_value = repr(value)
             break
     raise DataError(
-        f"{name} holds {bad_value}: grades are numbers, the higher the better. Map each label to a "
-        "number, for instance with {'bad': 0, 'good': 1}."
+        f"{name} holds {bad_value}: grades are numbers; higher is better. Map each label to a "
+        "number, for example with {'bad': 0, 'good': 1}."
     )
 
 
@@ -183,7 +183,7 @@ def check_same_classes(known: FloatArray, classes: Any) -> None:
     if classes is not None and not np.array_equal(np.unique(classes), known):
         raise DataError(
             f"classes={np.unique(classes).tolist()} differ from those of the first call, "
-            f"{known.tolist()}. Grades are declared once; fit() starts over."
+            f"{known.tolist()}. Declare the grades once, or call fit() to start over."
         )
 
 
@@ -198,6 +198,6 @@ def codes_of(classes: FloatArray, values: FloatArray) -> NDArray[np.int64]:
 def refuse_grade(classes: FloatArray, value: float) -> NoReturn:
     """Raise a DataError for a grade that was not declared."""
     raise DataError(
-        f"grade {value:g} was not declared; known are {classes.tolist()}. Declare all possible "
+        f"grade {value:g} was not declared; declared are {classes.tolist()}. Declare all possible "
         "grades at the first call: partial_fit(X, y, classes=[...])."
     )

@@ -70,7 +70,9 @@ class Grades(Feedback):
         grades.setflags(write=False)
         queries = qid if isinstance(qid, Queries) else Queries.from_ids(qid, len(grades))
         if queries.n_items != len(grades):
-            raise FeedbackError(f"qid has {queries.n_items} entries, y has {len(grades)}.")
+            raise FeedbackError(
+                f"qid has {queries.n_items} entries, y has {len(grades)}. Give one id per row."
+            )
         self.__dict__.update(
             y=grades,
             queries=queries,

@@ -64,7 +64,7 @@ def copies_of(weight: FloatArray) -> IntArray:
     copies = np.maximum(np.rint(weight), 1.0)
     if copies.sum() > MOST_COPIES:
         raise FeedbackError(
-            f"a weight of w counts as w rows of a list, and the weights add up to "
+            "a weight of w counts as w rows, and the weights add up to "
             f"{copies.sum():.3g} rows; at most {MOST_COPIES:g} are supported. Divide the weights "
             "by a constant."
         )

@@ -310,8 +310,8 @@ def all_batches(
         elif isinstance(term, Pairs):
             if weighting is not None:
                 raise FeedbackError(
-                    f"weighting={weighting!r} needs grades: pairs say which of two rows is better "
-                    "and not how good they are. Use weighting=None."
+                    f"weighting={weighting!r} needs grades: pairs tell which of two rows is "
+                    "better, but not how good they are. Use weighting=None."
                 )
             weight = factor * term.weight
             batches.append(PairBatch.of(term.lower, term.upper, weight, term.confidence))

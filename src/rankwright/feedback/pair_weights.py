@@ -172,7 +172,7 @@ class PairDistribution:
         return right / self.total, wrong / self.total
 
     def disorder(self, scores: FloatArray | None = None) -> tuple[float, float]:
-        """The shares of the pairs in wrong order and of tied ones, as first weighted.
+        """The shares of the pairs in the wrong order and of tied ones, as first weighted.
 
         The ranking loss is the first plus half the second (eq. 21), or plus all of it (eq. 1).
         """

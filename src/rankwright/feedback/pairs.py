@@ -71,14 +71,16 @@ class Pairs(Feedback):
         ids = None if query is None else np.array(query)
         if ids is not None:
             if len(ids) != len(below):
-                raise FeedbackError(f"query has {len(ids)} entries, lower has {len(below)}.")
+                raise FeedbackError(
+                    f"query has {len(ids)} entries, lower has {len(below)}. Give one per pair."
+                )
             ids.setflags(write=False)
         weights = frozen_weights(weight, len(below), "weight")
         chances = frozen_weights(confidence, len(below), "confidence")
         if len(high := np.flatnonzero(chances > 1.0)):
             raise FeedbackError(
-                f"confidence[{high[0]}] is {chances[high[0]]}: it is a probability and must lie in "
-                "0 .. 1. To let a pair count more, use weight."
+                f"confidence[{high[0]}] is {chances[high[0]]}: it is a probability from 0 to 1. To "
+                "give a pair more weight, use weight."
             )
         self.__dict__.update(
             lower=below, upper=above, weight=weights, query=ids, confidence=chances
@@ -110,7 +112,7 @@ class Pairs(Feedback):
         array([1])
         """
         if items.docid is None:
-            raise FeedbackError("the items have no ids: name their column with docid=.")
+            raise FeedbackError("the items have no ids: give their column as docid=.")
         by_query = query is not None and items.qid is not None
         groups: Any = items.qid if by_query else np.zeros(items.n_items, np.int64)
         rows: dict[tuple[str, str], int] = {}
@@ -128,7 +130,7 @@ class Pairs(Feedback):
         if len(missing := np.flatnonzero(np.min(row_numbers, axis=0, initial=0) < 0)):
             pair = f"{winner[missing[0]]} above {loser[missing[0]]}"
             raise FeedbackError(
-                f"pair {missing[0] + 1}, {pair}: not both items are in the table ({len(missing):,} "
+                f"pair {missing[0] + 1}, {pair}: an item is not in the table ({len(missing):,} "
                 "such pairs). Compare the ids of both files."
             )
         lower, upper = np.array(row_numbers, dtype=np.int64).reshape(2, -1)
@@ -200,8 +202,12 @@ class Bipartite(Feedback):
             where = f"row {both[0]} is in both lower and upper"
             raise FeedbackError(f"{where}; a row cannot be above itself.")
         for name, rows in (("lower", below), ("upper", above)):
-            if len(np.unique(rows)) < len(rows):
-                raise FeedbackError(f"{name} has a row twice. Use {name}_weight to count it twice.")
+            distinct, counts = np.unique(rows, return_counts=True)
+            if len(distinct) < len(rows):
+                raise FeedbackError(
+                    f"{name} lists row {distinct[np.argmax(counts > 1)]} more than once. List it "
+                    f"once, and give its weight as {name}_weight."
+                )
         self.__dict__.update(
             lower=below,
             upper=above,

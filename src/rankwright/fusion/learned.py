@@ -28,7 +28,7 @@ FEATURES = ("position", *NORMS)
 
 
 class LearnedFusion(BaseEstimator):  # type: ignore[misc]
-    """A ranker trained on the ranks that engines give to documents: metasearch with RankBoost.
+    """Learned metasearch: a ranker, by default RankBoost, on the ranks of several engines.
 
     Each engine is a feature: minus the rank of the document in the engine's list for the query.
     An engine that does not list a document abstains (NaN). The ranker learns from judged queries
@@ -98,8 +98,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         judged = ~np.isnan(grades)
         if not judged.any():
             raise DataError(
-                "LearnedFusion.fit: no query of the runs was judged. Check that qrels and runs "
-                "write their query ids alike."
+                "LearnedFusion.fit: no query of the runs was judged. Check that qrels and runs use "
+                "the same query ids."
             )
         X, qid = self._matrix(pool)[judged], pool.query[judged]
         self.ranker_ = clone(self._ranker()).fit(X, grades[judged], qid=qid, **fit_params)
@@ -135,7 +135,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         unknown = [run.name for run in checked if run.name not in self.engines_]
         if unknown:
             raise DataError(
-                f"LearnedFusion.fuse: {unknown[0]!r} was not among the engines of the training "
+                f"LearnedFusion.fuse: {unknown[0]!r} was not among the engines in training "
                 f"({', '.join(self.engines_)}). Name the runs as in fit."
             )
         by_name, empty = {run.name: run for run in checked}, Run.from_arrays([], [], [])
@@ -242,12 +242,12 @@ def _pairs(pool: Pool, preferences: Any) -> Pairs:
     if not known.any():
         raise DataError(
             f"LearnedFusion.fit_preferences: none of the {len(rows)} preferences is between two "
-            "documents that the runs list for its query. Check that both write their ids alike."
+            "documents that the runs list for its query. Check that both use the same ids."
         )
     if not known.all():
         warnings.warn(
             f"LearnedFusion.fit_preferences: {int((~known).sum())} of {len(rows)} preferences name "
-            "a document that no run lists for the query, and are left out.",
+            "a document that no run lists for the query, and are ignored.",
             DegenerateDataWarning,
             stacklevel=3,
         )

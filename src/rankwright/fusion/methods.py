@@ -42,7 +42,7 @@ def as_runs(runs: Any) -> list[Run]:
     else:
         named = [_as_run(run, f"run-{number}") for number, run in enumerate(runs)]
     if not named:
-        raise DataError("there is no run to fuse. Give at least one.")
+        raise DataError("there are no runs to fuse. Give at least one.")
     name, count = Counter(run.name for run in named).most_common(1)[0]
     if count > 1:
         raise DataError(
@@ -176,7 +176,7 @@ def fuse(
     k: float = 60.0,
     name: str | None = None,
 ) -> Run:
-    """Combine several runs into one by a fixed rule; nothing is learned.
+    """Combine several runs into one by a fixed rule, without training.
 
     The result has every query of any run, and every document that any run lists for it. Ids are
     compared as text. The order of the runs changes nothing, not even the last bit.
@@ -231,7 +231,8 @@ def _weights(given: Any, names: list[str], method: str) -> FloatArray:
         return np.ones(len(names))
     if method in UNWEIGHTED:
         raise ParameterError(
-            f"fuse(method={method!r}, weights=...): this method takes no weights. Methods that do: "
+            f"fuse(method={method!r}, weights=...): this method does not support weights. Methods "
+            "that do: "
             f"{', '.join(m for m in METHODS if m not in UNWEIGHTED)}."
         )
     if isinstance(given, Mapping):

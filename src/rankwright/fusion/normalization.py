@@ -89,7 +89,7 @@ def normalized(pool: Pool, norm: str) -> FloatArray:
 
 
 def normalize(run: Run, norm: str = "minmax") -> Run:
-    """The same run with the scores of each query normalized.
+    """Normalize the scores of each query of a run.
 
     Parameters
     ----------

@@ -80,14 +80,14 @@ def compare(
     """
     _check(systems, test, correction, alpha, level, baseline)
     if n_resamples < 1:
-        raise ParameterError(f"compare(n_resamples={n_resamples}): at least 1 is needed.")
+        raise ParameterError(f"compare(n_resamples={n_resamples}): it must be at least 1.")
     _check_conventions(systems)
     chosen = _common_measures(systems) if measures is None else parse_measures(measures)
     for measure in chosen:
         if measure.definition.mean == "geometric":
             raise ParameterError(
-                f"compare: {measure} is a geometric mean over queries, and the tests compare "
-                "arithmetic means. Name other measures, such as measures=['AP']."
+                f"compare: {measure} is a geometric mean over queries, but the tests compare "
+                "arithmetic means. Choose other measures, such as measures=['AP']."
             )
     matrices = _align(systems, chosen)
     options: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
@@ -357,10 +357,12 @@ def _check(
     for name, scores in systems.items():
         if not isinstance(scores, Scores):
             kind = type(scores).__name__
-            raise ParameterError(f"compare: {name!r} is a {kind}; evaluate(...) gives the Scores.")
+            raise ParameterError(
+                f"compare: {name!r} is a {kind}; pass the Scores that evaluate(...) returns."
+            )
         if scores.query_weight is not None:
             raise ParameterError(
-                f"compare: {name!r} was evaluated with query weights, and the tests give all "
+                f"compare: {name!r} was evaluated with query weights, but the tests give all "
                 "queries the same weight. Evaluate without query_weight."
             )
     if test not in TESTS:
@@ -369,7 +371,7 @@ def _check(
         raise ParameterError(f"compare(correction={correction!r}): it must be 'holm' or None.")
     for key, value in (("alpha", alpha), ("level", level)):
         if not 0 < value < 1:
-            raise ParameterError(f"compare({key}={value}): {key} lies between 0 and 1.")
+            raise ParameterError(f"compare({key}={value}): {key} must be between 0 and 1.")
     if baseline is not None and baseline not in systems:
         names = ", ".join(systems)
         raise ParameterError(f"compare(baseline={baseline!r}): it must be one of {names}.")
@@ -394,7 +396,9 @@ def _common_measures(systems: Mapping[str, Scores]) -> list[Measure]:
     first, *rest = systems.values()
     common = [m for m in first.measures if all(m in scores.measures for scores in rest)]
     if not common:
-        raise DataError("compare: the systems have no measure in common. Evaluate them alike.")
+        raise DataError(
+            "compare: the systems have no measure in common. Evaluate them with the same measures."
+        )
     return common
 
 

@@ -25,7 +25,7 @@ N_JOBS = 64  # of an evaluation on an engine
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(Mapping[str, float]):
-    """Values of measures on queries: a mapping from the name of a measure to its mean.
+    """Values of measures per query: a mapping from the name of a measure to its mean.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ def evaluate(
     docid: Any = None,
     judged: Any = None,
 ) -> Scores:
-    """Measure how well scores order the items of each query.
+    """Evaluate how well scores order the items of each query.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def evaluate(
     y : (n_items,) array
         Grades, ratings or 0/1.
     qid : (n_items,) array, optional
-        The query of each item, any type, any order; None is one single list.
+        The query of each item, any type, any order; None treats all rows as one query.
     measures : str, Measure, or several
         Such as ``["NDCG@10", "AP(rel=2)"]``; see :class:`Measure`.
     ties : {"expected", "stable", "worst", "best", "docid"}, optional
@@ -252,9 +252,9 @@ def _warn_of_undefined_means(scores: Scores) -> None:
     undefined = [m for m in scores.measures if scores.n_skipped(m) == scores.n_queries]
     if undefined:
         warnings.warn(
-            f"{', '.join(map(str, undefined))}: none of the {scores.n_queries} queries has "
-            f"anything to measure ({undefined[0].definition.empty}); there is no mean. "
-            "empty='zero' or 'one' gives one.",
+            f"{', '.join(map(str, undefined))}: undefined for all {scores.n_queries} queries "
+            f"({undefined[0].definition.empty}), so there is no mean. Use empty='zero' or 'one' to "
+            "define one.",
             DegenerateDataWarning,
             stacklevel=3,
         )
@@ -322,9 +322,9 @@ def _columns(
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{n} {name}" for name, n in lengths.items())
-        raise DataError(f"evaluate: {counts}: one of each is needed per item.")
+        raise DataError(f"evaluate: {counts}: give one of each per item.")
     if lengths["grades"] == 0:
-        raise DataError("evaluate: there are no items. At least one score is needed.")
+        raise DataError("evaluate: there are no items. Give at least one score.")
     if np.isinf(columns["grades"]).any():
         raise DataError(f"y is infinite in row {_first(np.isinf(columns['grades']))}.")
     if conventions.single:
@@ -345,11 +345,11 @@ def _column(name: str, values: Any) -> NDArray[Any]:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError):
-            raise DataError(f"{name} holds {array.dtype} values: numbers are needed.") from None
+            raise DataError(f"{name} has {array.dtype} values: give numbers.") from None
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise DataError(
             f"{name} is NaN in row {_first(np.isnan(array))}: every item needs a number. "
-            "Leave out items that are not judged; give items that are not ranked the lowest score."
+            "Leave out unjudged items, and give unranked items the lowest score."
         )
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and len(array):
         largest = max(abs(int(array.max())), abs(int(array.min())))
@@ -374,7 +374,7 @@ def _check_range(measure: Measure, params: dict[str, Any], columns: Columns) -> 
     if definition.grades == "gain" and params["gain"] == "exp" and grades[row] > 30:
         raise DataError(
             f"{measure}: y is {grades[row]} in row {row}: 2^grade - 1 needs grades up to 30. "
-            f"Write {measure(gain='linear')} to take the grades themselves as gains."
+            f"Write {measure(gain='linear')} to use the grades as gains."
         )
     if definition.grades == "stop" and grades[row] > params["max"]:
         best = int(np.ceil(grades[row]))
@@ -403,7 +403,7 @@ def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         bad = _first(wrong)
-        raise DataError(f"query_weight[{bad}] is {weights[bad]}: weights are finite and >= 0.")
+        raise DataError(f"query_weight[{bad}] is {weights[bad]}: weights must be finite and >= 0.")
     return weights
 
 

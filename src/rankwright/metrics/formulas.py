@@ -343,7 +343,7 @@ def rank_loss(lists: RankedLists) -> Values:
 
 
 def running_rank_loss(predictions: Any, y: Any) -> FloatArray:
-    """After each round of an online learner, its mean rank loss so far.
+    """Mean rank loss of an online learner up to each round.
 
     >>> running_rank_loss([1, 3, 2, 2], [2, 3, 2, 5])
     array([1.        , 0.5       , 0.33333333, 1.        ])

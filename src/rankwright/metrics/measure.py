@@ -14,7 +14,7 @@ from rankwright.metrics.catalog import CATALOG, EMPTY, SPELLINGS, Definition, Pa
 
 @dataclass(frozen=True, init=False, repr=False)
 class Measure:
-    """One way to turn a ranking and judgments into a number.
+    """An evaluation measure, such as ``NDCG@10``.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Measure:
         if isinstance(text, Measure):
             return text
         if not isinstance(text, str):
-            raise MeasureError(f"a measure is text such as 'NDCG@10', not {text!r}.")
+            raise MeasureError(f"a measure is a string such as 'NDCG@10', not {text!r}.")
         try:
             measure = _parse(text)
             measure._require_cutoff()
@@ -136,7 +136,7 @@ def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Me
     for measure in parsed:
         measure._require_cutoff()
     if not parsed:
-        raise MeasureError("no measure was given. Name one, such as measures=['NDCG@10'].")
+        raise MeasureError("no measure was given. Give one, such as measures=['NDCG@10'].")
     return list(dict.fromkeys(parsed))
 
 
@@ -154,7 +154,7 @@ _DCG = {"log2": "linear", "exp-log2": "exp"}  # ir_measures: nDCG(dcg='exp-log2'
 def _parse(text: str) -> Measure:
     form = _FORM.fullmatch(text) if len(text) <= 200 else None
     if form is None:
-        raise MeasureError("cannot be read. Write name(parameters)@cutoff: NDCG(gain=exp)@10.")
+        raise MeasureError("cannot be parsed. Write name(parameters)@cutoff: NDCG(gain=exp)@10.")
     name, params, tail = _resolve(form["name"])
     cutoff = tail if form["cutoff"] is None else int(form["cutoff"])
     for part in filter(None, (form["params"] or "").split(",")):
@@ -219,7 +219,7 @@ def _check_cutoff(name: str, cutoff: Any) -> int | None:
     if name in _OTHER_MEANINGS:
         raise MeasureError(_OTHER_MEANINGS[name].format(cutoff=cutoff))
     if CATALOG[name].cutoff == "none":
-        raise MeasureError(f"{name} reads the whole list: write {name} without @{cutoff}.")
+        raise MeasureError(f"{name} has no cutoff: write {name} without @{cutoff}.")
     try:
         number = 0 if isinstance(cutoff, bool) else int(cutoff)
     except (TypeError, ValueError, OverflowError):

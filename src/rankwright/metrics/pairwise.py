@@ -114,7 +114,7 @@ def pairwise_accuracy(
     queries: Queries,
     sample_weight: NDArray[Any] | None = None,
 ) -> tuple[float, int]:
-    """Mean over queries of the fraction of pairs in the right order; a tied score counts 1/2.
+    """Mean over queries of the fraction of correctly ordered pairs; a tied score counts 1/2.
 
     The weight of a pair is the product of its two sample weights. Queries without a pair of
     positive weight (one item, one grade) are left out.

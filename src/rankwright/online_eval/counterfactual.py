@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
+from rankwright.data.vocabulary import as_column, check_probabilities
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.feedback.clicks.diagnostics import effective_sample_size
 
@@ -142,16 +143,13 @@ def normalized_terms(reward: FloatArray, weight: FloatArray, method: str) -> Flo
     """Terms whose mean is the weighted mean and whose spread is that of the delta method."""
     mean = float(weight.mean())
     if mean == 0:
-        raise DataError(f"{method}: no logged choice is one of the target policy's.")
+        raise DataError(f"{method}: the target policy gives probability 0 to every logged choice.")
     value = float(np.mean(weight * reward)) / mean
     return np.asarray(value + weight * (reward - value) / mean)
 
 
 def _column(values: ArrayLike, n: int, name: str) -> FloatArray:
-    column = np.asarray(values, dtype=np.float64)
-    if column.shape != (n,) or not np.isfinite(column).all():
-        raise DataError(f"{name} must hold {n} finite numbers, one per logged choice.")
-    return column
+    return as_column(values, name, n)
 
 
 def _weights(
@@ -159,15 +157,11 @@ def _weights(
 ) -> tuple[FloatArray, FloatArray]:
     n = np.asarray(reward).size
     if n == 0:
-        raise DataError("there is no logged choice.")
+        raise DataError("there is no logged choice: reward is empty.")
     r = _column(reward, n, "reward")
     p, t = _column(logging, n, "logging"), _column(target, n, "target")
-    if not ((p > 0) & (p <= 1)).all():
-        raise DataError(
-            "logging must hold probabilities, 0 < p <= 1: what was chosen was possible."
-        )
-    if not ((t >= 0) & (t <= 1)).all():
-        raise DataError("target must hold probabilities, 0 <= p <= 1.")
+    check_probabilities(p, "logging", unit="row", zero=False)
+    check_probabilities(t, "target", unit="row")
     w = t / p
     return r, w if max_weight is None else np.minimum(w, max_weight)
 
@@ -179,16 +173,16 @@ def _warn_of_support(weight: FloatArray, method: str) -> None:
     if mean < 1 - 4 * error - 1e-9:
         warnings.warn(
             f"{method}: the weights average {mean:.2f} instead of 1, so the target policy makes "
-            "choices that are not in the log, and their reward counts as 0. Log with more "
-            "exploration, or compare policies that choose alike.",
+            "choices that are not in the log, whose reward counts as 0. Log with more exploration, "
+            "or compare more similar policies.",
             DegenerateDataWarning,
             stacklevel=3,
         )
     elif effective_sample_size(weight) < min(30.0, len(weight) / 10):
         warnings.warn(
             f"{method}: the effective sample size is {effective_sample_size(weight):.1f} of "
-            f"{len(weight)}: few choices carry all weight. The interval is not reliable; set "
-            "max_weight, or use more data.",
+            f"{len(weight)}: few choices have most of the weight, and the interval is not "
+            "reliable. Set max_weight, or use more data.",
             DegenerateDataWarning,
             stacklevel=3,
         )

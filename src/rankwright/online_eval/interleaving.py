@@ -26,7 +26,7 @@ NOBODY = -1  # the team of an item that no ranker is credited for
 
 @dataclass(frozen=True)
 class Interleaved:
-    """The list to show, and what is needed to credit its clicks. It never changes.
+    """An interleaved list with the data needed to credit its clicks. Immutable.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Interleaved:
 
 
 def stable_seed(*parts: Any) -> int:
-    """A seed from a query, a user and a number: the same on every machine and in every process.
+    """Compute a seed from a query, a user and a number that is the same in every process.
 
     The same user then sees the same list when the query is repeated.
 
@@ -97,7 +97,7 @@ def interleave(
     method: str = "team_draft",
     seed: int = 0,
 ) -> Interleaved:
-    """Mix ranked lists into one list of at most n items.
+    """Interleave ranked lists into one list of at most n items.
 
     ``team_draft``
         In each round the rankers pick in random order, each its best item that is not yet shown
@@ -144,7 +144,7 @@ def interleave(
 
 
 def credit(shown: Interleaved, clicks: Iterable[Any]) -> tuple[float, ...]:
-    """What the clicked items of one session earn each ranker; an item counts once.
+    """Credit the clicks of one session to the rankers; each item counts once.
 
     >>> shown = interleave([["a", "b"], ["b", "a"]], n=2, method="balanced", seed=1)
     >>> credit(shown, clicks=["b"])
@@ -169,7 +169,7 @@ def _checked(rankings: Sequence[Sequence[Any]], n: int) -> list[list[Any]]:
     for number, ranking in enumerate(lists):
         if len(set(ranking)) < len(ranking):
             twice = next(item for item in ranking if ranking.count(item) > 1)
-            raise DataError(f"ranking {number} lists {twice!r} twice; an item appears once.")
+            raise DataError(f"ranking {number} lists {twice!r} twice. Remove duplicates.")
     return lists
 
 

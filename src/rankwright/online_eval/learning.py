@@ -33,7 +33,7 @@ _FEW_QUERIES = 5  # with fewer, none are held out
 
 @dataclass(frozen=True, eq=False)
 class LogFit:
-    """A ranker learned from a log, and what the log says about it.
+    """A ranker trained on a log, with its estimated clicks.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class LogFit:
 
 @dataclass(frozen=True, eq=False)
 class PairFit:
-    """A ranker learned from pairs of items.
+    """A ranker trained on pairs of items.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class PairFit:
 
 
 def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> PairFit:
-    """Learn a ranker from preferences between items.
+    """Train a ranker on preferences between items.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def learn_from_log(
     unseen: float = 0.0,
     random_state: int = 0,
 ) -> LogFit:
-    """Learn a ranker from clicks without position bias, and compare it with what was shown.
+    """Train a ranker on clicks, corrected for position bias, and compare it with the logged lists.
 
     A fifth of the queries is held out. Each candidate learns from the others, and its clicks per
     session on the held-out queries are estimated (position-based estimator). The best candidate
@@ -159,8 +159,8 @@ def learn_from_log(
     if not log.clicked.any() or log.clicked.all():
         raise DataError(
             f"{'every' if log.clicked.any() else 'no'} item of the log was "
-            "clicked, so there is no order to learn. Log all items that were shown, with 0 where "
-            "nobody clicked."
+            "clicked, so there is no order to learn. Log all shown items, with 0 for those that "
+            "were not clicked."
         )
     chance, method = find_propensities(log, items, propensity)
     row = log.rows_in(items)
@@ -168,7 +168,10 @@ def learn_from_log(
         whole = np.bincount(log.session, row < 0, log.n_sessions) == 0
         log, row = log.take(whole), row[whole[log.session]]
         if not log.n_sessions:
-            raise DataError("no session has features for all its items.")
+            raise DataError(
+                "no session has features for all its items. Compare the ids of the log and the "
+                "features."
+            )
     data = _Data(items, chance, offset, judgments, weight, unseen)
     train, test = _halves(items.queries.codes[row[log.starts[:-1]]], random_state)
     comparison, name = None, next(iter(candidates))
@@ -209,7 +212,7 @@ class _Learned:
             return clicks
         if not kind.takes(Mixture):
             raise FeedbackError(
-                f"{kind.__name__} does not learn from a sum of judgments and clicks. Use RankSVM, "
+                f"{kind.__name__} cannot learn from a sum of judgments and clicks. Use RankSVM, "
                 "RankBoost, RankNet or another ranker that does."
             )
         return _scaled(self.judged, kind, 1.0) + _scaled(clicks, kind, self.weight)
@@ -280,6 +283,9 @@ def _judged(qrels: Qrels, items: Items) -> Grades:
     grades = [known.get(key) for key in keys]
     judged = np.array([grade is not None for grade in grades])
     if not judged.any():
-        raise DataError("no judged query and document is among the items. Compare their ids.")
+        raise DataError(
+            "none of the judged documents is among the items. Compare the ids of queries and "
+            "documents."
+        )
     y = np.array([0.0 if grade is None else float(grade) for grade in grades])
     return Grades(y, items.qid, sample_weight=judged.astype(np.float64))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
+from rankwright.data.vocabulary import check_probabilities
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.feedback.clicks.propensity import estimate_propensities
 from rankwright.online_eval.counterfactual import Estimate, normalized_terms
@@ -30,7 +31,7 @@ def estimate_from_log(
     offset: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> Estimate:
-    """Estimate what a ranker would earn that orders the items of each session by its scores.
+    """Estimate the clicks of a ranker that orders the items of each session by the given scores.
 
     ``"pbm"``
         A click is worth the probability that its new position is examined over that of the old
@@ -78,7 +79,7 @@ def estimate_from_log(
 
 @dataclass(frozen=True)
 class LogComparison:
-    """Estimates of several rankers, and their paired differences to the first.
+    """Estimates of several rankers, and their paired differences from the first.
 
     Attributes
     ----------
@@ -123,7 +124,7 @@ class LogComparison:
 def compare_on_log(
     log: ImpressionLog, rankers: Mapping[str, ArrayLike], *, method: str = "pbm", **options: Any
 ) -> LogComparison:
-    """Estimate several rankers on the same sessions, and their differences to the first.
+    """Estimate several rankers on the same sessions, and their differences from the first.
 
     Parameters
     ----------
@@ -217,10 +218,11 @@ class _Terms(NamedTuple):
 
 def _per_position(values: Any, n: int, name: str) -> FloatArray:
     column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1 or len(column) < n or not ((column >= 0) & (column <= 1)).all():
-        raise DataError(f"{name} must hold a probability for each of {n} positions.")
-    if name == "propensity" and not (column > 0).all():
-        raise DataError("propensity must be > 0 at each position.")
+    if column.ndim != 1 or len(column) < n:
+        raise DataError(
+            f"{name} has shape {column.shape}: give a probability for each of {n} positions."
+        )
+    check_probabilities(column, name, zero=name != "propensity")
     return column
 
 
@@ -389,7 +391,7 @@ def _warn_of_support(share: float, what: str, method: str) -> None:
     if share > 0.05:
         warnings.warn(
             f"{method}: the log never showed {share:.0%} of the {what} that this ranker would "
-            "show, and they count as 0. Log with more exploration, or use "
+            "show; they count as 0. Log with more exploration, or use "
             'method="pbm", which needs propensities instead.',
             DegenerateDataWarning,
             stacklevel=4,

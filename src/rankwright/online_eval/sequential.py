@@ -22,7 +22,7 @@ _PRIOR = 10.0  # Beta(10, 10) mixture: most sensitive to win rates within about 
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Two-sided p-value of the sign test, for one look at a size chosen beforehand.
+    """Two-sided p-value of the sign test, valid once, at a sample size chosen in advance.
 
     >>> round(sign_test(60, 40), 4)
     0.0569
@@ -36,7 +36,7 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def always_valid_p(wins: int, losses: int) -> float:
-    """A p-value of "both win equally often" that may be looked at after every session.
+    """P-value of equal win rates that is valid after every session.
 
     It is one over the mixture likelihood ratio (Robbins 1970; Johari et al. 2022).
 
@@ -48,7 +48,7 @@ def always_valid_p(wins: int, losses: int) -> float:
 
 
 def always_valid_interval(wins: int, losses: int, alpha: float = 0.05) -> tuple[float, float]:
-    """An interval of the win rate among decided sessions, valid at all sizes at once.
+    """Confidence interval of the win rate without ties, valid at all sample sizes at once.
 
     With probability at least 1 - alpha, the true rate is in every interval of the sequence: the
     rates that a beta-binomial mixture does not reject (Robbins 1970; Howard et al. 2021).
@@ -71,7 +71,7 @@ def always_valid_interval(wins: int, losses: int, alpha: float = 0.05) -> tuple[
 def mean_sequence(
     values: ArrayLike, *, low: float = 0.0, high: float = 1.0, alpha: float = 0.05
 ) -> tuple[FloatArray, FloatArray]:
-    """Always-valid intervals of a mean after each value: lower and upper bounds.
+    """Always-valid confidence intervals of a mean after each value: lower and upper bounds.
 
     The predictable plug-in empirical Bernstein sequence of Waudby-Smith and Ramdas (2024). It needs
     values within known bounds and nothing else; the bounds only ever tighten.
@@ -82,8 +82,14 @@ def mean_sequence(
     """
     _check_alpha(alpha)
     x = (np.asarray(values, dtype=np.float64) - low) / (high - low)
-    if x.ndim != 1 or not ((x >= 0) & (x <= 1)).all():
-        raise DataError(f"values must be a list of numbers from {low:g} to {high:g}.")
+    if x.ndim != 1:
+        raise DataError(f"values has shape {x.shape}: give a list of numbers.")
+    if (outside := ~((x >= 0) & (x <= 1))).any():
+        entry = int(np.argmax(outside))
+        raise DataError(
+            f"values[{entry}] is {x[entry] * (high - low) + low:g}: give numbers from {low:g} to "
+            f"{high:g}, or set low and high."
+        )
     t = np.arange(1, len(x) + 1)
     mean = (0.5 + np.cumsum(x)) / (t + 1)
     variance = (0.25 + np.cumsum((x - mean) ** 2)) / (t + 1)
@@ -101,7 +107,7 @@ def mean_sequence(
 def sessions_needed(
     win_rate: float, *, tie_rate: float = 0.0, alpha: float = 0.05, power: float = 0.8
 ) -> int:
-    """How many sessions the sign test needs to find a difference of this size.
+    """Number of sessions that a sign test needs to detect a win rate.
 
     Parameters
     ----------
@@ -128,7 +134,7 @@ def sessions_needed(
 
 @dataclass(frozen=True)
 class PairResult:
-    """What sessions say about two rankers, from their counts.
+    """Wins, losses and ties of two rankers, with an interval and a p-value.
 
     Attributes
     ----------
@@ -205,7 +211,7 @@ class PairResult:
 
 
 class InterleavingTest:
-    """Count who wins each session, and test it at any time.
+    """Count the sessions that each ranker wins, with a test that is valid at any time.
 
     Parameters
     ----------

@@ -229,7 +229,7 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
             )
         known = ", ".join(sorted([*rankers(), *OTHERS]))
         raise ParameterError(
-            f"save: {kind} is not a class that model files know. They hold: {known}."
+            f"save: {kind} is not a class that model files support. They support: {known}."
         )
     if hasattr(model, "_before_saving"):
         model._before_saving()
@@ -307,11 +307,13 @@ def check_served(model: Any) -> None:
     kind = type(ranker).__name__
     foreign = [step for step in steps if step not in _IDLE and not _is_estimator(step)]
     for step in foreign:
-        raise ParameterError(f"save: the step {type(step).__name__} is not one that files know.")
+        raise ParameterError(
+            f"save: the step {type(step).__name__} cannot be saved: model files do not support it."
+        )
     scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
     if type(scorer) not in KINDS.values():
         raise ParameterError(
-            f"save: {kind} is not a class that model files know, and its scorer "
+            f"save: {kind} is not a class that model files support, and its scorer "
             f"({type(scorer).__name__}) is not one of rankwright.scoring: "
             f"{', '.join(sorted(KINDS))}."
         )

@@ -88,7 +88,7 @@ class Packer:
         if callable(value) and not isinstance(value, type):
             name = getattr(value, "__name__", type(value).__name__)
             raise ParameterError(
-                f"save: {path} is the function {name!r}, and a model file holds no code. Use a "
+                f"save: {path} is the function {name!r}, and a model file contains no code. Use a "
                 "named option instead (for a kernel: 'linear', 'poly', 'rbf' or 'precomputed')."
             )
         raise ParameterError(

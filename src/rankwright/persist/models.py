@@ -20,7 +20,7 @@ from rankwright.persist.scorer import scorer_of
 
 
 def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
-    """Write a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
+    """Save a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The new file replaces ``path`` atomically once it is complete and on disk. It gets the
     permissions that the umask allows; a replaced file keeps its own. Models that keep training rows
@@ -73,7 +73,7 @@ def load(
     mmap: bool = False,
     key: bytes | str | None = None,
 ) -> Any:
-    """Read a model that :func:`save` wrote, or one of another library.
+    """Load a model from a file written by :func:`save` or by another library.
 
     Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
     is allocated, and every value is checked against what training could have produced.
@@ -229,12 +229,13 @@ class Checkpoint:
         if mark.exists():
             if mark.read_bytes() != content:
                 raise ParameterError(
-                    f"checkpoint {self.folder} is of a training with other data, parameters or "
-                    "version of rankwright. Repeat that training, or remove the folder."
+                    f"checkpoint {self.folder} belongs to a training with different data, "
+                    "parameters or version of rankwright. Repeat that training, or remove the "
+                    "folder."
                 )
         elif any(self.folder.iterdir()):
             raise ParameterError(
-                f"checkpoint {self.folder} holds other files. Give a new or an empty folder."
+                f"checkpoint {self.folder} contains other files. Give a new or empty folder."
             )
         else:
             with atomic_write(mark) as file:

@@ -56,7 +56,7 @@ def load_scorer(
     key: bytes | str | None = None,
     verify: bool = False,
 ) -> SavedScorer:
-    """Open a model file for scoring only.
+    """Load a model file for scoring only.
 
     Scores equal those of the saved model bit for bit: both run the code of ``rankwright.scoring``.
     Only NumPy and msgspec are imported (narwhals for data frames), so a server starts quickly.

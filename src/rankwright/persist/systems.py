@@ -34,7 +34,7 @@ KINDS = ("model", "run", "scores")
 def load_system(
     path: str | os.PathLike[str], kinds: Iterable[str] = KINDS
 ) -> SavedScorer | Run | FloatArray:
-    """A model opened for scoring, a run, or scores; ``kinds`` says what the file may hold."""
+    """Load a model for scoring, a run or a file of scores; ``kinds`` restricts the type."""
     kinds, kind = list(kinds), detect_format(path)
     if kind == "run" and kind in kinds:
         return read_run(path)
@@ -57,7 +57,7 @@ def evaluate_system(
     name: str = "the system",
     data: str = "the data",
 ) -> Scores:
-    """Measure a model, a run or scores on graded items or qrels.
+    """Evaluate a model, a run or a file of scores on graded items or qrels.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def evaluate_system(
         return evaluate(**both._asdict(), measures=measures, like=like)
     if isinstance(judged, Qrels):
         raise DataError(
-            f"{data} holds qrels and no features, which {name} needs. Rank the items first, and "
-            "measure the run: rankwright rank MODEL DATA --trec -o system.run"
+            f"{data} contains qrels without features, which {name} needs. Rank the items first, "
+            "and evaluate the run: rankwright rank MODEL DATA --trec -o system.run"
         )
     scores, predictions = score_items(system, judged, name), None
     listed = [measures] if isinstance(measures, str | Measure) else list(measures)
@@ -101,7 +101,7 @@ def evaluate_system(
 
 
 class JudgedFile:
-    """A file of graded items or qrels, to measure several systems on.
+    """A file of graded items or qrels on which systems are evaluated.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class JudgedFile:
 def compare_models_on_log(
     models: Mapping[str, Any], log: ImpressionLog, features: Callable[[Any], Items], **options: Any
 ) -> LogComparison:
-    """What each model would have earned on a log, and their differences.
+    """Estimate the clicks of each model from a log, and the differences between models.
 
     Parameters
     ----------
@@ -185,14 +185,17 @@ def compare_models_on_log(
         items = features(model)
         rows = log.rows_in(items)
         if (rows < 0).any():
-            raise DataError("some items of the log have no features.")
+            raise DataError(
+                "some items of the log have no features. Add them to the feature table."
+            )
         scores[name] = score_items(model, items, name)[rows]
         if propensity is None and modeled:
             propensity, how = find_propensities(log, items)
             if how == "regression_em":
                 warnings.warn(
-                    "the items of the log keep their positions, so propensities are estimated from "
-                    "their features (regression EM), which is less certain. Give propensities, or "
+                    "each item of the log has the same position in all sessions, so propensities "
+                    "are estimated from item features (regression EM), which is less reliable. "
+                    "Give propensities, or "
                     "swap or shuffle some lists.",
                     DegenerateDataWarning,
                     stacklevel=2,
@@ -205,8 +208,8 @@ def score_items(system: Any, items: Items, name: str = "the system") -> Any:
         return system.decision_function(items.X, items.qid)
     if len(system) != items.n_items:
         raise DataError(
-            f"{name} has {len(system)} scores and the data {items.n_items} items: one score per "
-            "item is needed, in the same order."
+            f"{name} has {len(system)} scores and the data {items.n_items} items: give one score "
+            "per item, in the same order."
         )
     return system
 
@@ -214,7 +217,7 @@ def score_items(system: Any, items: Items, name: str = "the system") -> Any:
 def _qrels_of(items: Items, data: str) -> Qrels:
     if items.docid is None or items.qid is None:
         raise DataError(
-            f"{data} names no documents, so a run cannot be compared with it. Give qrels, or data "
+            f"{data} has no document ids, so a run cannot be evaluated on it. Give qrels, or data "
             "with a qid and a docid in every line."
         )
     return Qrels.from_arrays(items.qid.astype(str), items.docid, items.y)
@@ -226,8 +229,8 @@ def _check_queries(run: Run, qrels: Qrels, name: str, data: str) -> None:
     missing = [query for query in judged if query not in answered]
     if len(missing) == len(judged):
         raise DataError(
-            f"{name} and {data} have no query in common: the run answers {_some(run.queries)}, "
-            f"judged are {_some(judged)}. Give files that name their queries alike."
+            f"{name} and {data} have no query in common: the run has {_some(run.queries)}, the "
+            f"judgments have {_some(judged)}. Use the same query ids in both."
         )
     if missing:
         warnings.warn(
@@ -250,7 +253,7 @@ def describe_file(
     ratings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """What is in a model or data file, as ``rankwright info`` prints it.
+    """Describe the content of a model or data file, as ``rankwright info`` prints it.
 
     Parameters
     ----------

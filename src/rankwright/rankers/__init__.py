@@ -1,4 +1,4 @@
-"""Features and feedback in, a scoring model out."""
+"""Rankers: estimators that learn to order rows from feedback."""
 
 import lazy_loader
 

@@ -46,11 +46,11 @@ ROUTING = (
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """Base of all rankers.
+    """Base class of all rankers.
 
-    A ranker learns from rows ``X``, grades ``y`` and queries ``qid`` (one id per row, of any type,
-    in any order; none means one single list), or from any feedback, and orders rows by
-    ``decision_function``: higher comes first.
+    A ranker is fitted to rows ``X``, grades ``y`` and queries ``qid`` (one id per row, of any type,
+    in any order; without it all rows are one query), or to any feedback, and orders rows by
+    ``decision_function``: higher ranks first.
     """
 
     # qid is requested by default, so that pipelines and searches pass it on (metadata routing).
@@ -101,18 +101,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_set: Any = None,
         eval_qid: Any = None,
     ) -> Self:
-        """Learn to order rows by their grades, inside each query.
+        """Fit the ranker to grades, which are compared within each query.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
-        y : (n_items,) grades: the higher, the better
-        qid : (n_items,) query ids of any hashable type, in any order; None is one single list
+        y : (n_items,) grades; higher is better
+        qid : (n_items,) query ids of any hashable type, in any order; None treats all rows as one
+            query
         sample_weight : (n_items,) a weight of 2 counts as two copies of the row
         query_weight : a weight per query (in order of first appearance), per row, or {id: weight}
-        eval_set : (X, y) of validation queries, for iterative rankers: ``validation_`` is the curve
-            of a measure on them, and ``early_stopping`` keeps the iterations up to the best one
-        eval_qid : query ids of the validation rows; None is one single list
+        eval_set : (X, y) of validation queries, for iterative rankers: ``validation_`` is the
+            validation curve, and ``early_stopping`` keeps the iterations up to the best one
+        eval_qid : query ids of the validation rows; None treats all rows as one query
         """
         if (engine := current_engine()) is not None:
             given = {"qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
@@ -141,10 +142,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_set: Any = None,
         eval_qid: Any = None,
     ) -> Self:
-        """Learn from preferences between rows: Grades, Pairs, Bipartite, or sums of them.
+        """Fit the ranker to preferences between rows: Grades, Pairs, Bipartite, or sums of them.
 
-        ``qid`` serves ``normalize="query"`` only; Grades bring their own. ``eval_set`` and
-        ``eval_qid`` are those of ``fit``.
+        ``qid`` is used only with ``normalize="query"``; Grades have their own. ``eval_set`` and
+        ``eval_qid`` are as in ``fit``.
         """
         self._check_parameters()
         X = self._checked(X, reset=True)
@@ -165,9 +166,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._learn(self._scaled(X, queries), feedback, rows)
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
-        """The score of each row; higher comes first.
+        """Compute the score of each row; higher ranks first.
 
-        ``qid`` matters to a ranker with ``normalize="query"`` only: it scales rows by their query.
+        ``qid`` is used only with ``normalize="query"``, which scales rows within their query.
         """
         check_is_fitted(self)
         rows = self._rows(X, qid)
@@ -175,30 +176,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return checks.check_scores(self, rows, self._scorer().decision_function(rows))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
-        """Predictions in the terms of ``y``: the grade for ordinal rankers, else the score."""
+        """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self)
         rows = self._rows(X, qid)
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):
             return checks.check_scores(self, rows, self._scorer().predict(rows))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
-        """The rank of each row in its query, 1 for the first; equal scores keep their order."""
+        """Return the rank of each row in its query, from 1; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(
         self, X: Any, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Pairwise accuracy: the share of correctly ordered pairs, averaged over queries.
+        """Compute the pairwise accuracy: the share of correctly ordered pairs, averaged over
+        queries.
 
-        A pair with equal scores counts 1/2. Queries without a pair to order are left out; without
+        A pair with equal scores counts 1/2. Queries without a pair to order are skipped. Without
         any pair the score is 1/2, as for guessing, with a DegenerateDataWarning.
         """
         scores = self.decision_function(X, qid)
         if qid is None and self.n_queries_in_ > 1:
             warnings.warn(
-                f"{type(self).__name__} learned from {self.n_queries_in_} queries and is scored "
-                f"without qid, as one single list. Pass qid to score(). {ROUTING}",
+                f"{type(self).__name__} was trained on {self.n_queries_in_} queries and is scored "
+                f"without qid, so all rows count as one query. Pass qid to score(). {ROUTING}",
                 exceptions.MissingQueryWarning,
                 stacklevel=2,
             )
@@ -207,7 +209,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         value, n_queries = pairwise_accuracy(scores, as_grades(y, "y"), queries, weights)
         if n_queries == 0:
             warnings.warn(
-                "no query has two different grades: there is no pair to order, the score is 0.5.",
+                "no query has two different grades, so there is no pair to order; the score is "
+                "0.5.",
                 exceptions.DegenerateDataWarning,
                 stacklevel=2,
             )
@@ -234,8 +237,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return X
         if qid is None and self.n_queries_in_ > 1:
             warnings.warn(
-                f"{type(self).__name__}(normalize={self.normalize!r}) scales rows by their query "
-                "and got no qid: all rows are taken as one query. Pass qid.",
+                f"{type(self).__name__}(normalize={self.normalize!r}) scales rows within their "
+                "query and got no qid, so all rows count as one query. Pass qid.",
                 exceptions.MissingQueryWarning,
                 stacklevel=3,
             )
@@ -246,8 +249,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
         if feedback.total_weight == 0:
             warnings.warn(
-                f"{type(self).__name__}: the feedback holds no preference (every query has one "
-                "grade, one row, or weight zero): there is no order to learn.",
+                f"{type(self).__name__}: the feedback has no preferences (every query has a single "
+                "grade, a single row, or weight 0), so there is no order to learn.",
                 exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
@@ -302,8 +305,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return None
         if not self._iterative:
             raise exceptions.ParameterError(
-                f"{owner}.fit: eval_set was given, but {owner} does not learn in rounds: there is "
-                "no curve to record and no early stopping. Score the fitted model with evaluate()."
+                f"{owner}.fit: eval_set was given, but {owner} does not train in rounds: it has no "
+                "validation curve and no early stopping. Evaluate the fitted model with evaluate()."
             )
         try:
             X, y = self._validated(*rows_and_grades(eval_set, owner), reset=False)
@@ -314,8 +317,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             eval_qid = eval_qid[0]  # a list of one, as eval_set may be
         if eval_qid is None and n_queries > 1:
             warnings.warn(
-                f"{owner} learns from {n_queries} queries and takes eval_set as one single list: "
-                "pass eval_qid.",
+                f"{owner} trains on {n_queries} queries, but eval_set has no query ids and counts "
+                "as one query: pass eval_qid.",
                 exceptions.MissingQueryWarning,
                 stacklevel=3,
             )
@@ -365,9 +368,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 pair = int(np.flatnonzero(term.confidence != 1.0)[0])
                 able = [name for name, cls in rankers().items() if cls._uses_confidence]
                 raise exceptions.FeedbackError(
-                    f"{type(self).__name__} takes every preference as certain and got "
+                    f"{type(self).__name__} treats every preference as certain, but "
                     f"confidence[{pair}] = {term.confidence[pair]:g}. Rankers that use confidence: "
-                    f"{', '.join(able)}. Or leave out confidence and give doubtful pairs a smaller "
+                    f"{', '.join(able)}. Or omit confidence and give uncertain pairs a smaller "
                     "weight."
                 )
 
@@ -410,8 +413,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if name is None:
                 raise
             raise exceptions.DataError(
-                f"the column {name!r} of X does not hold numbers: leave it out (ids go to qid=, "
-                "grades to y) or encode it, for instance with sklearn.preprocessing.OneHotEncoder."
+                f"the column {name!r} of X is not numeric: leave it out (ids go to qid=, "
+                "grades to y) or encode it, for example with sklearn.preprocessing.OneHotEncoder."
             ) from None
 
     def _row_checks(self) -> dict[str, Any]:
@@ -420,14 +423,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def takes(cls, feedback: type[Feedback]) -> bool:
-        """Whether it learns from this kind of feedback."""
+        """Return whether the ranker supports this type of feedback."""
         if feedback is Mixture:
             return cls._sums
         return issubclass(feedback, cls._takes) or (feedback is Bipartite and Grades in cls._takes)
 
     @classmethod
     def learned(cls) -> dict[str, Learned]:
-        """Every learned attribute, with what it may be."""
+        """Return the schema of every fitted attribute."""
         return {
             "n_features_in_": integer(low=1),
             "n_queries_in_": integer(low=0),

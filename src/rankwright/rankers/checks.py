@@ -44,8 +44,8 @@ def check_weights(feedback: Feedback) -> None:
             if len(extreme):
                 raise FeedbackError(
                     f"{name}[{extreme[0]}] is {weight[extreme[0]]:g}: weights are multiplied, so "
-                    "they must be 0 or from 1e-50 to 1e50. Divide all of them by their largest "
-                    "value, and set those that are then too small to count to 0."
+                    "they must be 0 or between 1e-50 and 1e50. Divide all weights by the largest "
+                    "one, and set those that are then too small to 0."
                 )
 
 
@@ -127,8 +127,8 @@ def check_training_scores(ranker: Any, X: Any, *, has_order: bool) -> None:
         everything = scores if len(rows) == X.shape[0] else ranker._scorer().decision_function(X)
         if (everything == scores[0]).all():
             warnings.warn(
-                f"{type(ranker).__name__} gives every training row the same score: it found no "
-                f"order. Rows may be equal, or too few; {_range(X)}; or the parameters allow no "
+                f"{type(ranker).__name__} gives every training row the same score. The rows may be "
+                f"equal or too few; {_range(X)}; or the parameters allow no "
                 "better model.",
                 DegenerateDataWarning,
                 stacklevel=5,
@@ -210,7 +210,7 @@ def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
     n_grades, n_blocks = len(np.unique(y)), 1 + int(np.count_nonzero(np.diff(y)))
     if 1 < n_grades == n_blocks <= len(y) // 2:
         warnings.warn(
-            f"{type(ranker).__name__} learns from rows in the order given, and these are sorted by "
+            f"{type(ranker).__name__} learns from rows in the order given, and they are sorted by "
             f"grade ({len(y)} rows in {n_blocks} blocks of equal grades). Set shuffle=True, or "
             "shuffle the rows before partial_fit.",
             StreamWarning,
@@ -235,8 +235,8 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     if size[high] > MOST_RATIO * size[low]:
         warnings.warn(
             f"{type(ranker).__name__}: column {column[high]} holds values up to "
-            f"{size[high]:.3g}, column {column[low]} only up to {size[low]:.3g}. An online "
-            "ranker hardly learns from the smaller ones: scale the columns, "
+            f"{size[high]:.3g}, column {column[low]} only up to {size[low]:.3g}. An online ranker "
+            "learns little from the smaller ones. Scale the columns, for example with "
             "make_pipeline(OnlineScaler(), ...) or StandardScaler.",
             StreamWarning,
             stacklevel=5,

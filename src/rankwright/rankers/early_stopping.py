@@ -1,4 +1,4 @@
-"""Validation sets and early stopping for rankers that learn in rounds, epochs or passes."""
+"""Validation sets and early stopping for rankers that train in rounds, epochs or passes."""
 
 from __future__ import annotations
 

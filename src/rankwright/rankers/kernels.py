@@ -76,7 +76,7 @@ def check_dense_size(n_rows: int, X: Any) -> None:
     values = float(n_rows) * X.shape[1]
     what = f"a dense copy of {n_rows:,} sparse rows of {X.shape[1]:,} columns"
     advice = (
-        "Drop columns without values, X[:, np.unique(X.indices)], reduce them, for instance with "
+        "Drop columns without values, X[:, np.unique(X.indices)], reduce them, for example with "
         "sklearn.decomposition.TruncatedSVD, or use a ranker that keeps rows sparse: RankSVM() or "
         "MPRank() with the linear kernel, PRank."
     )
@@ -130,7 +130,10 @@ class Gram:
     def block(self, A: Any, B: Any) -> FloatArray:
         """The kernel of every row of A with every row of B."""
         if self.kernel is None:
-            raise DataError("a precomputed kernel has no rows to compute it from.")
+            raise DataError(
+                "kernel='precomputed' cannot compute kernel values of new rows. Pass the kernel "
+                "matrix as X."
+            )
         if isinstance(self.kernel, Kernel):
             return self.kernel.block(A, B)
         values = np.asarray(self.kernel(A, B), dtype=np.float64)

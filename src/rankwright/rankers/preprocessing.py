@@ -53,7 +53,7 @@ class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
-    """Scale every feature inside the row's query.
+    """Scale each feature within the row's query.
 
     A BM25 of 12 may be high for one query and low for another; scaling by query removes that.
     Each query is scaled by itself, so ``transform`` needs ``qid`` as well (without it, all rows
@@ -62,7 +62,7 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
     Parameters
     ----------
     method : "minmax", "standard" or "max", default "minmax"
-        ``minmax`` maps the range inside a query to 0 .. 1 (LETOR's QueryLevelNorm), ``standard``
+        ``minmax`` maps the range within a query to 0 .. 1 (LETOR's QueryLevelNorm), ``standard``
         gives mean 0 and deviation 1, ``max`` divides by the largest absolute value. A feature that
         is constant in a query becomes 0 there.
 
@@ -99,7 +99,7 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
 
 
 class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
-    """Scale every feature to mean 0 and deviation 1, learned from a stream.
+    """Scale each feature to mean 0 and standard deviation 1, learned from a stream.
 
     After any number of ``partial_fit`` calls the statistics are those of all rows so far, as
     scikit-learn's StandardScaler has them. In front of an online ranker,
@@ -137,7 +137,7 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
         self.with_std = with_std
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything, then learn from these rows."""
+        """Start from scratch, then learn from these rows."""
         for name in ("mean_", "var_", "n_samples_seen_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X)
@@ -203,7 +203,7 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
 
 
 class PolynomialMap(_RowTransformer):
-    """Map rows so that their product is (gamma a . b + coef0) ** degree.
+    """Map rows so that their dot product is (gamma a . b + coef0) ** degree.
 
     In front of a linear ranker it gives exactly a ranker with that kernel. There is one column per
     product of at most ``degree`` features: C(n_features + degree, degree) of them.

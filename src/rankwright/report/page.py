@@ -31,7 +31,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a headline, HTML (already escaped), charts, and a remark.
+    """A section of a page: heading, HTML (already escaped), charts and a remark.
 
     ``columns`` arranges the charts where there is room. A section of level 3 belongs to the section
     of level 2 before it.
@@ -48,7 +48,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A title, a line below it, the most important facts, and sections."""
+    """A report page: title, subtitle, key facts and sections."""
 
     title: str
     lead: str = ""
@@ -121,7 +121,7 @@ _MISSING = (
 
 
 def write_page(page: Page, path: Any) -> None:
-    """Write a page; an existing file is replaced once the new one is complete."""
+    """Write a page to an HTML file, atomically."""
     with atomic_write(path, mode=0o666) as file:
         file.write(page.to_html().encode(errors="backslashreplace"))
 

@@ -158,17 +158,17 @@ def contribution_specs(curves: list[Curve]) -> list[Spec]:
 
 
 def plot_means(comparison: Comparison, measure: str | Measure) -> Any:
-    """Means with bootstrap intervals, as an altair chart."""
+    """Plot means with bootstrap intervals."""
     return _chart(means_spec(comparison, measure))
 
 
 def plot_learning_curves(curves: Mapping[str, ArrayLike], measure: str = "NDCG@10") -> Any:
-    """A line for each ranker: the measure after each round (``model.validation_``)."""
+    """Plot the measure after each round (``model.validation_``), one line per ranker."""
     return _chart(charts.lines(curves, "round", measure))
 
 
 def plot_per_query(systems: Mapping[str, Scores], measure: str | Measure = "NDCG@10") -> Any:
-    """Every query as a point, for each system.
+    """Plot the measure of every query as a point, for each system.
 
     >>> import rankwright as rw
     >>> scores = rw.evaluate([2, 1, 1, 2], [1, 0, 1, 0], qid=[1, 1, 2, 2], measures="NDCG@10")
@@ -181,12 +181,12 @@ def plot_per_query(systems: Mapping[str, Scores], measure: str | Measure = "NDCG
 def plot_win_loss(
     systems: Mapping[str, Scores], first: str, second: str, measure: str | Measure = "NDCG@10"
 ) -> Any:
-    """On which queries the first system beats the second, and by how much."""
+    """Plot on which queries the first system beats the second, and by how much."""
     return _chart(win_loss_spec(systems, first, second, measure)[0])
 
 
 def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int = 8) -> Any:
-    """How the score changes with the most important features, side by side."""
+    """Plot how the score depends on each of the most important features."""
     specs = contribution_specs(contributions(model, X, names, n_features))
     plain = [{k: v for k, v in spec.items() if k != "config"} for spec in specs]
     panels = [_chart({**spec, "width": 200}) for spec in plain]
@@ -198,7 +198,7 @@ def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int
 
 
 def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
-    """Scores by true grade, and the thresholds of an ordinal ranker."""
+    """Plot scores by true grade, with the thresholds of an ordinal ranker."""
     cuts = getattr(model, "thresholds_", None)
     if cuts is None:
         kind = type(model).__name__
@@ -207,7 +207,7 @@ def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
 
 
 def plot_calibration(table: Calibration) -> Any:
-    """Observed click rates over predicted ones; a model that fits lies on the dotted line."""
+    """Plot observed against predicted click rates; a calibrated model follows the dotted line."""
     high = float(max(table.predicted.max(), table.observed.max(), 1e-9))
     return _chart(charts.calibration(table.predicted, table.observed, high))
 
@@ -235,7 +235,7 @@ def _opaque(spec: Any) -> Any:
 
 def _check_systems(systems: Any, *names: str) -> None:
     if isinstance(systems, Scores) or not isinstance(systems, Mapping) or not systems:
-        raise ParameterError("give the systems with their names, {name: scores}.")
+        raise ParameterError("pass the systems as {name: scores}.")
     for name in names:
         if name not in systems:
             raise ParameterError(f"there is no system {name!r}; there are {', '.join(systems)}.")

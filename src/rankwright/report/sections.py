@@ -229,7 +229,7 @@ def comparison_page(
     data: str = "the data",
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
-    """The page of several systems on the same data.
+    """Build the report page that compares several systems on the same data.
 
     ``scores`` and ``systems`` go by name: what :func:`rankwright.evaluate` returns, and for systems
     that score items (model or scores, items with its features). ``settings`` are printed under "To
@@ -258,7 +258,7 @@ def training_page(
     data: str = "the data",
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
-    """The page of a fitted :class:`rankwright.AutoRanker`, evaluated on the items held out."""
+    """Build the report page of a fitted :class:`rankwright.AutoRanker`."""
     attempts, best = model.results_, model.results_.best
     comparison = attempts.comparison
     scores = {attempt.name: attempt.scores for attempt in attempts if attempt.scores is not None}
@@ -296,7 +296,7 @@ def write_training(
     data: str = "the data",
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the page of a fitted :class:`rankwright.AutoRanker` that ``items`` trained.
+    """Write the report page of a fitted :class:`rankwright.AutoRanker` trained on ``items``.
 
     ``valid`` are the items it was evaluated on, if they were not folds of ``items``. ``data`` is
     the file of the items, whose checksum is printed with the settings.
@@ -316,7 +316,7 @@ def write_comparison(
     files: Sequence[str],
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the page of what :meth:`rankwright.persist.JudgedFile.compare` gives.
+    """Write the report page of a :meth:`rankwright.persist.JudgedFile.compare` result.
 
     ``systems`` are the same as there; ``files`` those whose checksums are printed, data last.
     """

@@ -106,7 +106,7 @@ def not_finite(values: Any) -> str:
 
 
 class Scorer(State):
-    """Rows in, scores out; a higher score ranks first.
+    """Base class of scorers: maps rows to scores; higher ranks first.
 
     A sparse matrix is checked before any method of a subclass follows its indices.
     """
@@ -135,7 +135,7 @@ class Scorer(State):
 
 
 class Transform(State):
-    """Rows in, rows out; may look at the other rows of the same query."""
+    """Base class of transforms: maps rows to rows, possibly using other rows of the same query."""
 
     @property
     def n_outputs(self) -> int:
@@ -148,7 +148,7 @@ class Transform(State):
 
 
 class RowMap(Transform):
-    """A transform of each row by itself: it needs no queries."""
+    """Base class of transforms that handle each row separately, without queries."""
 
     @abstractmethod
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:

@@ -89,7 +89,7 @@ class KernelExpansion(Scorer):
 
 @dataclass(frozen=True, eq=False)
 class KernelValues(RowMap):
-    """Rows mapped to their kernel with each support row, for many expansions over one support.
+    """Map rows to their kernel values with each support row, shared by several expansions.
 
     >>> KernelValues(Kernel("linear"), np.array([[1.0, 2.0]])).transform(np.array([[3.0, 1.0]]))
     array([[5.]])

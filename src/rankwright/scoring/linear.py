@@ -36,7 +36,7 @@ class Linear(Scorer):
 
 @dataclass(frozen=True, eq=False)
 class Slopes(Scorer):
-    """score = the sum over ``feature`` of slope * x + offset, or ``missing`` where x is NaN.
+    """Sum over features of slope * x + offset, or ``missing`` where x is NaN.
 
     >>> line = Slopes(2, np.array([1]), np.array([2.0]), np.array([-1.0]), np.array([0.5]))
     >>> line.decision_function(np.array([[9.0, 1.0], [9.0, 3.0], [9.0, np.nan]]))
@@ -72,7 +72,7 @@ class Slopes(Scorer):
 
 @dataclass(frozen=True, eq=False)
 class Deviations(Scorer):
-    """score(x) = intercept + sum over features of coef (x - mean), NaN adding nothing.
+    """score(x) = intercept + sum over features of coef (x - mean), ignoring NaN.
 
     With ``rated_only`` the sum is divided by the sum of |coef| over the features that have a value
     in the row: having many values does not by itself move a row away from the intercept.
@@ -108,7 +108,7 @@ class Deviations(Scorer):
 
 @dataclass(frozen=True, eq=False)
 class WithDeviations(Transform):
-    """The rows unchanged, with the score of a :class:`Deviations` as one more column."""
+    """Append the score of a :class:`Deviations` as one more column."""
 
     kind: ClassVar[str] = "with_deviations"
     scorer: Deviations
@@ -136,7 +136,7 @@ def dense_rows(X: Any, absent_abstains: bool) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FilledAverage(Scorer):
-    """score(x) = the mean over ``feature`` of x[feature], or of ``default`` where that is NaN.
+    """Mean of some features, with ``default`` in place of NaN.
 
     >>> scorer = FilledAverage(3, np.array([2, 0]), np.array([1.0, 5.0]))
     >>> scorer.decision_function(np.array([[1.0, 0.0, 3.0], [np.nan, 0.0, np.nan]]))

@@ -14,7 +14,7 @@ from rankwright.scoring.base import Matrix, Scorer, in_blocks
 
 @dataclass(frozen=True, eq=False)
 class Network(Scorer):
-    """tanh layers, then a weighted sum.
+    """Feed-forward network: tanh layers, then a weighted sum.
 
     ``weights`` holds for each layer a table (inputs, outputs), then the offsets of its outputs.
     The last layer has one output and no offset, which would not change any order.

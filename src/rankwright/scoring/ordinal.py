@@ -14,7 +14,7 @@ from rankwright.scoring.base import Matrix, Scorer, row_blocks
 
 @dataclass(frozen=True, eq=False)
 class Ordinal(Scorer):
-    """The grade of a row is the first one whose threshold lies above its score.
+    """Ordinal scorer: the grade of a row is the first one whose threshold is above its score.
 
     >>> from rankwright.scoring.linear import Linear
     >>> ordinal = Ordinal(Linear(np.array([1.0])), np.array([0.0, 2.0]), np.array([1.0, 2.0, 5.0]))
@@ -77,7 +77,7 @@ class OrdinalProbit(Ordinal):
 
 @dataclass(frozen=True, eq=False)
 class Votes(Scorer):
-    """The mean of the grades that several linear rules predict, weighted by their votes.
+    """Weighted mean of the grades that several linear ordinal models predict.
 
     ``decision_function`` is that mean; rows with the same mean are ordered by the rules' mean
     score. ``predict`` is the grade nearest to the mean (the higher one halfway between two).
@@ -146,7 +146,7 @@ def nearest(classes: FloatArray, values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Prototypes(Scorer):
-    """The grade of the prototype that scores highest (the lowest such grade).
+    """One prototype per grade: predict the grade of the highest score (the lowest such grade).
 
     ``decision_function`` orders rows of the same grade by how much nearer the next higher grade's
     prototype is than the next lower one's.

@@ -24,7 +24,7 @@ _STEPS = {"shift": np.subtract, "divisor": np.divide, "factor": np.multiply, "of
 
 @dataclass(frozen=True, eq=False)
 class Affine(Transform):
-    """Each column minus its shift, over its divisor, times its factor, plus its offset, clipped.
+    """Shift, divide, multiply and offset each column, then clip it.
 
     A step that is None is skipped. There is a divisor besides the factor because x / 3 and
     x * (1 / 3) differ in the last bit, and a saved pipeline has to score as it did before.
@@ -176,7 +176,7 @@ def kernel_coefficients(n_columns: int, degree: int, gamma: float, coef0: float)
 
 @dataclass(frozen=True, eq=False)
 class Monomials(RowMap):
-    """Rows mapped to all products of at most ``degree`` of their columns, the constant 1 first.
+    """Map rows to all products of at most ``degree`` columns, starting with the constant 1.
 
     >>> Monomials(2, degree=2).transform(np.array([[2.0, 3.0]]))
     array([[1., 2., 3., 4., 6., 9.]])
@@ -228,7 +228,7 @@ class Monomials(RowMap):
 
 @dataclass(frozen=True, eq=False)
 class Polynomial(Monomials):
-    """Rows mapped so that their product is (gamma a . b + coef0) ** degree.
+    """Map rows so that their dot product is (gamma a . b + coef0) ** degree.
 
     One column per product of at most ``degree`` features, the constant first.
 

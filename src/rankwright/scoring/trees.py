@@ -27,7 +27,7 @@ ROWS_PER_BLOCK, VALUES_PER_BLOCK = 65536, 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Additive(Scorer):
-    """score = the sum over features of a step function of the feature.
+    """Additive model: the score is a sum of one step function per feature.
 
     The steps of feature ``feature[i]`` are at ``threshold[ptr[i] : ptr[i + 1]]``; a value x gets
     ``value[ptr[i] + i + k]``, where k thresholds are below x. NaN gets ``missing[i]``; so does an
@@ -165,7 +165,7 @@ def columns_of(
 
 @dataclass(frozen=True, eq=False)
 class Trees(Scorer):
-    """score = the sum over trees of weight * (value of the leaf that the row falls into).
+    """Tree ensemble: the score is the weighted sum of the leaf values.
 
     Node n is a leaf if ``feature[n]`` is -1; else a row goes to ``high[n]`` if its feature is
     above ``threshold[n]``, to ``low[n]`` if not, and where it lacks the feature to ``high[n]`` if

@@ -184,8 +184,9 @@ class AutoRanker(BestRanker):
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
-        y : (n_items,) grades: the higher, the better
-        qid : (n_items,) query ids of any hashable type, in any order; None is one single list
+        y : (n_items,) grades; higher is better
+        qid : (n_items,) query ids of any hashable type, in any order; None treats all rows as one
+            query
         sample_weight : (n_items,) weights of the rows in training; measures have none
         eval_set, eval_qid : (X, y) to evaluate on instead of folds, and its query ids
         """
@@ -234,8 +235,9 @@ class AutoRanker(BestRanker):
         if current_engine() is not None:
             if self.checkpoint is not None:
                 raise ParameterError(
-                    "AutoRanker(checkpoint=...) on an engine: workers share no file to resume "
-                    "from. Leave it out; a lost worker repeats only its own candidate."
+                    "AutoRanker(checkpoint=...) on an engine: workers have no shared files to "
+                    "resume from. Omit checkpoint; if a worker is lost, only its candidate is "
+                    "repeated."
                 )
             return map_jobs(_attempt_there, candidates, self, trial)
         with Progress(bool(self.verbose)) as progress:
@@ -272,7 +274,7 @@ class AutoRanker(BestRanker):
             names = ", ".join(lacking)
             raise DataError(
                 f"AutoRanker: X has missing values (NaN), which {names} cannot handle. Fill "
-                "them, or use a ranker that learns from missing values, such as RankBoost."
+                "them, or use a ranker that supports missing values, such as RankBoost."
             )
         self._drop(lacking, "X has missing values (NaN); fill them to have it tried")
         if not folds:
@@ -379,8 +381,8 @@ class AutoRanker(BestRanker):
         smooth = running_mean(best.scores.measures[0].sign * best.curve, limit // 20)
         if np.argmax(smooth) + 1 >= 0.95 * limit:
             warnings.warn(
-                f"AutoRanker: {best.name} still improved in the last of its {limit} rounds. Train "
-                "it by itself with a larger n_estimators or learning_rate.",
+                f"AutoRanker: {best.name} was still improving in the last of its {limit} rounds. "
+                "Train it separately with a larger n_estimators or learning_rate.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -82,7 +82,7 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def default_measure(y: FloatArray) -> str:
-    """NDCG@10 if the grades can be gains, else the fraction of pairs in wrong order."""
+    """Return NDCG@10 if the grades can be gains, else the fraction of misordered pairs."""
     return "NDCG@10" if len(y) and y.min() >= 0 and y.max() <= 30 else "Disagreement"
 
 

@@ -26,7 +26,7 @@ USUAL_VALUES: dict[str, dict[str, str]] = {
 
 
 def make_ranker(name: str, params: Mapping[str, Any] | None = None) -> Any:
-    """A ranker by its name (in any case), with parameters that may be texts.
+    """Create a ranker by name (case-insensitive); parameter values may be strings.
 
     A parameter of a part, such as that of the trees inside, goes by ``part__name`` or by its name.
 
@@ -90,7 +90,7 @@ def parse_grid(ranker: Any, texts: Mapping[str, str]) -> dict[str, Any]:
     texts = texts or USUAL_VALUES.get(name, {})
     if not texts:
         raise ParameterError(
-            f"there are no usual values to try for {name}: give some, such as C=0.1,1,10. It has "
+            f"there is no default grid for {name}: give values, such as C=0.1,1,10. It has "
             f"the parameters {', '.join(known)}."
         )
     _refuse_unknown(name, texts, known)

@@ -114,7 +114,7 @@ def simplicity(name: str, model: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """One candidate and how well it ranks rows that it has not seen.
+    """One candidate and its scores on held-out queries.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ CONFIDENCE = 1.96  # standard errors: an interval that covers 95 %
 
 @dataclass(frozen=True, eq=False)
 class Importances:
-    """How much a measure falls when a feature is shuffled. Prints as a table, largest first.
+    """Permutation importances. Prints as a table, largest first.
 
     Attributes
     ----------
@@ -61,9 +61,9 @@ def permutation_importance(
     n_repeats: int = 5,
     random_state: Any = None,
 ) -> Importances:
-    """How much a measure falls when the values of one feature are shuffled.
+    """Compute how much a measure drops when the values of one feature are shuffled.
 
-    Use rows that the model was not trained on. Shuffling inside each query takes away what the
+    Use rows that the model was not trained on. Shuffling within each query takes away what the
     feature says about the order of a list and leaves its distribution in the query as it is;
     shuffling across queries also gives rows the values of other queries.
 
@@ -157,7 +157,7 @@ class Dependence:
 def partial_dependence(
     model: Any, X: Any, feature: int | str, *, values: Any = None, n_values: int = 50
 ) -> Dependence:
-    """The mean score of the rows of X if one feature has the same value in all of them.
+    """Compute the mean score of the rows of X as a function of one feature.
 
     (scikit-learn's function of this name takes classifiers and regressors only.) Trees and step
     functions are evaluated at their own thresholds, so that the result is exactly the step

@@ -39,7 +39,7 @@ def progressive(
     expected: bool = False,
     every: int = 1,
 ) -> Iterator[dict[str, Any]]:
-    """Predict each row, then learn from it; yield the mean loss over all steps so far.
+    """Progressive validation: predict each row, then learn from it; yield the running mean loss.
 
     That is the time-averaged loss of the papers' figures. Only running means are kept (and rows
     that wait for their grade), so the stream may be endless.
@@ -95,7 +95,8 @@ def progressive(
         ranker = _Estimator(ranker, classes)
     if expected and not hasattr(ranker, "predict_expected"):
         raise ParameterError(
-            f"progressive(expected=True): {ranker.name} has no predict_expected; leave it False."
+            f"progressive(expected=True): {ranker.name} has no predict_expected; use "
+            "expected=False."
         )
     chunks = _started(ranker, _mapped(maps, _chunks(checked_rows(X), y)), classes)
     if delay == 0 and hasattr(ranker, "partial_fit_predict"):
@@ -180,7 +181,7 @@ def _learned_rows(step: Any, rows: Any) -> Any:
     except NotFittedError:
         raise ParameterError(
             f"progressive: the step {type(step).__name__} has no partial_fit and is not fitted. "
-            "Fit it first on rows of its own, or use OnlineScaler."
+            "Fit it first on separate rows, or use OnlineScaler."
         ) from None
     return step.transform(rows)
 

@@ -32,7 +32,7 @@ from rankwright.selection.space import Params, chosen_ends, distinct_points, pro
 
 @dataclass(frozen=True)
 class Trial:
-    """One combination of parameters.
+    """One combination of parameters and its scores.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Trials:
 
 
 class RankSearchCV(BestRanker):
-    """Search parameters by cross-validation over folds of whole queries, then fit to all rows.
+    """Grid or random search by cross-validation over folds of whole queries.
 
     This is scikit-learn's GridSearchCV set up for ranking: folds never split a query (random rows
     would show how well a ranker remembers queries, not how well it ranks new ones), ``qid`` reaches
@@ -341,7 +341,7 @@ def tune(
     scale: bool = False,
     verbose: int = 0,
 ) -> RankSearchCV:
-    """Fit to the training queries, evaluate on the validation queries, keep the best parameters.
+    """Search parameters on validation queries, or by cross-validation.
 
     This is the protocol of the LETOR folds: neither part sees the test queries.
 

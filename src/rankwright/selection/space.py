@@ -18,7 +18,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from ``low`` to ``high``; on a log scale if both are above 0 and 10 times apart.
+    """Range of numbers to search; on a log scale if both ends are above 0 and 10 times apart.
 
     Two integers are a range of integers.
 

@@ -37,7 +37,7 @@ from rankwright.testing.inputs import Problem, fitted, make_problem, refused, sc
 
 
 def ranker_checks() -> list[Callable[[Any], None]]:
-    """The checks: functions that take an unfitted ranker and raise AssertionError.
+    """Return the checks: functions that take an unfitted ranker and raise AssertionError.
 
     For pytest: ``@pytest.mark.parametrize("check", ranker_checks())``.
     """
@@ -51,7 +51,7 @@ def ranker_checks() -> list[Callable[[Any], None]]:
 
 
 def check_ranker(ranker: Any) -> None:
-    """Run every check on this ranker; an AssertionError names the first check that fails.
+    """Run all checks on a ranker; an AssertionError names the first check that fails.
 
     Run scikit-learn's ``sklearn.utils.estimator_checks.check_estimator`` as well.
     """

@@ -258,7 +258,7 @@ def test_group_sizes_that_do_not_fit_are_refused(group: list[object], words: str
 
 
 def test_group_sizes_beside_query_ids_are_refused() -> None:
-    with pytest.raises(DataError, match="leave group out"):
+    with pytest.raises(DataError, match="omit group"):
         load(SMALL, group=[3])
 
 

@@ -107,7 +107,7 @@ def test_the_export_of_the_service(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'d9' of event 0, which was not shown"):
         read_log(path)
     path.write_text('{"kind": "feedback", "event": 1, "clicks": []}')
-    with pytest.raises(DataError, match="no event with items"):
+    with pytest.raises(DataError, match="no event with shown items"):
         read_log(path)
     path.write_text('{"kind": "event", "event": 1}')
     with pytest.raises(DataError, match="lacks the field 'items'"):

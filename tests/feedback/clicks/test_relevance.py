@@ -115,7 +115,7 @@ def test_propensities_that_are_too_small_are_found_out(
         click_relevance(log, items, right)
         click_relevance(log, items, np.sqrt(right))
         click_relevance(log, items)
-    with pytest.warns(DegenerateDataWarning, match="reverses the order"):
+    with pytest.warns(DegenerateDataWarning, match="reverses the logged order"):
         click_relevance(log, items, right**2.5)
 
 

@@ -57,7 +57,7 @@ def test_leaving_out_a_row_changes_no_cost_by_more_than_beta(twin: Any) -> None:
 
 def test_what_the_theorem_does_not_cover_is_refused(twin: Any) -> None:
     rows = twin.rows("queries")
-    with pytest.raises(ParameterError, match="one list of rows"):
+    with pytest.raises(ParameterError, match="for a single query"):
         rw.MPRank().fit(rows.X, rows.y, qid=rows.q).stability_bound(0.1, 1.0)
     model = rw.MPRank().fit(rows.X, rows.y)
     with pytest.raises(ParameterError, match="delta"):

@@ -73,7 +73,7 @@ def test_a_whole_weight_repeats_the_row() -> None:
     model = BayesPoint(n_estimators=3, random_state=0)
     weighted = model.fit_feedback(X, Grades(y, sample_weight=weight)).coef_
     np.testing.assert_array_equal(model.fit(X[rows], y[rows]).coef_, weighted)
-    with pytest.raises(DataError, match="whole number"):
+    with pytest.raises(DataError, match="weights must be integers"):
         model.fit_feedback(X, Grades(y, sample_weight=weight + 0.5))
 
 

@@ -80,5 +80,5 @@ def test_without_an_eval_set_rows_of_held_out_queries_are_not_learned_from() -> 
 
 
 def test_an_ensemble_makes_one_pass_and_refuses_an_eval_set() -> None:
-    with pytest.raises(ParameterError, match="OAPBPM does not learn in rounds"):
+    with pytest.raises(ParameterError, match="OAPBPM does not train in rounds"):
         rw.OAPBPM().fit(*TRAIN[:2], eval_set=VALID[:2])

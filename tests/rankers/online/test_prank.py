@@ -219,7 +219,7 @@ def test_a_grade_that_was_not_declared_is_refused() -> None:
         model.partial_fit([[1.0]], [3])
     with pytest.raises(DataError, match="grade 3 was not declared"):
         model.partial_fit([[1.0], [1.0]], [1, 3])
-    with pytest.raises(DataError, match="declared once"):
+    with pytest.raises(DataError, match="Declare the grades once"):
         model.partial_fit([[1.0]], [2], classes=[1, 2, 3])
 
 
@@ -263,7 +263,7 @@ def test_whole_weights_of_a_feedback_show_rows_so_many_times() -> None:
     model = PRank().fit_feedback(X, Grades(y, sample_weight=times))
     copies = PRank().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     np.testing.assert_array_equal(model.coef_, copies.coef_)
-    with pytest.raises(DataError, match="whole number of times"):
+    with pytest.raises(DataError, match="weights must be integers"):
         PRank().fit_feedback(X, Grades(y, sample_weight=times + 0.5))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
+from rankwright.data.vocabulary import check_probabilities
 from rankwright.exceptions import DataError, ParameterError
 
 BROWSING = ("position", "cascade", "dbn")
@@ -21,7 +22,7 @@ EXPERIMENTS = (None, "shuffle", "swap")
 
 @dataclass(frozen=True, eq=False)
 class ClickSimulator:
-    """Users who look at a list, judge what they see and click.
+    """Simulate users who examine ranked lists and click relevant items.
 
     An item is *attractive* with a probability that grows with its grade. With ``browsing =
     "position"``, position k is examined with probability ``examination[k - 1]``, whatever else is
@@ -63,13 +64,17 @@ class ClickSimulator:
     def __post_init__(self) -> None:
         gamma = np.asarray(self.examination, dtype=np.float64)
         object.__setattr__(self, "examination", gamma)
-        if gamma.ndim != 1 or len(gamma) == 0 or not ((gamma >= 0) & (gamma <= 1)).all():
-            raise ParameterError("examination must hold a probability for each position shown.")
+        if gamma.ndim != 1 or len(gamma) == 0:
+            raise ParameterError(
+                f"examination has shape {gamma.shape}: give a probability for each position shown."
+            )
+        check_probabilities(gamma, "examination", error=ParameterError)
         if self.browsing not in BROWSING:
             raise ParameterError(f"browsing is {self.browsing!r}; use one of {BROWSING}.")
         if not (self.noise >= 0 and self.trust >= 0 and self.noise + self.trust <= 1):
             raise ParameterError(
-                f"noise={self.noise}, trust={self.trust}: they must be >= 0 and add up to <= 1."
+                f"noise={self.noise}, trust={self.trust}: both must be >= 0, and their sum at most "
+                "1."
             )
 
     @property
@@ -82,7 +87,9 @@ class ClickSimulator:
         grades, grade_index = np.unique(self.items.y, return_inverse=True)
         if self.attractiveness is not None:
             if missing := [g for g in grades.tolist() if g not in self.attractiveness]:
-                raise DataError(f"attractiveness has no probability for grade {missing[0]:g}.")
+                raise DataError(
+                    f"attractiveness has no probability for grade {missing[0]:g}: add it."
+                )
             return np.array([self.attractiveness[g] for g in grades.tolist()])[grade_index]
         gain = 2.0 ** (grades - grades.min()) - 1.0
         return np.asarray((0.05 + 0.9 * gain / max(gain.max(), 1.0))[grade_index])

@@ -16,7 +16,7 @@ from rankwright.exceptions import DataError
 
 
 class Features:
-    """One row of features for each id, sparse.
+    """Sparse features of items or users, one row per id.
 
     Parameters
     ----------
@@ -48,9 +48,16 @@ class Features:
                 "one row for each id."
             )
         if not np.isfinite(self.matrix.data).all():
-            raise DataError("Features: a value is not finite. Replace it, or leave it out (0).")
+            entry = int(np.argmin(np.isfinite(self.matrix.data)))
+            row = int(np.searchsorted(self.matrix.indptr, entry, side="right")) - 1
+            raise DataError(
+                f"Features: {self.ids[row]!s} has the value {self.matrix.data[entry]:g} in column "
+                f"{self.matrix.indices[entry]}. Replace it by a finite number, or leave it out (0)."
+            )
         if titles is not None and len(titles) != len(self.ids):
-            raise DataError(f"Features: {len(titles)} titles for {len(self.ids)} ids.")
+            raise DataError(
+                f"Features: {len(titles)} titles for {len(self.ids)} ids. Give one per id."
+            )
         self.titles = None if titles is None else np.array([str(t) for t in titles], object)
         self.names = None if names is None else tuple(names)
 

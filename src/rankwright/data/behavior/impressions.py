@@ -147,8 +147,8 @@ class ImpressionLog:
             row = repeat[0]
             session, item = self.sessions[self.session[row]], self.items[self.item[row]]
             raise DataError(
-                f"session {session} shows item {item} twice. Give each item shown one row: add "
-                "up its clicks, and give each list its own session id."
+                f"session {session} shows item {item} twice. Give each shown item one row with the "
+                "sum of its clicks, and each list its own session id."
             )
 
     def __len__(self) -> int:
@@ -211,7 +211,7 @@ class ImpressionLog:
         how many impressions have no features.
         """
         if table.docid is None:
-            raise DataError("the feature table has no item ids: name their column with docid=.")
+            raise DataError("the feature table has no item ids: give their column as docid=.")
         item = _found(self.items, table.docid)
         query = np.zeros(len(item), dtype=np.int64)
         log_query = np.zeros(len(self), dtype=np.int64)
@@ -329,14 +329,15 @@ def _warn_of_missing(row: IntArray, log: ImpressionLog) -> None:
     missing = np.flatnonzero(row < 0)
     if len(missing) == len(row) > 0:
         raise DataError(
-            f"no query and item of the log is in the feature table, for instance {_shown(log, 0)}. "
+            "no query and item of the log is in the feature table; the log has, for example, "
+            f"{_shown(log, 0)}. "
             "Check the columns of query and item in both."
         )
     if len(missing):
         first = missing[0]
         warnings.warn(
-            f"{len(missing):,} of {len(row):,} items shown have no features, such as "
-            f"{_shown(log, first)}: they are left out.",
+            f"{len(missing):,} of {len(row):,} shown items have no features, such as "
+            f"{_shown(log, first)}; they are ignored.",
             DegenerateDataWarning,
             stacklevel=3,
         )

@@ -19,7 +19,7 @@ from rankwright.exceptions import DataError
 
 
 class Interactions(UsersAndItems):
-    """Events: a user took (clicked, played, bought) an item. One row each, in the order given.
+    """Events of users with items (clicks, plays, purchases), one row each, in the order given.
 
     A pair of user and item may occur many times; its weights are added up. Later means a larger
     ``time``; without times, later in the order given. Times need not ascend.

@@ -224,10 +224,11 @@ class Ratings(UsersAndItems):
         """A SciPy CSR array, users by items. A rating of 0 is stored, an absent one is not."""
         from scipy.sparse import csr_array
 
-        if first_twice(self) is not None:
+        if (repeat := first_twice(self)) is not None:
+            row, earlier = repeat
             raise DataError(
-                "a user rated an item twice, and a matrix has one cell for both. Make the ratings "
-                'with duplicates="last" or "mean".'
+                f"rows {earlier} and {row} rate the same item by the same user, and a matrix has "
+                'one cell for both. Create the ratings with duplicates="last" or "mean".'
             )
         order = np.lexsort((self.item, self.user))
         parts = (self.value[order], self.item[order], self.by_user.ptr)
@@ -307,8 +308,8 @@ def resolve_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
         row, earlier = repeat
         user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
         raise DataError(
-            f"user {user} rated item {item} in row {earlier} and again in row {row}. Say which "
-            'counts: duplicates="first", "last" or "mean", or "keep" for both.'
+            f"user {user} rated item {item} in row {earlier} and again in row {row}. Choose "
+            'one with duplicates="first", "last" or "mean", or use "keep" for both.'
         )
     keys = vocabulary.pair_keys(ratings.user, ratings.item)
     if duplicates == "last":

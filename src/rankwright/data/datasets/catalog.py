@@ -237,7 +237,7 @@ DATASETS: dict[str, Dataset] = {**_ratings(), **_judgments(), **_letor(), **_ord
 
 
 def list_datasets() -> dict[str, str]:
-    """Every name that :func:`load_dataset` knows, with a line on its content.
+    """List the names that :func:`load_dataset` accepts, with a one-line description of each.
 
     >>> list_datasets()["movielens-1m"]
     '1,000,209 ratings of 3,706 films by 6,040 users, 1 to 5 stars'

@@ -106,7 +106,10 @@ def _unpack(path: Path, files: Sequence[str], folder: Path) -> None:
         members = {Path(name).name: name for name in archive.namelist()}
         for name in files:
             if name not in members:
-                raise DatasetError(f"{path} has no {name}: the publisher changed the archive.")
+                raise DatasetError(
+                    f"{path} has no {name}: the publisher may have changed the archive. Please "
+                    "report this."
+                )
             with atomic_write(folder / name, mode=0o644) as file:
                 file.write(archive.read(members[name]))
     path.unlink()

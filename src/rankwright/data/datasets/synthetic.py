@@ -85,7 +85,7 @@ class OrdinalSample(Sample):
 def make_ordinal(
     n_items: int = 1000, *, noise: float = 0.125, random_state: Seed = None
 ) -> OrdinalSample:
-    """Draw the synthetic ordinal data of the PRank and OAP-BPM papers.
+    """Generate the synthetic ordinal data of the PRank and OAP-BPM papers.
 
     x is uniform in the unit square. The rank is 1 plus the number of thresholds -1, -0.1, 0.25, 1
     below 10 (x1 - 0.5)(x2 - 0.5) plus normal noise.
@@ -182,7 +182,7 @@ def make_queries(
     missing: float = 0.0,
     random_state: Seed = None,
 ) -> QuerySample:
-    """Draw graded search results: queries with several documents, features of unequal value.
+    """Generate graded search results: queries with several documents and informative features.
 
     The utility is a weighted sum, with variance 1, of standard normal features. Noise and an offset
     per query are added, and the sum is cut into grades, each half as frequent as the one below.
@@ -262,7 +262,7 @@ def make_ratings(
     shares: tuple[float, ...] = _MOVIE_SHARES,
     random_state: Seed = None,
 ) -> RatingSample:
-    """Draw ratings of popular and less popular items by users with different tastes.
+    """Generate ratings of items of varying popularity by users with different tastes.
 
     A user's affinity to an item is the product of two latent vectors, plus the item's quality and
     the user's tendency to rate high or low; with noise, it is cut into ratings 1 .. k. Popular
@@ -343,7 +343,7 @@ def make_engines(
     noise: tuple[float, float] = (0.5, 2.0),
     random_state: Seed = None,
 ) -> EngineSample:
-    """Draw the lists of several noisy search engines, for metasearch.
+    """Generate the lists of several noisy search engines, for metasearch.
 
     Each document of a query has a standard normal value; the ``n_relevant`` best are relevant.
     Every engine sees the value plus normal noise and returns the documents it scores highest.

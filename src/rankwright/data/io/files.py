@@ -368,12 +368,12 @@ def refuse_overwriting(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]
             shown = f"{name} {os.fspath(path)}".strip()
             if key in is_read:
                 raise ParameterError(
-                    f"{shown} is a file that is read as well, and would be lost. Give the result "
+                    f"{shown} is also an input file and would be overwritten. Give the output "
                     "another name."
                 )
             if written.setdefault(key, name) != name:
                 raise ParameterError(
-                    f"{shown} is also the file of {written[key]}. Give them different names."
+                    f"{shown} is also the output file of {written[key]}. Give them different names."
                 )
 
 

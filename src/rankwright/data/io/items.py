@@ -439,16 +439,16 @@ def _with_features_of(items: Items, like: Any, path: str) -> Items:
         items.n_features > like.n_features and not getattr(like, "takes_more", False)
     ):
         raise DataError(
-            f"{path} has {items.n_features} features, and {like.n_features} are needed. Give "
-            "data of the same kind."
+            f"{path} has {items.n_features} features, but {like.n_features} are needed. Give data "
+            "with the same features."
         )
     else:
         _warn_of_missing_features(items, path)
     missing = None if getattr(like, "allow_nan", True) else first_missing(items)
     if missing is not None:
         raise DataError(
-            f"{path}: {missing}, and the model needs every value. Fill them, or train a ranker "
-            "that takes missing values, such as RankBoost."
+            f"{path}: {missing}, and the model does not support missing values. Fill them, or "
+            "train a ranker that does, such as RankBoost."
         )
     return items
 
@@ -486,7 +486,7 @@ def _warn_of_missing_features(items: Items, path: str) -> None:
     if width < items.n_features:
         warnings.warn(
             f"{path}: every feature after number {width} is 0 in all items, and "
-            f"{items.n_features} features are expected: is this data of the same kind?",
+            f"{items.n_features} features are expected: are these the same features?",
             DegenerateDataWarning,
             stacklevel=3,
         )

@@ -183,7 +183,7 @@ def items_from_frame(
     weight: Column | None = None,
     grades: Meaning = None,
 ) -> Items:
-    """Items from a pandas, polars, pyarrow or other data frame; parameters as in `read_table`.
+    """Convert a pandas, polars, pyarrow or other data frame to items; see `read_table`.
 
     An ordered categorical column of grades (a polars Enum) counts 0, 1, 2, ... in its own order.
 

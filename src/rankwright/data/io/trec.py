@@ -109,7 +109,8 @@ def run_lines(rows: Iterable[RankedItem], name: str) -> list[str]:
     for line in lines:
         if len(line.split()) != 6 or "  " in line:
             raise DataError(
-                f"an id is empty or has a blank, which a TREC run cannot hold: {line.rstrip()!r}. "
+                "an id is empty or contains a space, which a TREC run does not allow: "
+                f"{line.rstrip()!r}. "
                 "Use other ids, or another format."
             )
     return lines

@@ -23,7 +23,7 @@ from rankwright.exceptions import DataError, ParameterError
 
 
 def write_items(items: Items, path: str | os.PathLike[str], *, format: str | None = None) -> None:
-    """Write items as LETOR, CSV, TSV, JSONL or Parquet; numbers keep their last bit.
+    """Write items as LETOR, CSV, TSV, JSONL or Parquet; numbers are preserved exactly.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def convert(
     write_as: str | None = None,
     **options: Any,
 ) -> tuple[str, int]:
-    """Write data in another format; numbers keep their last bit.
+    """Convert a data file to another format; numbers are preserved exactly.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: 
         _write_parquet(columns, path)
         return
     if kind not in ("csv", "tsv", "jsonl"):
-        raise DataError(f"{os.fspath(path)}: such data cannot be written as {kind}.")
+        raise DataError(f"{os.fspath(path)}: this type of data cannot be written as {kind}.")
     names = list(columns)
     rows = (list(map(_plain, row)) for row in zip(*columns.values(), strict=True))
     if kind == "jsonl":
@@ -146,7 +146,7 @@ def _write_parquet(columns: dict[str, Any], path: str | os.PathLike[str]) -> Non
         from pyarrow import parquet, table
     except ImportError:
         raise DataError(
-            f"{os.fspath(path)}: Parquet files are written by pyarrow: pip install pyarrow."
+            f"{os.fspath(path)}: writing Parquet files needs pyarrow: pip install pyarrow."
         ) from None
     texts = {k: v.tolist() if v.dtype.kind in "OU" else v for k, v in columns.items()}
     with atomic_write(path, mode=0o666) as file:

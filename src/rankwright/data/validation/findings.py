@@ -42,7 +42,7 @@ _UNBIASED = (
 
 @dataclass(frozen=True)
 class Findings(Sequence[Finding]):
-    """What :func:`validate` found: a sequence of findings, which prints as a table.
+    """The result of :func:`validate`: a sequence of findings that prints as a table.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def validate(
     kind: str | None = None,
     **options: Any,
 ) -> Findings:
-    """Check items, ratings or a file for mistakes that spoil results.
+    """Check items, ratings or a file for problems that invalidate results.
 
     Items: grades, queries of one item or one grade, repeated ids, copies and contradictions,
     constant features, a feature that is the grade. Ratings: repeated pairs, users who tell nothing
@@ -119,7 +119,7 @@ def validate(
     PASS  grades: whole numbers from 0 to 30, more than one
     WARN  queries: items:3: query 2 has a single item (1 of 2 queries)
           fix: such queries teach and measure nothing
-    PASS  grades differ inside queries: every query has something to order
+    PASS  grades differ within queries: every query has something to order
     PASS  ids: no id is repeated in a query
     PASS  duplicates: no two items are the same
     WARN  constant features: 1 of 2 features have the same value in all items: feature 2
@@ -232,7 +232,7 @@ def _first_names(path: str, format: str) -> list[str]:
 
 
 def describe(data: Items | Ratings | Run | Qrels | ImpressionLog | Preferences) -> dict[str, Any]:
-    """Counts, grades and sizes of queries, as ``rankwright info`` prints them.
+    """Describe data: counts, grades and query sizes, as ``rankwright info`` prints them.
 
     Examples
     --------

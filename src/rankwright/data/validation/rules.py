@@ -24,7 +24,7 @@ Rule = tuple[str, str, Callable[[Any, Any], Fault | None]]  # name, what holds, 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says about the data; ``line`` is the row, from 1, for data in memory."""
+    """The result of one check; ``line`` is the row, from 1, for data in memory."""
 
     rule: str
     status: Status
@@ -159,7 +159,7 @@ def _check_leakage(items: Items, lines: IntArray) -> Fault | None:
 ITEM_RULES: list[Rule] = [
     ("grades", "whole numbers from 0 to 30, more than one", _check_grades),
     ("queries", "every query has several items", _check_queries),
-    ("grades differ inside queries", "every query has something to order", _check_one_grade),
+    ("grades differ within queries", "every query has something to order", _check_one_grade),
     ("ids", "no id is repeated in a query", _check_ids),
 ]
 FEATURE_RULES: list[Rule] = [

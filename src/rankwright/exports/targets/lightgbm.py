@@ -30,8 +30,8 @@ class LightGBM(Target):
         bad = [name for name in form.names if set(name) & set(' \t\n\r,[]{}":')]
         if bad:
             raise ParameterError(
-                f'export: LightGBM takes no blanks and none of , [ ] {{ }} " : in the name of a '
-                f"feature, as in {bad[0]!r}. Give other names with feature_names=."
+                f'export: LightGBM does not allow spaces or any of , [ ] {{ }} " : in '
+                f"feature names, as in {bad[0]!r}. Give other names with feature_names=."
             )
         trees = [_tree(tree, i) for i, tree in enumerate(_guarded(forest).trees or (Leaf(0.0),))]
         head = [

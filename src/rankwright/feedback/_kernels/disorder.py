@@ -60,7 +60,7 @@ def _sort_documents(scores, levels, query):
 
 @njit(cache=True, nogil=True)
 def level_disorder(scores, levels):
-    """The weight of the pairs in wrong order, and of those with equal scores: O(n log n)."""
+    """The weight of the pairs in the wrong order, and of those with equal scores: O(n log n)."""
     weight, wrong, tied = levels.weight, 0.0, 0.0
     for query in range(len(levels.query_ptr) - 1):
         first, last = levels.query_ptr[query], levels.query_ptr[query + 1]

@@ -24,7 +24,7 @@ _LEAST = 1e-6  # probabilities of clicks stay this far from 0 and 1
 
 
 class ClickModel(ABC):
-    """Base of the click models."""
+    """Base class of the click models."""
 
     keys_: IntArray
     attractiveness_: FloatArray
@@ -63,7 +63,7 @@ class ClickModel(ABC):
     def _remember(self, log: ImpressionLog) -> None:
         """Keep the ids of the documents, sorted, for logs that come later."""
         if not log.clicked.any():
-            raise FeedbackError("the log holds no click: there is nothing to fit.")
+            raise FeedbackError("the log has no clicks, so there is nothing to fit.")
         self.keys_ = np.sort(_keys(log)[log.documents[1]])
 
     def _of_rows(self, values: FloatArray, log: ImpressionLog) -> FloatArray:
@@ -78,7 +78,7 @@ def _keys(log: ImpressionLog) -> IntArray:
 
 
 class PositionBasedModel(ClickModel):
-    """A click needs an examined position and an attractive item, independently (PBM).
+    """PBM: a click requires an examined position and an attractive item, independently.
 
     Fitted by EM on counts per document and position, so time grows with their number, not with the
     number of sessions. Only items shown at several positions tell attractiveness and examination
@@ -147,7 +147,7 @@ class PositionBasedModel(ClickModel):
 
 
 class CascadeModel(ClickModel):
-    """Users read from the top and stop at their first click (Craswell et al. 2008).
+    """Cascade model: users read from the top and stop at the first click (Craswell et al. 2008).
 
     A session with two clicks is impossible under this model; its likelihood is then nearly 0.
 
@@ -178,7 +178,7 @@ class CascadeModel(ClickModel):
 
 
 class DynamicBayesianNetwork(ClickModel):
-    """Users read on until a click satisfies them or they give up (Chapelle and Zhang 2009).
+    """DBN: users read until a click satisfies them or they give up (Chapelle and Zhang 2009).
 
     A click on an item satisfies with its own probability; after anything else the user goes on to
     the next position with one probability for all, ``continuation_``. Fitted by EM.

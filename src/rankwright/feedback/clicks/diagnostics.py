@@ -15,7 +15,7 @@ from rankwright.exceptions import DataError, DegenerateDataWarning
 
 
 def effective_sample_size(weights: ArrayLike) -> float:
-    """How many equally weighted observations vary as much as these: (sum w)^2 / sum w^2.
+    """Number of equally weighted observations with the same variance: (sum w)^2 / sum w^2.
 
     >>> effective_sample_size([1, 1, 1, 1]), round(effective_sample_size([100, 1, 1, 1]), 2)
     (4.0, 1.06)
@@ -43,7 +43,7 @@ class Calibration:
 
 
 def calibration(predicted: ArrayLike, clicked: ArrayLike, n_bins: int = 10) -> Calibration:
-    """Compare predicted probabilities of clicks with the clicks; plot it with ``plot_calibration``.
+    """Compare predicted click probabilities with observed clicks; see ``plot_calibration``.
 
     >>> rng = np.random.default_rng(0)
     >>> chance = rng.random(50_000)
@@ -109,8 +109,8 @@ def warn_of_overcorrection(trend: Trend) -> None:
         warnings.warn(
             "after the correction, items shown lower look more relevant than those at the top: the "
             "propensities are too small at low positions (or the logging ranker is worse than "
-            "chance). A ranker that learns from this reverses the order that was shown. Estimate "
-            "them from the log with estimate_propensities.",
+            "chance). A ranker trained on this reverses the logged order. Estimate the "
+            "propensities from the log with estimate_propensities.",
             DegenerateDataWarning,
             stacklevel=3,
         )

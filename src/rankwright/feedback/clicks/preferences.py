@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import check_probabilities
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import frozen_rows
 from rankwright.feedback.pairs import Pairs
 
 
 def position_propensity(n_positions: int, severity: float = 1.0) -> FloatArray:
-    """The usual position bias model: position p (from 1) is examined with chance p ** -severity.
+    """Power-law position bias: position p (from 1) is examined with probability p ** -severity.
 
     >>> position_propensity(4)
     array([1.        , 0.5       , 0.33333333, 0.25      ])
@@ -43,7 +44,7 @@ def skip_above(
     propensity: ArrayLike | None = None,
     max_weight: float = 100.0,
 ) -> Pairs:
-    """Each clicked item belongs above the unclicked items shown above it.
+    """Prefer each clicked item to the unclicked items shown above it.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def last_click(
     propensity: ArrayLike | None = None,
     max_weight: float = 100.0,
 ) -> Pairs:
-    """The last clicked item of a session belongs above the unclicked items shown above it.
+    """Prefer the last clicked item of a session to the unclicked items shown above it.
 
     ``time`` is when each click came (unclicked items are ignored); without it the lowest click
     counts as the last. The other parameters are those of :func:`skip_above`.
@@ -131,16 +132,22 @@ class _Impressions:
         click = _one_per_item(clicked, n, "clicked")
         queries = Queries.from_ids(session, n)
         given = _one_per_item(np.arange(n) if position is None else position, n, "position")
-        self.order: IntArray = np.lexsort((given.astype(np.float64), queries.codes))
+        given = given.astype(np.float64)
+        self.order: IntArray = np.lexsort((given, queries.codes))
         self.row, self.clicked = row[self.order], click[self.order].astype(bool)
         self.session, self.ids = queries.codes[self.order], queries.ids
         self.start = np.searchsorted(self.session, np.arange(queries.n_queries))
         if position is None:
             self.position = np.arange(n) - self.start[self.session] + 1.0
         else:
-            self.position = given[self.order].astype(np.float64)
-            if n and (not np.isfinite(self.position).all() or self.position.min() < 1):
-                raise FeedbackError("position must be finite and >= 1: 1 is the top of the list.")
+            self.position = given[self.order]
+            bad = ~(np.isfinite(given) & (given >= 1))
+            if bad.any():
+                entry = int(np.argmax(bad))
+                raise FeedbackError(
+                    f"position[{entry}] is {given[entry]:g}: positions are finite numbers >= 1, "
+                    "where 1 is the top of the list."
+                )
         # Items at one position are side by side: the items above them end where they begin.
         new = np.ones(n, dtype=bool)
         new[1:] = (np.diff(self.session) != 0) | (np.diff(self.position) != 0)
@@ -172,8 +179,11 @@ class _Impressions:
         if propensity is None:
             return None
         chance = np.asarray(propensity, dtype=np.float64)
-        if chance.ndim != 1 or not ((chance > 0) & (chance <= 1)).all():
-            raise FeedbackError("propensity must hold a probability, 0 < p <= 1, per position.")
+        if chance.ndim != 1:
+            raise FeedbackError(
+                f"propensity has shape {chance.shape}: give one probability for each position."
+            )
+        check_probabilities(chance, "propensity", zero=False, error=FeedbackError)
         position = self.position[upper].astype(np.int64)
         if len(position) and position.max() > len(chance):
             raise FeedbackError(

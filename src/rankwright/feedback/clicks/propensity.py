@@ -35,7 +35,7 @@ def estimate_propensities(
     max_iter: int = 200,
     return_std: bool = False,
 ) -> Any:
-    """Estimate how likely each position is examined; position 1 counts as 1.
+    """Estimate the examination probability of each position, relative to position 1.
 
     ``"shuffle"``
         For lists shown in random order: the ratio of click rates.
@@ -150,8 +150,8 @@ def _warn_of_uncertainty(error: FloatArray, method: str) -> None:
         warnings.warn(
             f"estimate_propensities(method={method!r}): the propensities of {len(uncertain)} of "
             f"{len(error)} positions are uncertain by a factor of 2 or more (position {worst + 1}: "
-            f"{factor:.1f}). A ranker that learns from them may reverse the order that was shown. "
-            "Shuffle or swap more lists.",
+            f"{factor:.1f}). A ranker trained with them may reverse the logged order. Shuffle or "
+            "swap more lists.",
             DegenerateDataWarning,
             stacklevel=3,
         )
@@ -170,9 +170,9 @@ def _refuse_unmoved(cells: Cells) -> None:
     shared = np.bincount(cells.position[moved], minlength=cells.n_positions)
     if len(alone := np.flatnonzero(shared == 0)):
         raise FeedbackError(
-            f"no item shown at position {alone[0] + 1} was also shown at another position, so how "
-            "often that position is examined cannot be told from how good its items are. Swap or "
-            'shuffle some lists, use logs of several rankers, or method="regression_em".'
+            f"no item shown at position {alone[0] + 1} was also shown at another position, so the "
+            "effect of the position cannot be separated from that of its items. Swap or shuffle "
+            'some lists, use logs of several rankers, or method="regression_em".'
         )
 
 

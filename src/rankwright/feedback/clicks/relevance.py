@@ -22,6 +22,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import check_probabilities
 from rankwright.exceptions import ClickBiasWarning, DegenerateDataWarning, FeedbackError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.clicks.diagnostics import relevance_trend, warn_of_overcorrection
@@ -71,10 +72,10 @@ class ClickRelevance:
         weighed = bool(self.weight[self.examined == 0].any())
         if hidden > _MOST_HIDDEN and weighed and normalize != "query":
             warnings.warn(
-                f"{hidden:.0%} of the items of these queries were never shown. They are taken to "
-                f"be less relevant, and {type(ranker).__name__}(normalize={normalize!r}) may put "
-                'some of them on top all the same. Use RankSVM(normalize="query"), rerank only '
-                "what the logging ranker shows, or compare the two online before you switch.",
+                f"{hidden:.0%} of the items of these queries were never shown. They count as less "
+                f"relevant, but {type(ranker).__name__}(normalize={normalize!r}) may still put "
+                "some of them on top. Use RankSVM(normalize='query'), rerank only what the logging "
+                "ranker shows, or compare the two online before you switch.",
                 ClickBiasWarning,
                 stacklevel=2,
             )
@@ -158,7 +159,7 @@ def click_relevance(
     queries = items.queries
     if not log.clicked.any():
         warnings.warn(
-            "the log holds no click: there is no order to learn.",
+            "the log has no clicks, so there is no order to learn.",
             DegenerateDataWarning,
             stacklevel=2,
         )
@@ -186,9 +187,9 @@ def _with_unseen(
     found = ClickRelevance(value, examined, queries, weight)
     if unseen == 0 and found.hidden_share > _MOST_HIDDEN:
         warnings.warn(
-            f"{found.hidden_share:.0%} of the items of these queries were never shown: a "
-            "ranker that learns from the others may put any of them on top. Rerank only what the "
-            "logging ranker shows, or pass unseen=0.1 to learn that they belong below.",
+            f"{found.hidden_share:.0%} of the items of these queries were never shown, and a "
+            "ranker trained on the others may put any of them on top. Rerank only what the logging "
+            "ranker shows, or pass unseen=0.1 to prefer shown items.",
             ClickBiasWarning,
             stacklevel=3,
         )
@@ -208,10 +209,8 @@ def _per_position(
                 f"{name} has {values.size} entries, but position {n} was shown. Give one "
                 "probability for each position."
             )
-    if not ((chance > 0) & (chance <= 1) & np.isfinite(chance)).all():
-        raise FeedbackError("propensity must hold a probability, 0 < p <= 1, per position.")
-    if not ((base >= 0) & (base < 1)).all():
-        raise FeedbackError("offset must hold a probability, 0 <= p < 1, per position.")
+    check_probabilities(chance, "propensity", zero=False, error=FeedbackError)
+    check_probabilities(base, "offset", one=False, error=FeedbackError)
     return np.maximum(chance, least), base
 
 

@@ -1,4 +1,4 @@
-"""RankBoost and its relatives: sums of weak rankings, one added per round."""
+"""Boosted rankers: sums of weak rankings, one added per round."""
 
 import lazy_loader
 

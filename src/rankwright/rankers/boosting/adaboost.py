@@ -32,24 +32,24 @@ from rankwright.scoring.base import Scorer
 
 
 class AdaBoostRanker(Ranker):
-    r"""Rows ordered by AdaBoost's score for "is it relevant?".
+    r"""AdaBoost for ranking: order rows by the score of a relevant-or-not classifier.
 
-    The authors of RankBoost propose it for comparison: with two grades, ranking can also be seen as
-    classification. Each row has a weight, whatever its query; each round adds the threshold on a
-    feature that separates relevant from other rows best, and raises the weight of the rows that are
-    still on the wrong side. The constant answer is among the weak classifiers; with it AdaBoost is
-    known to order about as well as RankBoost does.
+    The authors of RankBoost propose it for comparison: with two grades, ranking can also be treated
+    as classification. Each row has a weight, regardless of its query. Each round adds the threshold
+    on a feature that best separates relevant from other rows, and increases the weight of
+    misclassified rows. The constant classifier is among the weak classifiers; with it, AdaBoost is
+    known to rank about as well as RankBoost.
 
     Parameters
     ----------
     n_estimators : int >= 1, default 100
     rel : float or None
-        Rows of this grade or a higher one are relevant; None: those above the lowest grade.
+        Rows of at least this grade are relevant; None: those above the lowest grade.
     default : "learned", 0 or 1, default "learned"
-        The weak classifiers' answer for rows that lack the feature (NaN).
+        The output of the weak classifiers for missing values (NaN).
     max_bins : int from 2 to 255, or None for every threshold, default 255
     absent : "zero" or "abstain", default "zero"
-        What it means when a CSR matrix does not store an entry.
+        How to treat entries that a CSR matrix does not store: as 0, or as missing.
     smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect weak classifier finite; None is 1 / (2 rows).
     early_stopping : bool, int, EarlyStopping or None, default None
@@ -61,12 +61,12 @@ class AdaBoostRanker(Ranker):
     feature_, threshold_, default_, alpha_ : (n_estimators,) arrays
         A round adds ``alpha`` to the score of the rows above the threshold.
     intercept_ : float
-        A row is relevant, says AdaBoost, if its score is above minus this. It has no say in the
-        order.
+        AdaBoost classifies a row as relevant if its score plus this is positive. It does not affect
+        the order.
     validation_ : (n_rounds_tried,) array or None
         The measure on the validation queries after each round.
     best_iteration_ : int
-        The number of rounds kept, those that chose the constant answer included.
+        The number of rounds kept, including those that chose the constant classifier.
 
     References
     ----------

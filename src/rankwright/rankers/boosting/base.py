@@ -1,4 +1,4 @@
-"""What boosted rankers share: initial scores, and training that goes on from where it ended."""
+"""Base class of boosted rankers: initial scores, and training that continues."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ class BoostedRanker(Ranker):
         init_score: ArrayLike | None = None,
         eval_init_score: ArrayLike | None = None,
     ) -> Self:
-        """Learn to order rows by their grades, inside each query.
+        """Fit the ranker to grades, which are compared within each query.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
-        y : (n_items,) grades: the higher, the better
-        qid : (n_items,) query ids of any hashable type, in any order; None is one single list
+        y : (n_items,) grades; higher is better
+        qid : (n_items,) query ids of any hashable type, in any order; None treats all rows as one
+            query
         sample_weight : (n_items,) a weight of 2 counts as two copies of the row
         query_weight : a weight per query (in order of first appearance), per row, or {id: weight}
-        eval_set : (X, y) of validation queries: ``validation_`` is the curve of a measure on them,
+        eval_set : (X, y) of validation queries: ``validation_`` is the validation curve,
             and ``early_stopping`` keeps the rounds up to the best one
-        eval_qid : query ids of the validation rows; None is one single list
-        init_score : (n_items,) scores to start from, those of another model for instance. The
-            ranker learns what to add to them: rank rows by their sum with ``decision_function``
-        eval_init_score : those of the validation rows
+        eval_qid : query ids of the validation rows; None treats all rows as one query
+        init_score : (n_items,) initial scores, such as those of another model. The ranker learns a
+            correction: rank rows by their sum with ``decision_function``
+        eval_init_score : initial scores of the validation rows
         """
         self._initial = init_score, eval_init_score
         try:
@@ -78,8 +79,8 @@ class BoostedRanker(Ranker):
             validation.start = self._checked_scores(held_out, n_rows, "eval_init_score", "eval_set")
             if given is not None and held_out is None:
                 raise DataError(
-                    "init_score was given without eval_init_score: the validation rows start from "
-                    "scores, too. Pass eval_init_score."
+                    "init_score and eval_set were given without eval_init_score: the validation "
+                    "rows need initial scores too. Pass eval_init_score."
                 )
         return start
 

@@ -1,4 +1,4 @@
-"""The learned sum of weak rankings as arrays, and what it says of features and rows."""
+"""The fitted sum of weak rankings as arrays, with importances and explanations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankwright.scoring.trees import Additive, Trees
 
 @dataclass(frozen=True)
 class Contribution:
-    """A weak ranking on which two rows differ, and what it adds to the difference of scores."""
+    """A weak ranking on which two rows differ, and its contribution to the difference of scores."""
 
     name: str
     amount: float
@@ -49,13 +49,13 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a feature adds to the score: ``value[k]`` where k of the thresholds are below it.
+    """The contribution of a feature: ``value[k]`` if k thresholds are below its value.
 
     Attributes
     ----------
     threshold : (n,) float64, ascending
     value : (n + 1,) float64
-    missing : float, what is added where the row lacks the feature
+    missing : float, the contribution of a missing value
     """
 
     threshold: FloatArray
@@ -91,9 +91,9 @@ def vc_dimension(n_features: int) -> int:
 def generalization_bound(
     train_error: float, n_lower: int, n_upper: int, n_estimators: int, delta: float, d: int
 ) -> float:
-    """Theorem 3: with probability 1 - delta the true ranking error is at most this.
+    """Theorem 3: a bound on the true ranking error that holds with probability 1 - delta.
 
-    Infinite where the theorem says nothing (a bound of 1 or more, or a negative root).
+    Infinite where the theorem gives no bound (1 or more, or a negative root).
 
     >>> generalization_bound(0.1, 100, 100, 10, 0.05, 9)
     inf

@@ -1,4 +1,4 @@
-"""What each feature adds to a score: Shapley values, and why one row scores above another."""
+"""Explanations of scores: Shapley values, and why one row scores above another."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Explained:
     n_features_in_: int
 
     def shap_values(self, X: Any) -> FloatArray:
-        """The Shapley value of each feature: how far it moves a score from the expected value.
+        """Compute Shapley values: how much each feature moves a score from the expected value.
 
         The values of a row add up to its score minus ``expected_value_``. For trees they are the
-        exact path-dependent values: a feature that is unknown takes each branch with the share of
-        training rows that did, ``node_cover_``. For step functions of single features they are what
-        the feature adds, minus its mean over (at most 10,000) training rows.
+        exact path-dependent values: a feature outside the coalition follows both branches, weighted
+        by their training rows, ``node_cover_``. For step functions of single features they are the
+        feature's term minus its mean over (at most 10,000) training rows.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class Explained:
 
     @property
     def expected_value_(self) -> float:
-        """The score of a row of which nothing is known: the mean over the training rows."""
+        """The mean score of the training rows, from which ``shap_values`` are measured."""
         check_is_fitted(self)
         scorer = self._scorer()  # type: ignore[attr-defined]
         if isinstance(scorer, Trees):
@@ -68,7 +68,7 @@ class Explained:
         return float(self._baseline(scorer).sum())
 
     def decision_function_at(self, X: Any, n_estimators: int) -> FloatArray:
-        """The scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
+        """Compute the scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
         check_is_fitted(self)
         at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
         X = self._checked(X, reset=False)  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ class Explained:
         return scores
 
     def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
-        """Why row ``x1`` scores higher (or lower) than row ``x0``.
+        """Explain why row ``x1`` scores higher (or lower) than row ``x0``.
 
         A sum of weak rankings is explained by the weak rankings on which the rows differ; trees by
         the differences of the features' Shapley values. Both add up to the difference of scores.
@@ -85,7 +85,7 @@ class Explained:
         ----------
         x1, x0 : (n_features,) rows
         n : int, optional
-            Only so many of the largest contributions.
+            The number of largest contributions to show; all by default.
         """
         check_is_fitted(self)
         rows = np.array([np.ravel(x1), np.ravel(x0)], float)
@@ -113,8 +113,8 @@ class Explained:
     def _baseline(self, scorer: Scorer) -> FloatArray:
         if not isinstance(scorer, Additive | Slopes):
             raise ParameterError(
-                f"{type(self).__name__}: Shapley values are computed for trees and for functions "
-                "of single features, and its estimators are neither."
+                f"{type(self).__name__}: Shapley values are available for trees and for functions "
+                "of single features only."
             )
         return np.asarray(self._stored("baseline_"))
 

@@ -42,35 +42,37 @@ class FRank(Ranker):
 
     A pair (i above j) is in the right order with probability
     :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})` and costs :math:`1 - \sqrt{P_{ij}}`: nothing when it
-    is certain, and never more than 1, so that no pair and no query can rule. Every query counts the
-    same, whatever its number of pairs.
+    is certain, and at most 1, so that no pair or query dominates. Every query has the same weight,
+    regardless of its number of pairs.
 
     Each round scans all thresholds of all features for the ranking h(x) = [x_f > threshold] along
     which the loss falls fastest, and adds it with the published weight
 
     .. math:: \alpha = \tfrac12 \ln \frac{\sum_{h_i > h_j} W_{ij}}{\sum_{h_i < h_j} W_{ij}},
 
-    W the pairs' slopes of the loss. That weight is halved until the loss falls, which it does for
-    some weight. Features may abstain (NaN), as in :class:`RankBoost`, with which it shares the
+    where W is the slope of the loss of each pair. The weight is halved until the loss falls.
+    Features may abstain (NaN), as in :class:`RankBoost`, with which it shares the
     search for thresholds. Sums over the pairs of a query of n rows take about O(n log n).
 
     Parameters
     ----------
     n_estimators : int, default 100
     choice : "descent" or "loss", default "descent"
-        Which threshold a round takes. ``"descent"``: the one along which the loss falls fastest.
-        ``"loss"``, as published: the one that leaves the least loss after its step, among the best
-        cuts by descent of every feature, up and down; it takes as many sums over all pairs.
+        How a round chooses its threshold. ``"descent"``: the one along which the loss falls
+        fastest.
+        ``"loss"``, as published: the one with the lowest loss after its step, among the best cuts
+        by descent of every feature in both directions. It is slower: each candidate needs a sum
+        over all pairs.
     cumulative : "signed", True or False, default False
-        What a feature may add; as in :class:`RankBoost`. The published form has no constraint.
+        Constraint on the contribution of a feature, as in :class:`RankBoost`. The published form
+        has none.
     max_bins : int from 2 to 255, or None, default 255
-        At most this many groups of values are told apart in each feature; None tries every
-        threshold.
+        Maximum number of bins per feature; None tries every threshold.
     smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect ranking finite; None is 1 / (2 pairs).
     normalize : None or "query", default None
-        ``"query"`` scales each feature to 0 .. 1 inside the row's query, in training and when
-        scoring (which then needs ``qid``); it is part of the model and of its file.
+        ``"query"`` scales each feature to 0 .. 1 within the row's query, in training and when
+        scoring (which then needs ``qid``); it is saved with the model.
     early_stopping : bool, int, EarlyStopping or None, default None
         Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
         held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
@@ -165,7 +167,7 @@ class FRank(Ranker):
         if not rounds and feedback.total_weight > 0:
             warnings.warn(
                 "FRank: no threshold orders the training pairs better than chance (are all "
-                "features constant inside the queries?): every score is 0.",
+                "features constant within queries?), so every score is 0.",
                 DegenerateDataWarning,
                 stacklevel=4,
             )

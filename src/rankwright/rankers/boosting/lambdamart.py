@@ -1,4 +1,4 @@
-"""LambdaMART: gradient boosted trees on the pairs of ranked lists."""
+"""LambdaMART: gradient-boosted trees trained on pairs."""
 
 from __future__ import annotations
 
@@ -55,47 +55,48 @@ FEATURES = schema.Constraint("a list of features or a mask", _are_features)
 
 
 class LambdaMART(Explained, BoostedRanker):
-    r"""Gradient boosted trees that learn to order rows, weighted by what matters in a list.
+    r"""Gradient-boosted trees for ranking, with pair weights from NDCG or another measure.
 
-    Each pair of rows of a query with different grades costs a loss of the difference of its scores,
-    times a weight: by default the logistic loss, and the change of NDCG if the two rows changed
-    places. Each round grows a tree on the gradient of that sum, leaf by leaf, best split first. A
-    split is the one that lowers the loss most to second order; a leaf takes one Newton step, times
-    the learning rate.
+    Each pair of rows of a query with different grades has a loss, a function of the difference of
+    its scores, and a weight: by default the logistic loss, and the change of NDCG if the two rows
+    were swapped. Each round grows a tree on the gradient of the weighted sum, leaf by leaf, best
+    split first. Splits maximize the second-order decrease of the loss; a leaf takes one Newton
+    step, times the learning rate.
 
-    Missing values (NaN) go the way that gains. Sums are sums of integers, so a model has the same
-    bits on any number of threads.
+    Missing values (NaN) go to the side with the higher gain. Gradients are summed as integers, so
+    the model is the same bit for bit with any number of threads.
 
     Parameters
     ----------
     n_estimators : int >= 1, default 300
-        How many trees.
+        Number of trees.
     learning_rate : float, 0 < rate <= 1, default 0.1
     max_leaf_nodes : int >= 2, default 31
     min_samples_leaf : int >= 1, default 20
-        The least number of rows in a leaf.
+        Minimum number of rows in a leaf.
     l2_regularization : float >= 0, default 1.0
         Added to the Hessian of a leaf, counted in rows of average Hessian.
     max_bins : int from 2 to 255, default 255
-        At most this many groups of values are told apart in each feature.
+        Maximum number of bins per feature.
     loss : "logistic", "exponential", "fidelity", "squared_hinge" or "squared", default "logistic"
-        What a pair costs by the difference of its scores: the losses of RankNet, RankBoost, FRank,
+        The loss of a pair as a function of the difference of its scores, as in RankNet, RankBoost,
+        FRank,
         RankSVM and MPRank.
     weighting : str or None, default "NDCG@30"
         What a pair counts. None: all the same. ``"grade_difference"``: by its difference of grades.
-        ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows
-        changed places; with a truncation level, as in ``"NDCG@30"``, only pairs with a row among
+        ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows were
+        swapped; with a truncation level, as in ``"NDCG@30"``, only pairs with a row among
         the first 30 count.
     subsample : float, 0 < share <= 1, default 1.0
         The share of the queries that each tree is grown on, drawn at random.
     colsample : float, 0 < share <= 1, default 1.0
         The share of the features that each tree may use, drawn at random.
     monotonic_cst : array of -1, 0 and 1 per feature, dict {feature name: -1, 0 or 1}, or None
-        1: the score never falls as the feature grows; -1: it never rises.
+        1: the score never decreases as the feature grows; -1: it never increases.
     categorical_features : bool mask, feature numbers, feature names, or None
-        Features whose values are names of categories. A split sends some categories to each side;
-        all but the ``max_bins - 1`` most frequent ones, and those not seen in training, go with the
-        lower side.
+        Features whose values are categories. A split sends a set of categories to each side; all
+        but the ``max_bins - 1`` most frequent ones, and those not seen in training, go to the lower
+        side.
     interaction_cst : "pairwise", "no_interactions", a list of sets of features, or None
         Which features may occur together in a branch of a tree. Features in none of the sets form
         one more set.
@@ -106,13 +107,13 @@ class LambdaMART(Explained, BoostedRanker):
         Whether ``fit`` continues from the trees of the last ``fit`` until there are
         ``n_estimators``. See also :meth:`fit_more`.
     callbacks : list of functions, optional
-        Each is called with a ``Round`` after every round; a true answer ends the training.
+        Each is called with a ``Round`` after every round; a true return value ends training.
     verbose : int, default 0
         1 shows a progress bar if standard error is a terminal; 0 is silent.
     n_jobs : int >= 1, -1 or None, default None
         The number of threads; None and -1: one per CPU, or ``RANKWRIGHT_THREADS``.
     random_state : int, RandomState or None
-        Draws the queries and features of each tree.
+        Seeds the sampling of queries and features.
 
     Attributes
     ----------
@@ -121,8 +122,8 @@ class LambdaMART(Explained, BoostedRanker):
     node_feature_, ``node_threshold_``, ``node_default_``, ``node_low_``, ``node_high_``,
     ``node_value_``, ``node_gain_``, ``node_cover_`` : (n_nodes,) arrays
         The nodes of all trees: the feature (-1 for a leaf), the value that rows exceed that go to
-        ``node_high_``, whether missing values go there, the children, the value of a leaf, what the
-        split gained, and how many training rows came through.
+        ``node_high_``, whether missing values go there, the children, the value of a leaf, the gain
+        of the split, and the number of training rows.
     node_cat_ptr_, ``node_categories_`` : arrays or None
         Node n is categorical if ``node_cat_ptr_[n + 1] > node_cat_ptr_[n]``; the values between
         these places of ``node_categories_`` go to ``node_high_``.
@@ -130,8 +131,8 @@ class LambdaMART(Explained, BoostedRanker):
         The share of each feature in the gain of all splits.
     training_bound_ : float or None
         With ``loss="exponential"`` and weights that do not depend on the order, the mean
-        exponential loss of the training pairs: no larger share of them is misordered (RankBoost's
-        Theorem 1).
+        exponential loss of the training pairs, an upper bound on the share that is misordered
+        (RankBoost's Theorem 1).
     validation_ : (n_rounds_tried,) array or None
         The measure on the validation queries after each round.
     best_iteration_ : int
@@ -243,10 +244,10 @@ class LambdaMART(Explained, BoostedRanker):
         self.random_state = random_state
 
     def fit_more(self, n_more: int, X: Any = None, y: Any = None, **arguments: Any) -> Self:
-        """Train ``n_more`` trees on top of those that are there.
+        """Train ``n_more`` additional trees.
 
-        Without ``X`` it goes on with the rows of the last ``fit`` (the object keeps a reference to
-        them until it is copied or saved). ``arguments`` are those of ``fit``.
+        Without ``X``, training continues on the rows of the last ``fit`` (the object keeps a
+        reference to them until it is copied or saved). ``arguments`` are as in ``fit``.
         """
         check_is_fitted(self)
         schema.at_least(1).check("fit_more", "n_more", n_more)
@@ -256,8 +257,8 @@ class LambdaMART(Explained, BoostedRanker):
                 return self.fit(X, y, **arguments)
             if not hasattr(self, "_seen"):
                 raise ParameterError(
-                    "LambdaMART.fit_more: this model was loaded or copied, and its training rows "
-                    "were not. Pass fit_more(n, X, y, qid=qid)."
+                    "LambdaMART.fit_more: this model was loaded or copied, and has no training "
+                    "rows. Pass fit_more(n, X, y, qid=qid)."
                 )
             X, feedback, validation, self._initial = self._seen
             self._fit(X, feedback, validation)
@@ -296,8 +297,8 @@ class LambdaMART(Explained, BoostedRanker):
         n_new = more or self.n_estimators - n_known
         if n_new < 0:
             raise ParameterError(
-                f"LambdaMART(warm_start=True, n_estimators={self.n_estimators}).fit: there are "
-                f"{n_known} trees already. Set n_estimators to {n_known} or more."
+                f"LambdaMART(warm_start=True, n_estimators={self.n_estimators}).fit: the model "
+                f"already has {n_known} trees. Set n_estimators to {n_known} or more."
             )
         if known and validation:
             curve = np.zeros(0) if self.validation_ is None else self.validation_[:n_known]
@@ -470,7 +471,7 @@ class LambdaMART(Explained, BoostedRanker):
         return self._ensemble.scorer(len(self.alpha_))
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """The scores after each round, one round after the other."""
+        """Yield the scores after each round."""
         check_is_fitted(self)
         return self._ensemble.staged(self._checked(X, reset=False))
 

@@ -1,4 +1,4 @@
-"""Pair weights: how much a pair counts, for itself or by what exchanging its rows would change."""
+"""Pair weights: constant, or by the change of a measure if the rows were swapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RankBoost: preferences combined by boosting."""
+"""RankBoost: boosting for ranking."""
 
 from __future__ import annotations
 
@@ -36,91 +36,92 @@ from rankwright.scoring.trees import Additive
 
 NO_EDGE = (
     "RankBoost: no weak ranking orders the training pairs better than chance (are all features "
-    "constant inside the queries?): every score is 0."
+    "constant within queries?): every score is 0."
 )
 
 
 class RankBoost(Explained, BoostedRanker):
-    r"""A weighted sum of weak rankings, each the answer to the pairs that the others got wrong.
+    r"""Boosting of weak rankings; each round focuses on the pairs that are still misordered.
 
-    Preferences between rows get weights. Each round looks for the weak ranking h, usually "feature
-    i is above a threshold", that orders the weighted pairs best, adds it with a weight
-    :math:`\alpha` to the score :math:`H(x) = \sum_t \alpha_t h_t(x)`, and then raises the weight of
-    every pair that is still in the wrong order. Only the order of each feature's values matters. A
-    feature may abstain (NaN): rows that lack it get the default of the weak ranking, 0 or 1.
+    Preferences between rows have weights. Each round finds the weak ranking h, usually "feature i
+    is above a threshold", that best orders the weighted pairs, adds it with a weight
+    :math:`\alpha` to the score :math:`H(x) = \sum_t \alpha_t h_t(x)`, and increases the weight of
+    every pair that is still misordered. Only the order of each feature's values matters. A feature
+    may abstain (NaN): missing values get the default of the weak ranking, 0 or 1.
 
     The share of misordered pairs is at most the product of the rounds' Z (Theorem 1). Grades and
-    two-sided feedback cost O(rows) a round however many pairs they stand for; lists of pairs cost
-    O(pairs). Where most features abstain, only the values that are there cost time.
+    bipartite feedback cost O(rows) per round, regardless of the number of pairs; lists of pairs
+    cost O(pairs). If most features abstain, the time depends only on the values present.
 
     Parameters
     ----------
     n_estimators : int >= 1, default 100
     criterion : "r", "z" or "newton", default "r"
-        How a weak ranking is judged and weighted. ``r``: the paper's third method (WeakLearn.3),
+        How weak rankings are chosen and weighted. ``r``: the paper's third method (WeakLearn.3),
         fast. ``z``: the second (WeakLearn.2), exact, for 0/1 rankings. ``newton``: the first,
         exact for any real-valued ranking (for 0/1 rankings the same as ``z``).
     cumulative : "signed", True or False, default "signed"
-        What a feature may add. ``True``: the paper's .cum, every feature counts upwards.
-        ``"signed"``: each feature counts in one direction, which is learned. ``False``: anything.
+        Constraint on the contribution of a feature. ``True``: the paper's .cum, higher values never
+        lower the score. ``"signed"``: monotone in one direction per feature, which is learned.
+        ``False``: none.
     default : "learned", "real" or a number from 0 to 1, default "learned"
-        The weak rankings' value for rows that lack the feature. ``learned``: 0 or 1, whichever is
-        better. ``real``: any number from 0 to 1, the one that minimizes Z (criterion ``newton``;
-        for the criterion ``r``, which is linear in it, 0 or 1 is always best). Numbers other than
-        0 and 1 are for the criterion ``r`` and for ``estimator="value"``.
+        The value of the weak rankings for missing values. ``learned``: 0 or 1, whichever is better.
+        ``real``: any number from 0 to 1, the one that minimizes Z (criterion ``newton``;
+        for the criterion ``r``, which is linear in it, 0 or 1 is always best). Numbers other than 0
+        and 1 need the criterion ``r`` or ``estimator="value"``.
     max_bins : int from 2 to 255, or None, default 255
-        At most this many groups of values are told apart in each feature; with None, and wherever
-        a feature has fewer values, every threshold is tried.
+        Maximum number of bins per feature; None tries every threshold.
     estimator : "threshold", "value", a TreeRanking or an estimator, default "threshold"
         ``threshold``: [feature > threshold]. ``value``: the feature itself, scaled to 0 .. 1 on
-        the training rows (criterion ``r`` or ``newton``). A weak ranking of your own is an
-        estimator with ``fit`` and ``predict``, such as a scikit-learn regressor; each round fits a
-        clone to the potentials, how much the pairs pull each row up. Trees and estimators are
-        always weighted by method 1; ``criterion`` and ``cumulative`` say nothing about them.
+        the training rows (criterion ``r`` or ``newton``). A custom weak ranking is an estimator
+        with ``fit`` and ``predict``, such as a scikit-learn regressor; each round fits a clone to
+        the potentials (how strongly the pairs pull each row up). Trees and estimators are always
+        weighted by method 1; ``criterion`` and ``cumulative`` do not apply to them.
     absent : "zero" or "abstain", default "zero"
-        What it means when a CSR matrix does not store an entry.
+        How to treat entries that a CSR matrix does not store: as 0, or as missing.
     smoothing : float > 0, at most 0.25, or None
-        Keeps the weight of a perfect weak ranking finite: alpha is computed as if this share of
-        the pairs were in wrong order. None is 1 / (2 pairs); 1e-12 follows the paper to the letter.
+        Keeps the weight of a perfect weak ranking finite: alpha is computed as if this share of the
+        pairs were misordered. None is 1 / (2 pairs); 1e-12 is practically the paper's formula.
     weighting : None or "ndcg", default None
-        With ``"ndcg"`` each pair also counts by what exchanging its rows would change NDCG by, in
-        the order of the moment: for the top of the list (grades only, criterion ``r`` or trees).
+        ``"ndcg"`` also weights each pair by the change of NDCG if its rows were swapped in the
+        current order, which favors the top of the list (grades only, criterion ``r`` or trees).
         Grades below 0 are counted from the lowest of them, those above 60 as 60.
     learning_rate : float, 0 < rate <= 1, default 1.0
-        What the weights alpha are multiplied by. (A TreeRanking has its own.)
+        Factor of the weights alpha. (A TreeRanking has its own.)
     colsample : float, 0 < share <= 1, default 1.0
-        The share of the features that each round may use, drawn at random.
+        The share of features that each round may use, drawn at random.
     early_stopping : bool, int, EarlyStopping or None, default None
         Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
         held-out queries. An int is the ``n_iter_no_change`` of an :class:`EarlyStopping`.
     callbacks : list of functions, optional
-        Each is called with a ``Round`` after every round; a true answer ends the training.
+        Each is called with a ``Round`` after every round; a true return value ends training.
     random_state : int, RandomState or None
-        Draws the features of each round.
+        Seeds the sampling of features.
     verbose : int, default 0
         1 shows a progress bar if standard error is a terminal; 0 is silent.
 
     Attributes
     ----------
     feature_, threshold_, default_, alpha_ : (n_estimators,) arrays
-        The weak rankings and their weights; a threshold of -inf says "has the feature". (Trees:
+        The weak rankings and their weights; a threshold of -inf tests for a value that is not
+        missing. (Trees:
         only ``alpha_``; their nodes are in ``node_*_``, ``root_`` is the first of each tree.)
     estimators_ : tuple or None
-        The fitted clones of an ``estimator`` of your own; such a model cannot be saved.
+        The fitted clones of a custom ``estimator``; such a model cannot be saved.
     scale_ : (n_estimators,) array or None
         With ``estimator="value"``, h(x) = (x - threshold) * scale.
     z_ : (n_estimators,) array
-        By which factor each round lowered the bound on the ranking loss.
+        The factor by which each round lowered the bound on the ranking loss.
     training_bound_ : float
         The product of ``z_``, which ``train_rloss_`` cannot exceed, even with ties counted 1.
     train_rloss_ : float
-        The share of the training pairs in wrong order, ties counted 1/2 (eq. 21).
+        The share of the training pairs in the wrong order, ties counted 1/2 (eq. 21).
     feature_importances_ : (n_features,) array
-        Which part of the fall of log(training bound) the rounds of each feature achieved.
+        Each feature's share of the decrease of log(training bound).
     baseline_ : (n_features,) array or None
-        The mean of what each feature adds, over (some) training rows. None for trees.
+        The mean contribution of each feature over (some) training rows. None for trees.
     expected_value_ : float
-        The mean score of the training rows, from which ``shap_values`` count.
+        The mean score of the training rows, from which ``shap_values`` are measured.
     validation_ : (n_rounds_tried,) array or None
         The measure on the validation queries after each round.
     best_iteration_ : int
@@ -254,8 +255,8 @@ class RankBoost(Explained, BoostedRanker):
         self._check_default()
         if not isinstance(self.estimator, str | TreeRanking) and self.weighting:
             raise ParameterError(
-                f"RankBoost(estimator={type(self.estimator).__name__}(), weighting='ndcg'): the "
-                "weight of an estimator minimizes Z, which is not that of these weights. Use "
+                f"RankBoost(estimator={type(self.estimator).__name__}(), weighting='ndcg'): custom "
+                "estimators minimize Z, which is not defined for these weights. Use "
                 "weighting=None, or LambdaMART."
             )
         if isinstance(self.estimator, TreeRanking):
@@ -272,12 +273,12 @@ class RankBoost(Explained, BoostedRanker):
                 )
         elif self.estimator == "value" and self.criterion == "z":
             raise ParameterError(
-                'RankBoost(estimator="value", criterion="z"): z is for 0/1 rankings. '
+                'RankBoost(estimator="value", criterion="z"): z needs 0/1 rankings. '
                 'Use criterion="newton", which is exact for real-valued ones.'
             )
         if self.weighting and not isinstance(self.estimator, TreeRanking) and self.criterion != "r":
             raise ParameterError(
-                f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): these weights change '
+                f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): NDCG weights change '
                 'with the order, so Z has no closed form. Use criterion="r", or trees.'
             )
 
@@ -315,12 +316,13 @@ class RankBoost(Explained, BoostedRanker):
         return self._ensemble.scorer(len(self.alpha_))
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """The scores after each round, one round after the other."""
+        """Yield the scores after each round."""
         check_is_fitted(self)
         return self._ensemble.staged(self._checked(X, reset=False))
 
     def contribution(self, feature: int | str) -> Curve:
-        """What a feature adds to the score as a function of its value (monotone if cumulative)."""
+        """Return the contribution of a feature as a function of its value (monotone if
+        cumulative)."""
         check_is_fitted(self)
         if isinstance(feature, str):
             feature = list(self.feature_names_in_).index(feature)
@@ -333,18 +335,19 @@ class RankBoost(Explained, BoostedRanker):
         return Curve(*scorer.curve(int(feature)))
 
     def generalization_bound(self, delta: float = 0.05, d: int | None = None) -> float:
-        """Theorem 3: with probability 1 - delta no more than this share of new pairs is misordered.
+        """Compute Theorem 3's bound on the share of misordered new pairs, with probability 1 -
+        delta.
 
-        It holds for two-sided feedback with rows drawn independently, and thresholds with defaults
-        of 0 or 1 as weak rankings; for others take it as a figure of merit. It is infinite unless
-        there are very many rows.
+        It holds for bipartite feedback with independently drawn rows, and thresholds with defaults
+        of 0 or 1 as weak rankings; otherwise it is only indicative. It is infinite unless there are
+        very many rows.
 
         Parameters
         ----------
         delta : float, 0 < delta < 1
         d : int >= 2, optional
-            The VC dimension of the weak rankings; by default a bound that holds for thresholds on
-            so many features, the largest d with 2 ** d <= 2 n_features (d + 1).
+            The VC dimension of the weak rankings; by default a bound for thresholds on
+            ``n_features`` features, the largest d with 2 ** d <= 2 n_features (d + 1).
         """
         check_is_fitted(self)
         schema.between(1e-300, 1.0).check("generalization_bound", "delta", delta)

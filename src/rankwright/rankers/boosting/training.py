@@ -133,15 +133,14 @@ CALLBACKS = schema.Constraint(
 
 @dataclass(frozen=True)
 class Round:
-    """What a callback is told after each round.
+    """The argument of callbacks after each round.
 
     Attributes
     ----------
     number : int, rounds so far
     weak : what was added: a WeakRanking, or a tree
     z : float or None, the factor by which the bound on the ranking loss fell
-    bound : float or None, the product of all z so far: at most this share of the pairs is
-        misordered
+    bound : float or None, the product of all z so far, a bound on the share of misordered pairs
     validation : float or None, the measure on the held-out queries
     """
 

@@ -24,7 +24,7 @@ class ScoredQueries(NamedTuple):
     upper: Any  # (n_factors, n) float64, weight of a row as the upper of a pair
     lower: Any  # (n_factors, n) float64, ... and as the lower
     scores: Any  # (n,) float64, centered by query
-    order: Any  # (n,) int64, rows by descending score inside each query
+    order: Any  # (n,) int64, rows by descending score within each query
 
 
 @njit(cache=True, nogil=True)

@@ -166,8 +166,8 @@ def pair_sums(feedback: Feedback, n_items: int, weighting: str | None = None) ->
             sums.append(_Listed(term, factor, n_items))
         else:
             raise FeedbackError(
-                f"weighting={weighting!r} needs grades: {type(term).__name__} says which of two "
-                "rows is better and not how good they are. Use weighting=None."
+                f"weighting={weighting!r} needs grades: {type(term).__name__} tells which of two "
+                "rows is better, but not how good they are. Use weighting=None."
             )
     # There may be thousands of bipartite feedbacks, one for each query: one sweep takes them all.
     for n_factors in sorted({len(part.upper) for part in graded}):

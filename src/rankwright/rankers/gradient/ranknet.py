@@ -91,14 +91,14 @@ _SIZE = schema.at_least(1)
 
 
 class RankNet(Ranker):
-    r"""A network whose score differences say how likely each pair is in the right order.
+    r"""Neural network trained on the probability that each pair is correctly ordered.
 
     With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
     ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
     dominate). The slopes of all pairs of a query are added up per row before one back-propagation,
     so a query of n rows costs n passes through the network, not one per pair; and sums over its
     pairs take about O(n log n). Features are standardized inside the model. ``weighting="ndcg"``
-    multiplies the slope of a pair by what NDCG changes when its rows swap places in the present
+    multiplies the slope of a pair by the change of NDCG if its rows were swapped in the current
     order (LambdaRank).
 
     Pairs with a ``confidence`` :math:`P^*` other than 1 (ties: 1/2) cost :math:`-P^* \log P_{ij} -
@@ -110,23 +110,23 @@ class RankNet(Ranker):
         Units of each tanh layer; () gives a linear model.
     loss : "cross_entropy" or "fidelity", default "cross_entropy"
     weighting : None or "ndcg", default None
-        ``"ndcg"`` takes time in proportion to the pairs.
+        ``"ndcg"`` takes time proportional to the number of pairs.
     learning_rate : float > 0, default 0.01
-        Of Adam's steps.
+        Step size of Adam.
     alpha : float >= 0, default 1e-4
         Weight of half the squared norm of the weights, which is added to the mean pair loss.
     max_iter : int, default 100
-        The most passes over all queries.
+        Maximum number of passes over all queries.
     batch_size : int, default 16
-        Queries in a step.
+        Number of queries per step.
     early_stopping : "auto", bool, int, EarlyStopping or None, default "auto"
         Keep the best epoch on the ``eval_set`` of ``fit`` or, without it, on held-out queries. An
         int is the ``n_iter_no_change`` of an :class:`EarlyStopping`. "auto" is 10 with an
-        ``eval_set``; without it, a tenth of the queries (none if there are less than ten) is
+        ``eval_set``; without it, a tenth of the queries (none if there are fewer than ten) is
         held out, and training stops when their loss has not improved for ten epochs.
     random_state : int, RandomState or None
     normalize : None or "query", default None
-        ``"query"`` scales each feature to 0 .. 1 inside its query, also in scoring, which then
+        ``"query"`` scales each feature to 0 .. 1 within its query, also in scoring, which then
         needs ``qid``; it is saved with the model.
 
     Attributes
@@ -218,7 +218,7 @@ class RankNet(Ranker):
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         if self.weighting is not None and feedback.n_pairs > MANY_PAIRS:
             warnings.warn(
-                f"RankNet(weighting={self.weighting!r}) visits each of {feedback.n_pairs:.3g} "
+                f"RankNet(weighting={self.weighting!r}) enumerates all {feedback.n_pairs:.3g} "
                 "pairs in every epoch: weights by NDCG do not factorize. Cut long lists, use "
                 "weighting=None, or LambdaMART(weighting='NDCG@30').",
                 DegenerateDataWarning,

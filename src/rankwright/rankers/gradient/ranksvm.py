@@ -23,33 +23,33 @@ from rankwright.scoring.ordinal import Ordinal
 
 
 class RankSVM(Ranker):
-    r"""Ranking support vector machine: every better row above every worse one by a margin of 1.
+    r"""Ranking support vector machine: a margin of 1 between rows of different grades.
 
     Minimizes :math:`\frac12 \|w\|^2 + C \cdot` (weighted mean over the pairs of their loss), where
-    a pair (i above j) costs :math:`\max(0, 1 - (s_i - s_j))`, or its square. No pair of grades is
-    written out: value, gradient and curvature cost O(n log n) by sorting the scores of each query,
-    whatever the number of grades. Truncated Newton steps solve it; ``gap_`` says how far the
-    objective can be above the least possible one.
+    a pair (i above j) costs :math:`\max(0, 1 - (s_i - s_j))`, or its square. Pairs are not
+    enumerated: value, gradient and curvature cost O(n log n) by sorting the scores of each query,
+    for any number of grades. The solver is truncated Newton; ``gap_`` bounds the distance of the
+    objective from its minimum.
 
     Parameters
     ----------
     C : float > 0, default 1.0
-        Weight of the losses against the norm.
+        Weight of the losses relative to the norm.
     kernel : "linear", "poly", "rbf", "precomputed" or a function, default "linear"
     gamma, degree, coef0 : of the kernel, as in scikit-learn
     n_components : int or None, default 1000
         With a kernel: at most this many training rows, chosen greedily, span the model (Nystroem
-        approximation; exact up to this many rows). None takes all, at a cost of O(n_items^3).
+        approximation; exact up to this many rows). None uses all rows, at a cost of O(n_items^3).
     loss : "squared_hinge" or "hinge", default "squared_hinge"
     weighting : None or "ndcg", default None
-        ``"ndcg"`` weighs a pair by what NDCG loses when its two rows change places in the right
-        order (rows of one grade share the mean discount of their places).
+        ``"ndcg"`` weights a pair by the loss of NDCG if its two rows are swapped in the ideal order
+        (rows of one grade share the mean discount of their positions).
     tol : float > 0, default 1e-5
-        Stop when ``gap_`` is at most this share of the objective.
+        Stop when ``gap_`` is at most this fraction of the objective.
     max_iter : int, default 200
-        Newton steps; at the limit there is a ConvergenceWarning.
+        Maximum number of Newton steps; reaching it causes a ConvergenceWarning.
     normalize : None or "query", default None
-        ``"query"`` scales each feature to 0 .. 1 inside its query, also in scoring, which then
+        ``"query"`` scales each feature to 0 .. 1 within its query, also in scoring, which then
         needs ``qid``; it is saved with the model.
 
     Attributes
@@ -59,7 +59,7 @@ class RankSVM(Ranker):
         and kernel weights; None for ``kernel="linear"``
     gamma_ : float
     objective_, gap_ : float
-        The value reached, and how far it is at most above the minimum.
+        The final objective, and a bound on its distance from the minimum.
     n_iter_ : int
 
     References
@@ -185,13 +185,12 @@ class RankSVM(Ranker):
 
 
 class LargeMarginOrdinal(RankSVM):
-    """RankSVM with rank boundaries: it predicts grades.
+    """RankSVM with thresholds between grades, so that it predicts grades.
 
     The score is that of :class:`RankSVM`. The boundary between two neighboring grades lies midway
-    between their closest scores or, where these overlap, between the two scores that leave the
-    least weight of rows on its wrong side. Together the boundaries give the least possible rank
-    loss on the training rows. With queries, pairs are compared inside each query and the boundaries
-    serve all of them.
+    between their closest scores or, if they overlap, where the weight of misclassified rows is
+    smallest. Together the boundaries minimize the rank loss on the training rows. With queries,
+    pairs are compared within each query, and all queries share the boundaries.
 
     Parameters
     ----------

@@ -21,25 +21,25 @@ from rankwright.scoring.linear import Linear
 
 
 class Regression(Ranker):
-    r"""Linear least squares on grades, of minimum norm or with a ridge.
+    r"""Linear least squares on the grades, with minimum norm or a ridge penalty.
 
     Minimizes :math:`\sum_i u_i (w \cdot x_i + b - y_i)^2 + \alpha \|w\|^2` with row weights u.
-    With ``center`` each query gets an intercept b of its own, so that only differences inside a
-    query count; without it one intercept serves all rows. Where the minimizer is not unique
-    (``alpha=0``, dependent features) ``solution`` says which is taken. Pairs are fitted as
+    With ``center`` each query has its own intercept b, so that only differences within a query
+    count; without it all rows share one intercept. If the minimizer is not unique (``alpha=0``,
+    dependent features), ``solution`` chooses one. Pairs are fitted as
     differences: :math:`w \cdot (x_{upper} - x_{lower})` should be 1.
 
     Parameters
     ----------
     alpha : float >= 0, default 0.0
-        Weight of the ridge.
+        Weight of the ridge penalty.
     center : bool, default True
         Whether each query has its own intercept (has no effect without ``qid`` or without
         ``fit_intercept``).
     fit_intercept : bool, default True
         False: there is no intercept, for all rows or for a query, and scores are :math:`w \cdot x`.
     solution : "minimum_norm" or "basic", default "minimum_norm"
-        Of all minimizers the one of least norm, or one with at most ``rank_`` nonzero
+        The minimizer of minimum norm, or one with at most ``rank_`` nonzero
         coefficients, found by QR decomposition with column pivoting as MATLAB's backslash does.
         ``basic`` needs ``alpha=0``; a ridge leaves only one minimizer.
 

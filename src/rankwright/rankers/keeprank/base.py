@@ -209,17 +209,17 @@ class RelaxationRanker(Ranker):
     def fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
     ) -> Self:
-        """Forget everything, then make ``max_iter`` passes over the rows.
+        """Fit from scratch: make ``max_iter`` passes over the rows.
 
-        There is no ``sample_weight``: what a row teaches depends on the rows before it, so a weight
-        cannot mean "so many copies, anywhere". ``Grades`` with weights, given to ``fit_feedback``,
-        repeat a row so many times in sequence.
+        There is no ``sample_weight``, because the update for a row depends on the rows before it,
+        so copies are not interchangeable. ``fit_feedback`` with weighted ``Grades`` repeats each
+        row in sequence.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix (made dense) or data frame
-        y : (n_items,) grades: the higher, the better
-        qid : (n_items,) query ids; they play no part in learning, a grade means the same in all
+        y : (n_items,) grades; higher is better
+        qid : (n_items,) query ids; not used in training
         eval_set : (X, y) of validation queries, for ``early_stopping`` and ``validation_``
         eval_qid : query ids of the validation rows
         """

@@ -25,7 +25,7 @@ BLOCK = 32  # products of whole kernel columns cost n_items * BLOCK per example
 
 
 class KeepRank(RelaxationRanker):
-    r"""Kernel perceptron ranking in the paper's dense form.
+    r"""KeepRank (kernel perceptron ranking), in the dense form of the paper.
 
     The score is :math:`f(x) = \sum_k \alpha_k K(x, x_k)` over all training rows. A row p with label
     :math:`y_p = \pm 1` that lacks the margin, :math:`y_p f(x_p) \le c`, moves every coefficient:
@@ -33,14 +33,14 @@ class KeepRank(RelaxationRanker):
     .. math:: \alpha \leftarrow \alpha + \eta\, (c - y_p f(x_p))\, y_p\, K_p / \|K_p\|^2,
 
     with :math:`K_p` the p-th column of the kernel matrix. Dividing by its length keeps an outlier
-    from dominating; a step of :math:`\eta = 1` would meet the margin at once (and swing from pass
-    to pass: small steps, averaged, are steady). The kernel matrix is computed in blocks and never
-    held in memory.
+    from dominating; a step of :math:`\eta = 1` would satisfy the margin at once but oscillate
+    between passes, while small averaged steps are stable. The kernel matrix is computed in blocks
+    and never held in memory.
 
-    With more than two grades, ``levels="binary"`` takes all but the lowest as relevant (as the
-    paper does), ``levels="ordinal"`` learns a threshold between neighboring grades and requires
-    every row to keep the margin from each of them (a threshold weighs in these steps like a
-    column as long as that of the first row). Pairs (clicks) are relaxed along the difference of two
+    With more than two grades, ``levels="binary"`` treats all but the lowest as relevant (as in the
+    paper), ``levels="ordinal"`` learns a threshold between neighboring grades and requires
+    every row to keep the margin from each of them (in these steps a threshold counts like a column
+    as long as that of the first row). Pairs (clicks) are relaxed along the difference of two
     columns until :math:`f(upper) - f(lower) \ge c`.
 
     Parameters
@@ -59,12 +59,12 @@ class KeepRank(RelaxationRanker):
     tol : float >= 0, default 0.0
         Stop after a pass whose mean squared violation is at most this.
     shuffle : bool, default False
-        Whether each pass takes the rows in random order; otherwise in the order given.
+        Whether to shuffle the rows before each pass.
     random_state : int, RandomState or None
         Seeds the shuffling.
     normalize : None or "query", default None
-        "query" scales each feature to 0 .. 1 inside the row's query, in training and in scoring
-        (which then needs ``qid``); it is part of the model and of its file.
+        "query" scales each feature to 0 .. 1 within the row's query, in training and in scoring
+        (which then needs ``qid``); it is saved with the model.
     early_stopping : bool, int, EarlyStopping or None, default None
         Keep the best pass on validation queries. An int is the number of passes without
         improvement after which to stop.

@@ -30,7 +30,7 @@ from rankwright.rankers.schema import floats, integer, real
 
 
 class OnlineKeepRank(RelaxationRanker):
-    r"""KeepRank's sparse form: the functional gradient, one row at a time.
+    r"""Online KeepRank: functional gradient descent, one row at a time, with a sparse expansion.
 
     A row p with label :math:`y_p = \pm 1` that lacks the margin, :math:`y_p f(x_p) \le c`, changes
     only its own coefficient:
@@ -38,11 +38,12 @@ class OnlineKeepRank(RelaxationRanker):
     .. math:: \alpha_p \leftarrow \alpha_p + \eta\, (c - y_p f(x_p))\, y_p / K(x_p, x_p).
 
     Rows that keep the margin are not stored. A ``budget`` limits the rows stored: beyond it the one
-    whose coefficient weighs least, :math:`|\alpha_s| \sqrt{K(x_s, x_s)}`, is dropped.
+    with the smallest weight, :math:`|\alpha_s| \sqrt{K(x_s, x_s)}`, is dropped.
 
     Rows are scored in blocks against the rows stored before the block, by one matrix product. The
-    pass over a block then adds the kernels among its own rows: the result is that of one row at a
-    time (up to rounding), at a fraction of the cost. The kernel matrix of the training rows is
+    pass over a block then adds the kernels among its own rows. The result is the same as for one
+    row at a time (up to rounding), at a fraction of the cost. The kernel matrix of the training
+    rows is
     never held in memory.
 
     Parameters
@@ -50,9 +51,10 @@ class OnlineKeepRank(RelaxationRanker):
     kernel, gamma, degree, margin, learning_rate, levels, average : see :class:`KeepRank`
     shuffle, random_state, normalize, early_stopping : see :class:`KeepRank`
     max_iter : int, default 1
-        Passes of ``fit`` over the rows.
+        Number of passes of ``fit`` over the rows.
     budget : int or None, default None
-        The most rows to store. With ``average`` the mean is taken over the rows still stored.
+        Maximum number of stored rows. With ``average`` the mean is taken over the rows still
+        stored.
 
     Attributes
     ----------
@@ -130,15 +132,16 @@ class OnlineKeepRank(RelaxationRanker):
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
-        """Learn from some more rows, one or a million, once each, in the order given.
+        """Update the model with more rows, one pass, in the order given.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades
-        classes : every grade the stream may hold, at the first call. By default the grades of the
-            first call. The lowest counts as not relevant with ``levels="binary"``.
-        qid : (n_items,) query ids, for ``normalize="query"``: a call must then hold whole queries
+        classes : all grades that may occur in the stream, at the first call; by default those in
+            ``y``. With ``levels="binary"`` the lowest grade is not relevant.
+        qid : (n_items,) query ids, for ``normalize="query"``: a call must then contain whole
+            queries
         """
         self._check_parameters()
         first = not hasattr(self, "classes_")
@@ -151,7 +154,8 @@ class OnlineKeepRank(RelaxationRanker):
             self._begin(declared)
             if len(self.classes_) < 2:
                 warnings.warn(
-                    f"{type(self).__name__}: there is only one grade, hence no order to learn. "
+                    f"{type(self).__name__}: there is only one grade, so there is no order to "
+                    "learn. "
                     "On a stream, declare all grades: partial_fit(X, y, classes=...).",
                     DegenerateDataWarning,
                     stacklevel=2,

@@ -147,7 +147,7 @@ def sweep(table, square, target, ridge, is_gram, alpha, product):
 def rows_beyond(residual, ptr, theta, low, high):
     """Which residuals of a query are more than theta below or above each one.
 
-    residual   (n_rows,) float64, ascending inside each query
+    residual   (n_rows,) float64, ascending within each query
     low, high  (n_rows,) int64: rows ptr[q] .. low - 1 and high .. ptr[q + 1] - 1   changed in place
     """
     for q in range(len(ptr) - 1):
@@ -166,7 +166,7 @@ def rows_beyond(residual, ptr, theta, low, high):
 def squared_excess(residual, weight, ptr, theta, low, high, slope):
     """Sums over ordered pairs of w_i w_j (|r_i - r_j| - theta), and of its square, where positive.
 
-    residual  (n_rows,) float64, ascending inside each query; most accurate near 0
+    residual  (n_rows,) float64, ascending within each query; most accurate near 0
     weight    (n_rows,) float64
     low, high (n_rows,) int64, from rows_beyond at theta
     slope     (n_rows,) float64, gradient of the sum of squares   changed in place
@@ -203,7 +203,7 @@ def squared_excess(residual, weight, ptr, theta, low, high, slope):
 def smoothed_excess(residual, weight, ptr, epsilon, mu, zones, slope):
     """Sums over ordered pairs of w_i w_j times the smoothed excess t = |r_i - r_j| - epsilon.
 
-    residual  (n_rows,) float64, ascending inside each query; most accurate near 0
+    residual  (n_rows,) float64, ascending within each query; most accurate near 0
     weight    (n_rows,) float64
     zones     Zones at epsilon and mu
     slope     (n_rows,) float64, gradient of the sum of t^2 / (2 mu) or t - mu / 2

@@ -44,14 +44,14 @@ def cut_at_gap(
     at_most: int | None = None,
     min_gap: float = 0.0,
 ) -> int | IntArray:
-    """How many items of a ranked list to keep: those before the largest gap between neighbors.
+    """Return how many items of a ranked list to keep: those before the largest gap in the scores.
 
     Parameters
     ----------
     scores : (n_items,) numbers, in any order
     qid : (n_items,) query ids; None is one list
     at_least, at_most : the smallest and the largest number of items to keep
-    min_gap : a gap must be larger than this; without one the list is kept (up to ``at_most``)
+    min_gap : smallest gap to cut at; without such a gap the list is kept (up to ``at_most``)
 
     Returns
     -------
@@ -243,7 +243,7 @@ class MagnitudeRanker(Ranker):
         return self
 
     def predict_gap(self, X1: Any, X0: Any) -> FloatArray:
-        """How much each row of X1 is preferred to the same row of X0, in the units of y."""
+        """Predict how much better each row of X1 is than the same row of X0, in the units of y."""
         better, worse = self.decision_function(X1), self.decision_function(X0)
         if better.shape != worse.shape:
             raise DataError(
@@ -253,7 +253,7 @@ class MagnitudeRanker(Ranker):
         return better - worse
 
     def stability_bound(self, delta: float, M: float, kappa: float | None = None) -> StabilityBound:
-        """The bound of uniform stability on the error of new pairs (Proposition 3, Corollary 1).
+        """Compute the stability bound on the error of new pairs (Proposition 3, Corollary 1).
 
         Parameters
         ----------
@@ -265,13 +265,13 @@ class MagnitudeRanker(Ranker):
         if self.n_queries_in_ > 1:
             raise ParameterError(
                 f"{type(self).__name__}.stability_bound: this model was fitted to "
-                f"{self.n_queries_in_} queries; the theorem is about one list of rows."
+                f"{self.n_queries_in_} queries; the bound is for a single query."
             )
         if round(self.mass_) < 1:
             raise ParameterError(
                 f"{type(self).__name__}.stability_bound: the weights of the graded rows add up to "
-                f"{self.mass_:g} (Pairs have none); the theorem is about m graded rows. Fit "
-                "grades, with weights of 1 on average."
+                f"{self.mass_:g} (Pairs have none); the bound is for m graded rows. Fit grades, "
+                "with weights of 1 on average."
             )
         C, power = self._cost_terms()
         return StabilityBound(

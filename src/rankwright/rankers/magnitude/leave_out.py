@@ -61,8 +61,8 @@ def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average:
 
     if not (sample.row_weight == 1.0).all() or not (sample.query_weight == 1.0).all():
         raise ParameterError(
-            "leave_pair_out(exact=False): the paper's approximation is for rows and queries "
-            "without weights. Use exact=True."
+            "leave_pair_out(exact=False): the paper's approximation does not support weights of "
+            "rows or queries. Use exact=True."
         )
     codes, starts = sample.codes, sample.ptr[:-1]
     rows_of = np.add.reduceat(K, starts, axis=0) / sample.sums[:, None]
@@ -232,8 +232,8 @@ class Training(NamedTuple):
 class LeaveOut:
     """Errors on rows left out, which the squared loss gives without retraining.
 
-    The model refers to the rows of the last ``fit`` for this; copies, pickles and model files do
-    not keep them. A row or query of weight k is k copies, of which one is left out.
+    The model needs the rows of the last ``fit`` for this; copies, pickles and model files do not
+    contain them. A row or query of weight k counts as k copies, of which one is left out.
     """
 
     C: float
@@ -242,7 +242,7 @@ class LeaveOut:
     def leave_pair_out(
         self, *, exact: bool = True, refit: bool = False, average: str = "pairs"
     ) -> float:
-        """The mean cost of a pair under the model trained without its two rows (eq 17).
+        """Compute the mean cost of a pair under the model trained without its two rows (eq 17).
 
         Takes O(m^3) and 8 m^2 bytes with a kernel; with d <= m features of a linear kernel (or as
         many landmarks) O(m^2 d) and 8 m d bytes.
@@ -251,8 +251,9 @@ class LeaveOut:
         ----------
         exact : the closed form that equals retraining (default); False is the paper's
             approximation: the mean prediction of the model without the pair from the model with it
-        refit : whether C is held instead of C' = 2C/m: training on m - 2 rows with the same C
-        average : "pairs" (default) or "queries": which of them have the same weight
+        refit : whether to keep C constant instead of C' = 2C/m: training on m - 2 rows with the
+            same C
+        average : "pairs" (default) or "queries", which get equal weight
         """
         problem = self._trained("leave_pair_out", average).problem
         factor = self._factor("leave_pair_out", problem.sample, refit)
@@ -268,7 +269,8 @@ class LeaveOut:
         average: str = "pairs",
         random_state: Any = None,
     ) -> Estimate:
-        """An estimate of it from a sample of rows (or whole queries), with a standard error.
+        """Estimate ``leave_pair_out`` from a sample of rows (or whole queries), with a standard
+        error.
 
         Costs one linear system per sampled row instead of an inverse; for the linear kernel one
         more pass over the rows.
@@ -292,8 +294,8 @@ class LeaveOut:
 
         Parameters
         ----------
-        refit : whether C is held instead of C'; queries must have equal mass then
-        average : "queries" (default) or "pairs": which of them have the same weight
+        refit : whether to keep C constant instead of C'; queries must then have equal mass
+        average : "queries" (default) or "pairs", which get equal weight
         """
         sample = self._trained("leave_query_out", average).problem.sample
         if sample.n_queries < 2:
@@ -325,7 +327,7 @@ class LeaveOut:
         if refit and not (rest > 0 and np.allclose(left_out, left_out[0], rtol=1e-12)):
             raise ParameterError(
                 f"{method}(refit=True) needs {needed}: otherwise each model would have its own C'. "
-                "Use refit=False, which holds C'."
+                "Use refit=False, which keeps C' constant."
             )
         return 2.0 * self.C / (rest if refit else sample.total)
 

@@ -46,19 +46,19 @@ def _streams(model: Any) -> bool:
 
 
 class MPRank(LeaveOut, MagnitudeRanker):
-    r"""Fit the differences of grades inside each query, in size as well as in sign.
+    r"""Magnitude-preserving ranking: fit the differences of grades within each query.
 
     Minimizes :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} |(h(x_j) - h(x_i)) -
     (y_j - y_i)|^n`, n = 2 for the squared and n = 1 for the absolute loss. For n = 2 that is
     exactly ridge regression with the penalty :math:`m/(2C)` and an intercept for each query: rows
-    and grades are centered inside their query, and nothing grows with the number of pairs.
+    and grades are centered within their query, and nothing grows with the number of pairs.
     Predicted differences are in the units of y, which may be any real numbers: a list may be cut at
     a large difference (:func:`rankwright.cut_at_gap`).
 
     ``partial_fit`` learns from a stream. With the linear kernel the model is exactly that of
     ``fit`` on all rows so far. With another kernel it is the model in the span of at most
     ``n_components`` landmarks, the first rows that earlier landmarks do not represent up to
-    ``tol``; no row but a landmark is kept, and no Gram matrix of the rows is built.
+    ``tol``. Only landmarks are stored, and no Gram matrix of the rows is built.
 
     From single preferences (``Pairs``) it fits each difference of scores to 1:
     :math:`\|w\|^2 + \frac C{\sum_p v_p} \sum_p v_p (h(x_{upper}) - h(x_{lower}) - 1)^2`.
@@ -80,7 +80,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         ``n_components`` random rows. ``auto``: for the linear kernel the primal, unless there are
         more features than rows; else the dual up to 20,000 rows, then nystroem.
     n_components : int, default 1000
-        Rows that ``nystroem`` draws; the most landmarks that ``partial_fit`` keeps.
+        Number of rows that ``nystroem`` draws; maximum number of landmarks of ``partial_fit``.
     tol : float > 0, default 1e-4
         Tolerance of the online solver (relative change of the cost in a round), of the absolute
         loss (relative duality gap) and of the landmarks of ``partial_fit`` (the share of a row's
@@ -243,8 +243,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
             if growth <= self.tol * cost:
                 return alpha, product
         warnings.warn(
-            f"{type(self).__name__}: the cost still changes by more than tol = {self.tol:g} of "
-            f"itself after {self.n_iter_} rounds. Raise max_iter, raise tol or lower C.",
+            f"{type(self).__name__}: the cost still changes by a fraction of more than tol = "
+            f"{self.tol:g} after {self.n_iter_} rounds. Raise max_iter, raise tol or lower C.",
             ConvergenceWarning,
             stacklevel=6,
         )
@@ -312,13 +312,14 @@ class MPRank(LeaveOut, MagnitudeRanker):
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
     ) -> Self:
-        """Learn from more rows; with the linear kernel exactly as one ``fit`` to all rows so far.
+        """Update the model with more rows; with the linear kernel it equals one ``fit`` to all
+        rows.
 
         With another kernel, ``n_components`` bounds the landmarks (see the class), and
         ``gamma="scale"`` is that of the rows of the first call. Memory grows with the number of
-        queries (a row of means each), not of rows. A query may come in pieces with the same id.
-        Without ``qid`` all rows are one list. Each call solves the problem again, in time cubic in
-        the number of features or landmarks: many rows a call are faster than one.
+        queries (a row of means each), not of rows. Several calls may add rows to the same query.
+        Without ``qid`` all rows are one query. Each call solves the problem again, in time cubic in
+        the number of features or landmarks, so pass many rows per call.
         """
         self._check_parameters()
         stream = self._stream()
@@ -372,7 +373,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         if self._training is None:
             raise ParameterError(
                 f"{type(self).__name__}.partial_fit: this model was fitted by fit and then copied "
-                "or saved, which does not keep the sums that more rows are added to. Start with "
+                "or loaded, which discards the sums that partial_fit updates. Start with "
                 "partial_fit."
             )
         problem, grades = self._training.problem, self._training.grades

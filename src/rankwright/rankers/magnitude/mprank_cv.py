@@ -34,10 +34,11 @@ POSITIVE_LIST = schema.Constraint(
 
 
 class MPRankCV(MagnitudeRanker):
-    """MPRank (squared loss) with its parameters chosen by the exact leave-pair-out error.
+    """MPRank (squared loss) with parameters chosen by the exact leave-pair-out error.
 
-    Every combination of ``Cs`` and ``gammas`` is judged by the error of models trained without a
-    pair of rows on that pair, averaged over all pairs: no data are held out. Each value of gamma
+    Every combination of ``Cs`` and ``gammas`` is evaluated by the leave-pair-out error: the error
+    on each pair of the model trained without it, averaged over all pairs. No validation set is
+    needed. Each value of gamma
     costs one eigendecomposition, of the size of the kernel's numerical rank if that is at most half
     of m, and all values of C share a dozen or so matrix products. For up to twelve values of C and
     a larger rank, each costs a Cholesky inverse instead.
@@ -50,7 +51,7 @@ class MPRankCV(MagnitudeRanker):
     kernel : "rbf", "linear", "poly", "precomputed" or a function, default "rbf"
     degree, coef0 : of the polynomial kernel
     average : "pairs" or "queries", default "pairs"
-        Whether every pair has the same weight in the error, or every query.
+        Whether pairs or queries have equal weight in the error.
 
     Attributes
     ----------

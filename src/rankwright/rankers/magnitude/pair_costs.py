@@ -55,7 +55,7 @@ class Point(ABC):
 
     def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
         self._ptr, one = cost.sample.ptr, cost.sample.n_queries == 1
-        # Rows sorted by residual inside each query.
+        # Rows sorted by residual within each query.
         self._order = np.argsort(residual) if one else np.lexsort((residual, cost.sample.codes))
         self._weight, self._residual = cost.weight[self._order], residual[self._order]
 

@@ -21,7 +21,7 @@ def too_large() -> DataError:
     """The error for features whose products overflow."""
     return DataError(
         "the features, the grades or C are too large to solve in double "
-        "precision: scale them, for instance with sklearn.preprocessing.StandardScaler."
+        "precision: scale them, for example with sklearn.preprocessing.StandardScaler."
     )
 
 
@@ -94,13 +94,13 @@ class Sample:
     def unit(self) -> FloatArray:
         """The unit vectors b_q, proportional to the roots in query q, one after another.
 
-        The projection P = I - sum_q b_q b_q' centers scaled rows inside each query.
+        The projection P = I - sum_q b_q b_q' centers scaled rows within each query.
         """
         return np.sqrt(self.mass / self.sums[self.codes])
 
     @cached_property
     def row_weight(self) -> FloatArray:
-        """The weight of each row inside its query."""
+        """The weight of each row within its query."""
         return self.mass / self.query_weight[self.codes]
 
     @cached_property
@@ -336,8 +336,8 @@ class Stream:
     def _join(self, index: int, weight: float, mass: float, mean: FloatArray) -> None:
         if weight != self.weights[index]:
             raise DataError(
-                f"query_weight is {weight:g} for a query that came with {self.weights[index]:g} "
-                "before: a query has one weight, the same in every partial_fit."
+                f"query_weight is {weight:g} for a query that had weight {self.weights[index]:g} "
+                "before: use the same weight in every partial_fit."
             )
         old, apart = self.masses[index], mean - self.means[index]
         self.products += (old * mass / (old + mass)) * np.outer(apart, apart)

@@ -109,7 +109,7 @@ class Smoothers(NamedTuple):
 
     errors: FloatArray  # (n_factors, n_rows) R y
     diagonals: FloatArray  # (n_factors, n_rows) of R
-    # R + B B', meaningful below the diagonal inside a query, in blocks that reuse their memory:
+    # R + B B', meaningful below the diagonal within a query, in blocks that reuse their memory:
     # the first row, the first column, and values (n_factors, n_rows, n_columns).
     blocks: Iterator[tuple[int, int, FloatArray]]
 

@@ -15,7 +15,7 @@ from rankwright.rankers.schema import real
 
 
 class SVRank(MagnitudeRanker):
-    r"""Fit every difference of grades inside a query, up to a tolerance.
+    r"""Support vector ranking: fit differences of grades within each query up to a tolerance.
 
     Minimizes :math:`\|w\|^2 + \frac Cm \sum_q \frac1{m_q} \sum_{i,j \in q} \max(0, |(h(x_j) -
     h(x_i)) - (y_j - y_i)| - \epsilon)^n`: errors up to epsilon cost nothing. Predicted differences

@@ -26,36 +26,36 @@ MAX_CANDIDATES = 64
 
 
 class NearestNeighbor(Ranker):
-    """The one feature that orders the graded rows best, as the ranking of all rows.
+    """Rank by the single feature that orders the graded rows best.
 
-    Made for collaborative filtering: rows are items, each feature is what another user thinks of
-    them (NaN: unknown). The neighbor is the user with the lowest ranking loss, ties counted 1/2.
-    A row that the neighbor does not know gets a default: of the values in X (at most 64, evenly
-    chosen) the one of least loss; among equals, the one closest to the neighbor's average, which is
-    also the default of a neighbor that knows all training rows. Higher values always count as
-    better. The search costs O(grades in a query) for each entry of X and each default tried.
+    For collaborative filtering: rows are items, and each feature has the ratings of another user
+    (NaN: not rated). The neighbor is the user with the lowest ranking loss; ties count 1/2. An item
+    that the neighbor did not rate gets a default: the value in X (of at most 64, evenly chosen)
+    with the lowest loss. Among equals it is the value closest to the neighbor's mean, which is also
+    the default of a neighbor who rated all training rows. Higher values always count as better. The
+    search costs O(grades in a query) for each entry of X and each default tried.
 
     Parameters
     ----------
     shrinkage : float >= 0, default 0.0
-        How much the choice prefers users who know many rows, as the authors propose: a user with n
-        values and loss L counts as one of loss 1/2 - (1/2 - L) n / (n + shrinkage). A low loss on
-        few rows is often luck, and such a user says little about new rows.
+        Preference for users with many ratings, as the authors propose: the loss L of a user with n
+        values becomes 1/2 - (1/2 - L) n / (n + shrinkage). A low loss on few rows is often due to
+        chance.
     feature_mean : (n_features,) array or None
-        The average of each feature, if it is known from more than the training rows. None: the
-        average over the training rows.
+        The mean of each feature, if known from more than the training rows. None: the mean over the
+        training rows.
     feature_count : (n_features,) array or None
-        How many rows each feature has a value for, if it is known from more than the training rows
-        (all the films a user rated). None: how many training rows.
+        The number of values of each feature, if known from more than the training rows (all the
+        films a user rated). None: the number of values in the training rows.
     absent : "zero" or "abstain", default "zero"
-        What it means when a CSR matrix does not store an entry.
+        How to treat entries that a CSR matrix does not store: as 0, or as missing.
 
     Attributes
     ----------
     feature_ : (n_neighbors,) array
         The neighbors, best first.
     default_ : (n_neighbors,) array
-        Their values for rows that they do not know.
+        Their values for rows that they did not rate.
     rloss_ : (n_features,) array
         The ranking loss of each feature with its best default; 1/2 without any pair.
 
@@ -153,7 +153,7 @@ class NearestNeighbor(Ranker):
 
 
 class KNN(NearestNeighbor):
-    """The average of the features that order the graded rows best.
+    """Average of the k features that order the graded rows best.
 
     Like :class:`NearestNeighbor`, with the k features of lowest ranking loss instead of one (all,
     if there are fewer); each fills its gaps with its own default. Averaging depends on the values

@@ -84,39 +84,39 @@ def averages(block: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 class VSIM(Ranker):
-    r"""Vector similarity: features that agree with the grades count most.
+    r"""Vector similarity: weight each feature by its agreement with the grades.
 
-    Made for collaborative filtering: rows are items, each feature is what another user thinks of
-    them (NaN: unknown), the grades are what the target user thinks. A feature's weight w is the
-    cosine between it and the grades, and the score adds up how far each feature lies above its own
-    average, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`. Queries count by their weight,
-    not as lists.
+    For collaborative filtering: rows are items, each feature has the ratings of another user (NaN:
+    not rated), and the grades are the ratings of the target user. The weight w of a feature is its
+    cosine similarity with the grades, and the score sums the weighted deviations of the features
+    from their means, :math:`\bar y + \alpha \sum_i w_i (x_i - \bar x_i)`. Queries matter only by
+    their weight.
 
     Parameters
     ----------
     unseen : "skip" or "zero", default "skip"
-        What a feature without a value adds to the score. ``zero`` is the formula as printed: the
+        The contribution of missing values. ``zero`` is the formula as printed: the
         sum runs over all features, and ratings are a sparse vector with zeros where a film was not
-        rated, so each user who did not rate a film pulls it down by that user's average. ``skip``:
-        it adds nothing. ``skip`` is the default because it orders films better: on MovieLens 1M
+        rated, so each user who did not rate a film lowers its score by that user's mean. ``skip``:
+        no contribution. ``skip`` is the default because it orders films better: on MovieLens 1M
         with 1,000 features it misorders 32 % of the pairs, ``zero`` 37 % (``python -m experiments
         rankboost/figure_5``). The weights are the same.
     over : "all" or "rated", default "all"
-        ``all``: :math:`\sum |w| = 1`, as printed, so a row that many features know gets further
-        from the average. ``rated``: that sum runs over the features that have a value in the row;
+        ``all``: :math:`\sum |w| = 1`, as printed, so a row with many values gets further from the
+        mean. ``rated``: that sum runs over the features that have a value in the row;
         only with ``unseen="skip"``.
     feature_mean, feature_norm : (n_features,) arrays or None
-        Average and length of each feature, if they are known from more than the training rows (all
-        the films a user rated). None: those of the training rows.
+        Mean and norm of each feature, if known from more than the training rows (all the films a
+        user rated). None: those of the training rows.
     absent : "zero" or "abstain", default "zero"
-        What it means when a CSR matrix does not store an entry.
+        How to treat entries that a CSR matrix does not store: as 0, or as missing.
 
     Attributes
     ----------
     coef_ : (n_features,) array
-        The weights, their absolute values adding up to 1.
+        The weights; their absolute values add up to 1.
     mean_ : (n_features,) array
-        What counts as each feature's average.
+        The mean of each feature.
     intercept_ : float
         The mean grade.
 
@@ -165,8 +165,8 @@ class VSIM(Ranker):
         super()._check_parameters()
         if self.unseen == "zero" and self.over == "rated":
             raise ParameterError(
-                "VSIM(unseen='zero', over='rated'): with zeros for unseen rows every feature has a "
-                "value in every row, so there is nothing to leave out of the sum. Use over='all', "
+                "VSIM(unseen='zero', over='rated'): with zeros for unseen rows no value is "
+                "missing, so over='rated' has no effect. Use over='all', "
                 "or unseen='skip'."
             )
 
@@ -208,13 +208,13 @@ def similarities(
 
 
 class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Add the score of :class:`VSIM` to the features, as the last column.
+    """Append the score of :class:`VSIM` as the last column.
 
-    In front of a :class:`RankBoost` in a pipeline, as its authors propose, the result leans on
-    plain correlation where there are few grades, and on boosting as they grow. ``fit_transform``
+    As its authors propose, use it in front of a :class:`RankBoost` in a pipeline: the result relies
+    on correlation when there are few grades, and on boosting when there are more. ``fit_transform``
     gives each training row the score that VSIM learns from the *other* rows (leave one out,
-    exactly, at the cost of one matrix product), so that the new column does not look better than
-    it is. ``transform`` uses all training rows.
+    exactly, at the cost of one matrix product), so that the new column does not overfit.
+    ``transform`` uses all training rows.
 
     Parameters
     ----------
@@ -240,12 +240,12 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_norm = feature_norm
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Learn the weights of the features."""
+        """Fit the weights of the features."""
         self._learn(X, y)
         return self
 
     def fit_transform(self, X: Any, y: ArrayLike) -> FloatArray:
-        """The rows with the leave-one-out scores of VSIM as the last column."""
+        """Return the rows with the leave-one-out scores of VSIM as the last column."""
         values, grades = self._learn(X, y)
         filled = np.where(np.isnan(values), 0.0, values)
         known = (~np.isnan(values)).astype(np.float64)
@@ -260,7 +260,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([values, score])
 
     def transform(self, X: Any) -> FloatArray:
-        """The rows with the scores of VSIM as the last column."""
+        """Return the rows with the scores of VSIM as the last column."""
         check_is_fitted(self)
         values = self._validated(X, reset=False)
         out: FloatArray = self._transform().transform(values, Queries.from_ids(None, len(values)))
@@ -289,7 +289,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def learned(cls) -> Mapping[str, schema.Learned]:
-        """Every learned attribute, with what it may be."""
+        """Return the schema of every fitted attribute."""
         return {
             "n_features_in_": schema.integer(low=1),
             "feature_names_in_": schema.texts("n_features", optional=True),

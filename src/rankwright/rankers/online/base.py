@@ -1,4 +1,4 @@
-"""What online rankers share: streams of examples, passes over them, models with thresholds."""
+"""Base classes of online rankers: streams of examples, passes over them, threshold models."""
 
 from __future__ import annotations
 
@@ -149,23 +149,22 @@ def repeated_rows(grades: Grades) -> IntArray:
     if len(fractional):
         row = int(fractional[0])
         raise DataError(
-            f"row {row} has weight {weight[row]:g}. An online ranker repeats a row a whole number "
-            "of times: use weights 0, 1, 2, ..."
+            f"row {row} has weight {weight[row]:g}. An online ranker repeats rows, so weights must "
+            "be integers: 0, 1, 2, ..."
         )
     order: IntArray = np.repeat(np.arange(len(weight)), weight.astype(np.int64))
     if len(order) == 0:
-        raise DataError("every row has weight zero: there is nothing to learn from.")
+        raise DataError("every row has weight 0, so there is nothing to learn from.")
     return order
 
 
 class OnlineRanker(Ranker):
     """Base of the online ordinal rankers.
 
-    They learn from rows in the order given. ``qid`` plays no part in learning (a grade means the
-    same in every query) and serves ``score`` only. There is no ``sample_weight``: what a row
-    teaches depends on the rows before it, so a weight cannot mean "so many copies, anywhere". To
-    weigh a row, repeat it, or pass ``Grades`` with whole numbers as weights to ``fit_feedback``:
-    the row is then repeated so many times in sequence.
+    They learn from rows in the order given. ``qid`` is used only by ``score``, not in training.
+    There is no ``sample_weight``, because the update for a row depends on the rows before it, so
+    copies are not interchangeable. To weight a row, repeat it, or pass ``Grades`` with integer
+    weights to ``fit_feedback``, which repeats each row in sequence.
     """
 
     __metadata_request__partial_fit: ClassVar = {"qid": True}
@@ -210,13 +209,13 @@ class OnlineRanker(Ranker):
     def fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
     ) -> Self:
-        """Forget everything, then make ``max_iter`` passes over the rows, in the order given.
+        """Fit from scratch: make ``max_iter`` passes over the rows, in the order given.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
-        y : (n_items,) grades, any numbers: the higher, the better
-        qid : (n_items,) query ids; they play no part in learning
+        y : (n_items,) grades, any numbers; higher is better
+        qid : (n_items,) query ids; not used in training
         eval_set : (X, y) of validation queries, for ``early_stopping`` and ``validation_``
         eval_qid : query ids of the validation rows
         """
@@ -226,17 +225,17 @@ class OnlineRanker(Ranker):
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
-        """Learn from some more rows, one or a million, in the order given.
+        """Update the model with more rows, in the order given.
 
-        Any way to split a stream into calls gives the same model, bit for bit, as one ``fit``.
+        Splitting a stream into several calls gives the same model, bit for bit, as one ``fit``.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
         y : (n_items,) grades
-        classes : every grade the stream may hold, at the first call. By default the grades of the
-            first call. A later grade that was not declared is an error.
-        qid : accepted for uniformity; it plays no part
+        classes : all grades that may occur in the stream, at the first call; by default those in
+            ``y``. An undeclared grade in a later call is an error.
+        qid : accepted for API consistency; not used
         """
         self._learn_stream(X, y, classes, predict=False)
         return self
@@ -245,7 +244,7 @@ class OnlineRanker(Ranker):
     def partial_fit_predict(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, expected: bool = False
     ) -> FloatArray:
-        """Test, then train: the grade predicted for each row just before learning from it.
+        """Test, then train: return the grade predicted for each row before learning from it.
 
         The same as ``predict`` (or ``predict_expected``) and ``partial_fit`` row by row, in one
         call.
@@ -257,7 +256,7 @@ class OnlineRanker(Ranker):
 
     @exclusive
     def start(self, n_features: int, classes: ArrayLike) -> Self:
-        """Begin with nothing learned, so that ``predict`` works before the first row."""
+        """Initialize an untrained model, so that ``predict`` works before the first row."""
         self._check_parameters()
         self.n_features_in_, self.n_queries_in_ = int(n_features), 1
         self.__dict__.pop("feature_names_in_", None)
@@ -266,7 +265,7 @@ class OnlineRanker(Ranker):
 
     @exclusive
     def predict_expected(self, X: Any) -> FloatArray:
-        """The expected grade in units of ``y``; by default the same as ``predict``."""
+        """Predict the expected grade in units of ``y``; by default the same as ``predict``."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         scorer: Any = self._scorer()
@@ -311,7 +310,7 @@ class OnlineRanker(Ranker):
             )
         if len(classes) < 2:
             warnings.warn(
-                f"{type(self).__name__}: there is only one grade, hence no order to learn. "
+                f"{type(self).__name__}: there is only one grade, so there is no order to learn. "
                 "On a stream, declare all grades: partial_fit(X, y, classes=...).",
                 DegenerateDataWarning,
                 stacklevel=2,
@@ -426,7 +425,7 @@ class VotingRanker(OnlineRanker):
 
     @exclusive
     def predict_proba(self, X: Any) -> FloatArray:
-        """The share of the votes for each grade in ``classes_``: (n_items, n_grades)."""
+        """Return the share of votes for each grade in ``classes_``: (n_items, n_grades)."""
         check_is_fitted(self)
         X, scorer = self._checked(X, reset=False), self._scorer()
         rows = scorer.map.transform(X) if isinstance(scorer, Mapped) else X

@@ -1,4 +1,4 @@
-"""What the papers compare with: Widrow-Hoff regression and the multiclass perceptron."""
+"""Baselines of the papers: Widrow-Hoff regression and the multiclass perceptron."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST_ERROR = 1e50
 
 
 class WidrowHoff(ThresholdRanker):
-    r"""Online regression on the grades (the delta rule), the competitor in both papers.
+    r"""Widrow-Hoff (delta rule): online linear regression on the grades.
 
     :math:`w \leftarrow w - \eta\,(w \cdot x - y)\,x` after every row; the grade is the one nearest
     to :math:`w \cdot x`. There is no intercept: add a constant feature if you need one. A step
@@ -40,7 +40,7 @@ class WidrowHoff(ThresholdRanker):
     ----------
     coef_ : (n_features,) array
     thresholds_ : (n_grades - 1,) array
-        Half way between neighboring grades.
+        Halfway between neighboring grades.
     classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     Examples
@@ -93,11 +93,11 @@ class WidrowHoff(ThresholdRanker):
 
 
 class MulticlassPerceptron(OnlineRanker):
-    """One weight vector per grade; the grade whose vector scores highest wins.
+    """Multiclass perceptron: one weight vector per grade; the highest score gives the grade.
 
     On a wrong grade the row is added to the right grade's vector and subtracted from the predicted
-    grade's. PRank's paper compares with it: it has k times as many weights and does not know that
-    grades are ordered. Rows of the same predicted grade are ordered by how much higher the next
+    grade's. It is a baseline of the PRank paper, with k times as many weights and no order among
+    the grades. Rows of the same predicted grade are ordered by how much higher the next
     grade's vector scores than the previous grade's.
 
     Parameters

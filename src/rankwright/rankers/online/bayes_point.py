@@ -1,4 +1,4 @@
-"""The Bayes point: an online ranker trained on many permutations of the rows, averaged."""
+"""Bayes point machine: the average of an online ranker over permutations of the rows."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rankwright.scoring.transforms import Mapped
 
 
 class BayesPoint(Ranker):
-    """The mean of an online ranker over many permutations of the training rows.
+    """Bayes point machine: average an online ranker over permutations of the training rows.
 
-    Each member sees all rows in an order of its own; the model is the average of the members'
-    weights and of their thresholds, an estimate of the center of all models that fit the rows.
+    Each member is trained on all rows in a different order. The model is the average of the
+    members' weights and thresholds, an estimate of the center of all models that fit the rows.
     :class:`OAPBPM` estimates the same in one pass over a stream; this one needs all rows, takes
     ``n_estimators`` passes, and has no ``partial_fit``. Members of a kernel are averaged over the
     union of their supports.
@@ -38,7 +38,7 @@ class BayesPoint(Ranker):
     Parameters
     ----------
     estimator : online ranker or None, default None
-        The members: PRank when None, else any online ranker with weights and thresholds.
+        The type of the members: any online ranker with weights and thresholds. None is PRank.
     n_estimators : int, default 100
         The number of permutations.
     random_state : int, RandomState or None
@@ -55,7 +55,7 @@ class BayesPoint(Ranker):
         if the estimator has a support.
     classes_ : (n_grades,) array
     n_mistakes_ : int
-        Mistakes of all members on the way.
+        Number of training mistakes of all members.
 
     References
     ----------
@@ -104,13 +104,13 @@ class BayesPoint(Ranker):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
-        """Train the members, each on all rows in an order of its own.
+        """Train the members, each on all rows in a different order.
 
         Parameters
         ----------
         X : (n_items, n_features) array, CSR matrix or data frame
-        y : (n_items,) grades, any numbers: the higher, the better
-        qid : (n_items,) query ids; they play no part in learning
+        y : (n_items,) grades, any numbers; higher is better
+        qid : (n_items,) query ids; not used in training
         """
         return super().fit(X, y, qid=qid)
 
@@ -119,7 +119,7 @@ class BayesPoint(Ranker):
         self.n_queries_in_ = feedback.queries.n_queries
         if np.ptp(feedback.y) == 0:
             warnings.warn(
-                "BayesPoint: there is only one grade, hence no order to learn.",
+                "BayesPoint: there is only one grade, so there is no order to learn.",
                 DegenerateDataWarning,
                 stacklevel=3,
             )

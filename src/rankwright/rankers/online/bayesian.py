@@ -28,7 +28,7 @@ MOST_FULL, MOST_LOW_RANK = 300, 4096  # weights up to which "auto" takes these f
 
 
 class BayesianPRank(ThresholdRanker):
-    r"""PRank with uncertainty: a normal posterior of weights and thresholds.
+    r"""Bayesian PRank: a normal posterior over weights and thresholds.
 
     Not in the papers. The model is PRank's: a row lies above threshold r when
     :math:`w \cdot x - c_r` plus standard normal noise is positive. Instead of one model it keeps a
@@ -42,8 +42,9 @@ class BayesianPRank(ThresholdRanker):
               S \leftarrow S - \frac{\rho (\rho + t)}{1 + z_r^T S z_r}\, S z_r z_r^T S .
 
     This is the normal distribution with the mean and covariance of the exact posterior after that
-    answer (assumed density filtering). Every row teaches, not only the mistakes; directions that
-    are well known move little. There is no learning rate to tune and one pass is enough: on the
+    answer (assumed density filtering). The model learns from every row, not only from mistakes, and
+    well-determined directions change little. There is no learning rate to tune, and one pass is
+    enough: on the
     papers' synthetic data the rank loss after 5,000 rows is 1 to 3 % above the Bayes loss; PRank
     needs averaging to come within 20 % of it.
 
@@ -57,8 +58,8 @@ class BayesianPRank(ThresholdRanker):
         Learn from all products of up to ``degree`` features (the feature map of the polynomial
         kernel ``(a . b + 1) ** degree``).
     covariance : "auto", "full", "low_rank" or "diagonal", default "auto"
-        "full" costs O(weights^2) per row, "low_rank" O(n_directions * weights), "diagonal" as
-        little as PRank. "diagonal" ignores correlations of features; "low_rank" keeps the
+        "full" costs O(weights^2) per row, "low_rank" O(n_directions * weights), "diagonal" as much
+        as PRank. "diagonal" ignores correlations of features; "low_rank" keeps the
         directions about which most has been learned. "auto" is "full" up to 300 weights,
         "low_rank" up to 4096, then "diagonal".
     n_directions : int, default 16
@@ -193,7 +194,7 @@ class BayesianPRank(ThresholdRanker):
 
     @exclusive
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of each grade in ``classes_``: (n_items, n_grades).
+        """Return the probability of each grade in ``classes_``: (n_items, n_grades).
 
         Weights, thresholds and noise are all random: a row lies above threshold r with probability
         Phi(z_r . m / sqrt(1 + z_r' S z_r)), z_r = (x, -e_r). Grade k has the probability of

@@ -1,4 +1,4 @@
-"""OAP: many PRanks on random parts of one stream, averaged (BPM) or voting."""
+"""OAP ensembles: PRank models on random parts of one stream, averaged (BPM) or voting."""
 
 from __future__ import annotations
 
@@ -131,11 +131,11 @@ class Ensemble(SupportRanker):
         return scorer if features is None else Mapped(features, scorer)
 
     def member_scores(self, X: Any) -> FloatArray:
-        """What each member orders the rows by: where they differ, the ensemble is unsure.
+        """Return the scores of each member; where they differ, the ensemble is uncertain.
 
         Returns
         -------
-        (n_items, n_estimators) array, the higher the better
+        (n_items, n_estimators) array; higher is better
 
         Examples
         --------
@@ -219,8 +219,9 @@ class Ensemble(SupportRanker):
         base = self.estimator
         if isinstance(base, KernelPRank) and base.average and not base._is_explicit(1):
             raise ParameterError(
-                f"{type(self).__name__}(estimator=KernelPRank(average=True)): members with a "
-                "support are averaged over the members, not over time too. Use average=False."
+                f"{type(self).__name__}(estimator=KernelPRank(average=True)): kernel members are "
+                "averaged over the members and cannot also be averaged over time. Use "
+                "average=False."
             )
 
     def _block_pass(
@@ -275,7 +276,7 @@ class Ensemble(SupportRanker):
 
 
 class OAPBPM(Ensemble):
-    """Online aggregate PRank, Bayes point machine: the average of many PRanks.
+    """Online aggregate PRank, Bayes point machine: the average of many PRank models.
 
     Each of ``n_estimators`` PRanks learns from each row with probability ``tau``; the model is the
     average of their weights and of their thresholds, an online estimate of the center of all models
@@ -289,9 +290,9 @@ class OAPBPM(Ensemble):
     Parameters
     ----------
     estimator : online ranker or None, default None
-        The members: PRank when None, else any online ranker with weights and thresholds (PRank
-        with its options, KernelPRank, WidrowHoff, BayesianPRank). Its ``max_iter``, ``shuffle``
-        and ``random_state`` play no part.
+        The type of the members: any online ranker with weights and thresholds (PRank with its
+        options, KernelPRank, WidrowHoff, BayesianPRank). None is PRank. Its ``max_iter``,
+        ``shuffle`` and ``random_state`` are ignored.
     n_estimators : int, default 100
     tau : float in (0, 1], default 0.3
         The probability that a member learns from a row. Smaller values make members more diverse
@@ -300,7 +301,7 @@ class OAPBPM(Ensemble):
         With "poisson" a member learns from each row Poisson(1) times (Oza's online bagging), and
         ``tau`` is not used.
     shuffle : bool, default False
-        Whether ``fit`` takes the rows in random order; otherwise in the order given.
+        Whether ``fit`` shuffles the rows.
     random_state : int, RandomState or None
         Seeds the draws. A draw depends on (seed, member, position in the stream) only, so neither
         threads nor the splitting of the stream into calls matter.
@@ -319,9 +320,9 @@ class OAPBPM(Ensemble):
     dual_coef_, members_dual_coef_ : (n_support,) and (n_support, n_estimators) arrays
         The mean of the members' coefficients, and each member's.
     n_correct_ : (n_estimators,) int array
-        How often each member was right about a row that it drew.
+        How often each member predicted the grade of a row that it drew correctly.
     n_survived_ : (n_estimators,) int array
-        How often since its last wrong answer, counting that row too.
+        The same since its last mistake, including that row.
     members_state_ : (n_estimators, n_state) array
         For estimators other than PRank and KernelPRank: all that the members have learned.
     coef_sum_ : (n_features,) array
@@ -378,7 +379,7 @@ class _VotingEnsemble(Ensemble, VotingRanker):
 
 
 class OAPBagging(_VotingEnsemble):
-    """Online bagging of PRanks: the mean of the members' grades.
+    """Online bagging of PRank: the mean of the members' grades.
 
     Like OAPBPM, but the members' predicted grades are averaged instead of their weights.
     ``predict`` rounds that mean to the nearest grade, ``predict_expected`` returns it unrounded (as
@@ -410,16 +411,15 @@ class OAPBagging(_VotingEnsemble):
 
 
 class OAPVoting(_VotingEnsemble):
-    """Online voting of PRanks: the mean of the members' grades, weighted by their record.
+    """Online voting of PRank: the mean of the members' grades, weighted by their past performance.
 
     Parameters
     ----------
     count : "survived" or "right", default "survived"
-        "survived" weighs a member by the rows that it has ranked rightly since its last change,
-        counting the row that changed it: members that have just failed have little say. It is the
-        voted perceptron's count, and the one that reproduces the paper's figures
-        (``experiments/oap_bpm``). "right" weighs it by all rows that it ever ranked rightly (all
-        members weigh the same until one has been right), which differs little from bagging.
+        "survived" weights a member by the number of rows ranked correctly since its last update,
+        including the row that caused it. It is the voted perceptron's count, and it reproduces the
+        paper's figures (``experiments/oap_bpm``). "right" weights a member by all rows that it ever
+        ranked correctly (equal weights until one is right), which differs little from bagging.
     estimator, n_estimators, tau, sampling, shuffle, random_state : see OAPBPM
 
     Attributes

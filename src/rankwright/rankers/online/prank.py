@@ -21,7 +21,7 @@ NO_AVERAGE = [np.zeros(0), np.zeros(0)]
 
 
 class PRank(ThresholdRanker):
-    r"""Perceptron ranking: weights w and thresholds c that move one unit at a time.
+    r"""Perceptron ranking: an online ordinal ranker with weights w and thresholds c.
 
     The grade of a row x is the first whose threshold lies above :math:`w \cdot x`. When that is
     wrong, every threshold on the wrong side of the score moves one step toward the other side, and
@@ -58,7 +58,7 @@ class PRank(ThresholdRanker):
         ``update="romma"`` each model counts with length 1.)
     update : "perceptron" or "romma", default "perceptron"
     max_iter : int, default 1
-        Passes of ``fit`` over the rows.
+        Number of passes of ``fit`` over the rows.
     shuffle : bool, default False
         Whether each pass takes the rows in random order; otherwise in the order given.
     random_state : int, RandomState or None

@@ -31,7 +31,7 @@ BLOCK = 1024  # examples between two enlargements of the tables
 
 
 class VotedPRank(KernelStream, VotingRanker):
-    """PRank whose successive models vote, each with the number of rows that it survived.
+    """Voted PRank: each past model votes with the number of rows that it classified correctly.
 
     Steadier than the last model, at the price of keeping them all: prediction costs one product per
     model. ``max_rules`` bounds that, and the memory, on an endless stream: beyond it the model with

@@ -111,7 +111,7 @@ def read_letor(
         table.check(file.name, len(bad.lines))
     qid = table.qid() if lines.has_qid else None
     if sizes is not None and lines.has_qid:
-        raise DataError(f"{file.name} has a qid in every line: leave group out.")
+        raise DataError(f"{file.name} has a qid in every line: omit group.")
     if sizes is not None:
         qid = _qid_of_groups(sizes, file.name, table.n_rows, bad.items)
     return table.finish(qid, tuple(bad.lines))

@@ -20,7 +20,7 @@ from rankwright.exceptions import DataError
 
 
 def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
-    """The features in a log itself: its other columns, one row for each query and item.
+    """Read features from the other columns of a log, one row for each query and item.
 
     In a service's export they are the ``features`` of the items shown. The first row of an item
     counts. Parameters as in :func:`read_log`.

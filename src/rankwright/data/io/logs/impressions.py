@@ -93,7 +93,7 @@ def read_log(
 
 
 def log_from_frame(frame: Any, **columns: str) -> ImpressionLog:
-    """A log from a data frame of any library, or a dict of columns; as :func:`read_log`.
+    """Convert a data frame or a dict of columns to a log; see :func:`read_log`.
 
     >>> log_from_frame({"query": [1, 1], "item": [7, 8], "clicked": [0, 1]}).clicks.tolist()
     [0, 1]
@@ -102,7 +102,7 @@ def log_from_frame(frame: Any, **columns: str) -> ImpressionLog:
 
 
 def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
-    """A log from the service's events: objects of kind ``event`` and ``feedback``, in any order.
+    """Build a log from events of the service: ``event`` and ``feedback`` objects, in any order.
 
     An event lists the items shown; feedback names an event and its clicks, as item ids or as
     objects with ``id`` and perhaps ``dwell``. Grades and preferences are left out.
@@ -127,7 +127,7 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
                  event.get("model"), *shown)
             )  # fmt: skip
     if not rows:
-        raise DataError("the log holds no event with items shown.")
+        raise DataError("the log has no event with shown items.")
     session, query, user, time, model, item, position = (list(c) for c in zip(*rows, strict=True))
     count, dwell = np.zeros(len(rows)), np.full(len(rows), np.nan)
     for event, click in clicks:
@@ -135,7 +135,7 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
         row = index.get((event, key))
         if row is None:
             raise DataError(
-                f"feedback clicks item {key!r} of event {event!r}, which was not shown."
+                f"feedback has a click on item {key!r} of event {event!r}, which was not shown."
             )
         count[row] += 1
         if isinstance(click, Mapping) and click.get("dwell") is not None:
@@ -390,7 +390,9 @@ def _decoded(
     key = key[by_key]
     if len(twice := np.flatnonzero(key[1:] == key[:-1])):
         pair = texts[by_key[twice[0]]], texts[by_key[twice[0] + 1]]
-        raise DataError(f"{role}: {pair[0]!r} and {pair[1]!r} have one hash: rename one of them.")
+        raise DataError(
+            f"{role}: {pair[0]!r} and {pair[1]!r} have the same hash: rename one of them."
+        )
     starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
     number = by_key[np.searchsorted(key, hashes[starts])]
     if role == "session":

@@ -26,7 +26,7 @@ _PAIR_COLUMNS = {
 
 
 class Preferences(NamedTuple):
-    """Pairs of ids: each winner belongs above its loser; weight and query may be unknown."""
+    """Preferences between ids: winner, loser, and optionally weight and query."""
 
     winner: NDArray[Any]
     loser: NDArray[Any]

@@ -205,7 +205,7 @@ def pair_changes(code_of, pairs, absent_code, change):
 
 @njit(cache=True, nogil=True)
 def group_by_query(order, documents_of, query_of, query_start, codes, out, out_code):
-    """The documents of one feature, query by query, values descending inside each query.
+    """The documents of one feature, query by query, values descending within each query.
 
     order         (n_present,) rows, values descending
     documents_of  (ptr, documents) of each row

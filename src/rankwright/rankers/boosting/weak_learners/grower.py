@@ -25,9 +25,10 @@ SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows
 
 
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
-    r"""Trees as weak rankings, so that boosting learns interactions of features.
+    r"""Trees as weak rankings, so that RankBoost learns interactions between features.
 
-    A tree is grown leaf by leaf on the potentials :math:`\pi` (how much its pairs pull a row up)
+    A tree is grown leaf by leaf on the potentials :math:`\pi` (how strongly its pairs pull a row
+    up)
     and the masses :math:`\mu` (the weight of its pairs). Each split is the one that adds most to
     :math:`\sum \pi^2 / (\mu + \lambda)` over the leaves, and a leaf has the value
     :math:`\pi / (\mu + \lambda)`. The weight of the tree is the one that minimizes Z (method 1),
@@ -37,7 +38,7 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
     ----------
     max_leaf_nodes : int >= 2, default 8
     min_samples_leaf : int >= 1, default 20
-        The least number of rows in a leaf.
+        Minimum number of rows in a leaf.
     l2_regularization : float >= 0, default 1.0
         :math:`\lambda`, counted in rows of average mass.
     learning_rate : float, 0 < rate <= 1, default 0.1

@@ -42,7 +42,7 @@ class Effects(NamedTuple):
     """What raising a document (h = 1) changes: its numbers, or those of its level (per_query.py).
 
     For queries with many levels, the factor of two levels is a product of one for each. That loses
-    weights below e**-700, which only matter where scores inside one query are that far apart.
+    weights below e**-700, which only matter where scores within one query are that far apart.
     """
 
     level_of: Int32Array  # (n_documents,) the level inside the query
@@ -76,7 +76,7 @@ class Effects(NamedTuple):
 
 
 class PerQueryScan(Scan):
-    """Rows sorted by each feature inside each query, for the exact weights of the pairs that a
+    """Rows sorted by each feature within each query, for the exact weights of the pairs that a
     cut orders rightly and wrongly (criterion z); cut c has h = 1 for the codes above c."""
 
     margin = 1e-9  # gains hold the root of a weight, which magnifies rounding
