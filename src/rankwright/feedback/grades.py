@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class Grades(Feedback):
     """One grade per row: within a query, each row belongs above the rows with lower grades.
 
-    A pair weighs the product of its rows' weights and its query's weight, so a row of weight 2
-    counts as two copies of it; with ``magnitude``, also times the difference of the grades. Memory
+    The weight of a pair is the product of the weights of its rows and its query, so a row of weight
+    2 counts as two copies; with ``magnitude``, also times the difference of the grades. Memory
     and time grow with the number of rows, not with the number of pairs.
 
     Parameters
     ----------
     y : (n_items,) numbers
-    qid : (n_items,) ids of any type in any order, or Queries; None is one list
+    qid : (n_items,) ids of any type in any order, or Queries; None is one query
     sample_weight : (n_items,) numbers >= 0
     query_weight : numbers >= 0, one per query (in order of first appearance), one per row, or
         {id: number}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Pairs(Feedback):
     """A list of weighted preferences: row ``upper[p]`` belongs above row ``lower[p]``.
 
-    Pairs may cross queries, contradict each other and form cycles. No row may be above itself.
+    Pairs may cross queries, contradict each other and form cycles. A row cannot be above itself.
 
     Parameters
     ----------
@@ -29,10 +29,9 @@ class Pairs(Feedback):
     query : (n_pairs,) ids of any type, optional
         The query (user, session) of each pair, for splitting and counting.
     confidence : (n_pairs,) numbers from 0 to 1, default 1
-        The probability that ``upper`` belongs above ``lower``: 1/2 says that the two are equally
-        good, 0 that they belong the other way round. ``RankNet`` and ``FRank`` fit these
-        probabilities; other rankers accept 1 only. A weight says how much a pair counts, a
-        confidence what it claims.
+        The probability that ``upper`` belongs above ``lower``: 1/2 means that the two are equally
+        good, 0 is the opposite preference. ``RankNet`` and ``FRank`` fit these probabilities; other
+        rankers accept only 1. It is not a weight: weights determine how much a pair counts.
 
     Examples
     --------
@@ -95,7 +94,7 @@ class Pairs(Feedback):
         weight: ArrayLike | None = None,
         query: Any = None,
     ) -> Pairs:
-        """Pairs of ids as pairs of rows of a feature table.
+        """Convert pairs of ids to pairs of rows of a feature table.
 
         Parameters
         ----------
@@ -176,7 +175,7 @@ class Pairs(Feedback):
 class Bipartite(Feedback):
     """Every row of ``upper`` belongs above every row of ``lower``.
 
-    A pair weighs the product of its rows' weights. For several queries, add them up.
+    The weight of a pair is the product of its rows' weights. For several queries, add them up.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fusion learned from judgments: which engine to trust, and how far down its list."""
+"""Fusion learned from judgments: which engine to trust, and down to which rank."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ FEATURES = ("position", *NORMS)
 class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     """Learned metasearch: a ranker, by default RankBoost, on the ranks of several engines.
 
-    Each engine is a feature: minus the rank of the document in the engine's list for the query.
+    Each engine is a feature: the negative rank of the document in the engine's list.
     An engine that does not list a document abstains (NaN). The ranker learns from judged queries
     how to combine these; fusing new queries needs only their lists.
 
     Engines are identified by name: give the same names when fusing, in any order. An engine that
-    is missing (it may be down today) abstains throughout; an unknown engine is refused.
+    is missing abstains for all documents; an unknown engine is refused.
 
     Parameters
     ----------
     ranker : a ranker, default ``RankBoost(default=0, cumulative=True, criterion="z")``
-        With the default, unlisted documents are below listed ones, and a higher rank in a list
-        never lowers the score (the paper's WeakLearn.2.cum with q_def = 0). For a ranker that does
+        With the default, unlisted documents are below listed ones, and a better rank never lowers
+        the score (the paper's WeakLearn.2.cum with q_def = 0). For a ranker that does
         not accept NaN, documents that an engine does not list get the mean of the remaining ranks
         (or its lowest score).
     features : {"position", "minmax", "max", "sum", "zscore", "rank", "borda", "none"}
-        Minus the rank (default), or the engine's own score, normalized as by
+        The negative rank (default), or the engine's own score, normalized by
         :func:`rankwright.fusion.normalize` (``none``: unchanged).
 
     Attributes
@@ -81,10 +81,10 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         self.features = features
 
     def fit(self, runs: Any, qrels: Qrels, **fit_params: Any) -> Self:
-        """Learn from judged queries.
+        """Fit the ranker to judged queries.
 
-        Documents that no engine lists and queries without judgments are left out. Listed documents
-        that were not judged, or judged below 0, have grade 0.
+        Documents that no engine lists and queries without judgments are ignored. Listed documents
+        that were not judged, or judged below 0, get grade 0.
 
         Parameters
         ----------
@@ -107,14 +107,14 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_preferences(self, runs: Any, preferences: Iterable[Any]) -> Self:
-        """Learn from preferences between listed documents, for example from clicks.
+        """Fit the ranker to preferences between listed documents, for example from clicks.
 
         Parameters
         ----------
         runs : as for :meth:`fit`
         preferences : iterable of (query, better doc, worse doc) or (..., weight)
-            Preferences with a document that no engine lists for the query are left out; a
-            DegenerateDataWarning counts them.
+            Preferences with a document that no engine lists for the query are ignored, with a
+            DegenerateDataWarning.
         """
         pool = self._pool(runs)
         pairs = _pairs(pool, preferences)
@@ -172,7 +172,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def default_ranker() -> RankBoost:
-        """The ranker that is used if none is given."""
+        """Return the default ranker."""
         return RankBoost(default=0, cumulative=True, criterion="z")
 
     def _ranker(self) -> Any:

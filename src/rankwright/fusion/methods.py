@@ -179,7 +179,7 @@ def fuse(
     """Combine several runs into one by a fixed rule, without training.
 
     The result has every query of any run, and every document that any run lists for it. Ids are
-    compared as text. The order of the runs changes nothing, not even the last bit.
+    compared as text. The result does not depend on the order of the runs.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def fuse(
         (pairwise majorities, counted as Copeland does). By score: ``sum``, ``mnz``, ``anz``,
         ``med``, ``min``, ``max``: Fox and Shaw's CombSUM, CombMNZ and so on.
     norm : {"minmax", "max", "sum", "zscore", "rank", "borda", "none"}, default "minmax"
-        How scores are made comparable before they are combined; methods by rank ignore it.
+        How scores are normalized before they are combined; methods by rank ignore it.
         See :func:`rankwright.fusion.normalize`.
     weights : one number >= 0 per run, or {name: weight}, optional
         For ``sum``, ``mnz``, ``anz``, ``rrf``, ``borda`` and ``condorcet``.

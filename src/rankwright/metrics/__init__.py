@@ -1,4 +1,4 @@
-"""Scores and judgments in, numbers out: measures, :func:`evaluate`, :func:`compare`.
+"""Evaluation: measures, :func:`evaluate`, :func:`compare`.
 
 >>> from rankwright.metrics import NDCG, AP, evaluate
 >>> scores = evaluate([0.9, 0.2, 0.5], [1, 0, 2], measures=[NDCG @ 2, AP])

@@ -48,22 +48,22 @@ def compare(
     ----------
     systems : mapping of name to Scores
     measures : measures to compare, optional
-        All that every system has when None.
+        None: all measures that every system has.
     test : {"randomization", "t", "wilcoxon"}
         Paired, two-sided, over queries.
     correction : {"holm", None}
-        Holm's correction over the pairs of systems, for each measure on its own.
+        Holm's correction over the pairs of systems, separately for each measure.
     alpha : float
-        Differences with a p-value up to alpha are marked.
+        Differences with a p-value of at most alpha are marked.
     baseline : str, optional
         Test only against this system, and print the difference from it; all pairs when None. The
         p-values of the other pairs, which are not tested, are NaN.
     level : float
         Level of the bootstrap intervals, of means and of differences.
     n_resamples : int
-        Of the randomization test (the intervals take 2,000); with few queries it is exact.
+        Number of resamples of the randomization test (2,000 for intervals); exact with few queries.
     random_state : int
-        For the randomization test and the bootstrap. Same seed, same table.
+        Seeds the randomization test and the bootstrap.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Comparison:
     words : str
         The test, in words.
     values : (n_systems, n_measures, n_queries) float64
-        The values of the queries; NaN where a query has nothing to measure.
+        The values of the queries; NaN where the measure is undefined.
     baseline : str or None
     random_state : int
 

@@ -33,10 +33,10 @@ class Scores(Mapping[str, float]):
     query_ids : (n_queries,) array
         Ids of the queries, in order of first appearance.
     matrix : (n_measures, n_queries) float64
-        NaN marks a query that was left out, because it has nothing to measure.
+        NaN marks a query that was skipped because the measure is undefined.
     query_weight : (n_queries,) float64 or None
     conventions : dict of str
-        In words: ties, empty queries, gain, discount, what counts as relevant.
+        Descriptions: ties, empty queries, gain, discount, relevance threshold.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Scores(Mapping[str, float]):
         return values if np.isnan(skipped) else np.where(np.isnan(values), skipped, values)
 
     def n_skipped(self, measure: str | Measure) -> int:
-        """The number of queries left out because they have nothing to measure."""
+        """Number of queries that were skipped because the measure is undefined."""
         return int(np.isnan(self.matrix[self._number(measure)]).sum())
 
     def to_dict(self) -> dict[str, float | None]:
@@ -218,7 +218,7 @@ def evaluate(
     -------
     Scores
         ``scores["NDCG@10"]`` is the mean, ``scores.per_query("NDCG@10")`` the values. A
-        DegenerateDataWarning says that no query has anything to measure.
+        DegenerateDataWarning says that a measure is undefined for all queries.
 
     Examples
     --------

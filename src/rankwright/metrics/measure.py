@@ -24,10 +24,9 @@ class Measure:
         such as ``"NDCG@10"``, as :meth:`parse` reads it.
     params : mapping, optional
         Parameters of the measure that differ from its defaults, such as ``gain`` or ``rel``. Every
-        measure also takes ``empty`` ("skip", "zero", "one"): the value of a query with nothing to
-        measure.
+        measure also has ``empty`` ("skip", "zero", "one"): the value where it is undefined.
     cutoff : int, optional
-        How many items from the top are used; all when None.
+        Number of top items to use; None uses all.
 
     Examples
     --------
@@ -63,7 +62,8 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str | Measure) -> Measure:
-        """Read a measure as we write it, or ranx, trec_eval, RankLib, XGBoost or ir_measures do."""
+        """Parse a measure in our spelling, or that of ranx, trec_eval, RankLib, XGBoost or
+        ir_measures."""
         if isinstance(text, Measure):
             return text
         if not isinstance(text, str):

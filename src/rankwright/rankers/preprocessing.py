@@ -1,4 +1,4 @@
-"""Transformers for pipelines (scaled features, products of features), and pipelines that rank."""
+"""Transformers for pipelines (scaling, polynomial features), and pipelines that rank."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
     """Scale each feature within the row's query.
 
-    A BM25 of 12 may be high for one query and low for another; scaling by query removes that.
-    Each query is scaled by itself, so ``transform`` needs ``qid`` as well (without it, all rows
-    are one query). NaN (abstention) stays NaN.
+    A BM25 of 12 may be high for one query and low for another; scaling within queries removes such
+    differences. ``transform`` needs ``qid`` as well (without it, all rows are one query). NaN stays
+    NaN.
 
     Parameters
     ----------
     method : "minmax", "standard" or "max", default "minmax"
         ``minmax`` maps the range within a query to 0 .. 1 (LETOR's QueryLevelNorm), ``standard``
-        gives mean 0 and deviation 1, ``max`` divides by the largest absolute value. A feature that
+        gives mean 0 and standard deviation 1, ``max`` divides by the largest absolute value. A feature that
         is constant in a query becomes 0 there.
 
     Examples
@@ -84,7 +84,7 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
         self.method = method
 
     def transform(self, X: Any, qid: Any = None) -> FloatArray:
-        """Scale the rows of each query by themselves."""
+        """Scale the rows within each query."""
         check_is_fitted(self, "n_features_in_")
         rows = self._rows(X, reset=False)
         scaled: FloatArray = self._transform().transform(rows, Queries.from_ids(qid, len(rows)))
@@ -104,14 +104,14 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
     After any number of ``partial_fit`` calls the statistics are those of all rows so far, as
     scikit-learn's StandardScaler has them. In front of an online ranker,
     :func:`rankwright.selection.progressive` updates it with each row before the row is scaled. A
-    feature that never changed is only centered.
+    constant feature is only centered.
 
     Parameters
     ----------
     with_mean : bool, default True
         Whether to subtract the mean.
     with_std : bool, default True
-        Whether to divide by the deviation.
+        Whether to divide by the standard deviation.
 
     Attributes
     ----------
@@ -143,16 +143,17 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
         return self.partial_fit(X)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from some more rows, one or a million."""
+        """Update the statistics with more rows."""
         self._update(X)
         return self
 
     def partial_fit_transform(self, X: Any, y: Any = None) -> FloatArray:
-        """Learn from each row, then scale it: ``partial_fit`` and ``transform`` row by row."""
+        """Update the statistics with each row, then scale it: ``partial_fit``, ``transform`` row by
+        row."""
         return self._update(X)
 
     def transform(self, X: Any) -> FloatArray:
-        """Scale rows by the statistics so far."""
+        """Scale rows with the current statistics."""
         check_is_fitted(self, "mean_")
         rows = self._rows(X, reset=False)
         return np.asarray(self._transform().transform(rows, Queries.from_ids(None, len(rows))))
@@ -205,8 +206,8 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
 class PolynomialMap(_RowTransformer):
     """Map rows so that their dot product is (gamma a . b + coef0) ** degree.
 
-    In front of a linear ranker it gives exactly a ranker with that kernel. There is one column per
-    product of at most ``degree`` features: C(n_features + degree, degree) of them.
+    In front of a linear ranker it is equivalent to that kernel. There is one column per product of
+    at most ``degree`` features: C(n_features + degree, degree) of them.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ class PolynomialMap(_RowTransformer):
         self.coef0 = coef0
 
     def transform(self, X: Any) -> FloatArray:
-        """The mapped rows, dense."""
+        """Return the mapped rows as a dense array."""
         check_is_fitted(self, "n_features_in_")
         return self._transform().transform(self._rows(X, reset=False))
 

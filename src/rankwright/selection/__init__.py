@@ -2,7 +2,7 @@
 
 ``AutoRanker``    several rankers, the best one fitted to all queries
 ``RankSearchCV``  parameters by cross-validation over queries
-``tune``          parameters by validation queries of their own
+``tune``          parameters by a separate validation set
 ``progressive``   predict, then learn: an online ranker on a stream
 """
 

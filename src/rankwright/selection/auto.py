@@ -75,27 +75,28 @@ class AutoRanker(BestRanker):
     With fewer than 500 queries, candidates are cross-validated over folds of whole queries; with
     more, one fold is held out. A single list without ``qid`` is split by rows. With an ``eval_set``
     candidates are fitted to all training rows and evaluated there. With too few queries to hold
-    some out, the first candidate is fitted and not evaluated.
+    some out, the first candidate is fitted without evaluation.
 
-    A candidate that cannot handle missing values (NaN) is left out when there are some, which
-    ``dropped_`` tells. Rankers that need scaled features (:class:`RankSVM`,
-    :class:`LargeMarginOrdinal`) are put behind a scaler. A candidate with ``early_stopping`` stops
-    by the held-out queries (if True or a number, by the measure that chooses). Its number of rounds
-    comes from the mean curve over the folds: the median of the rounds within one standard error of
-    the best. Boosted rankers are evaluated after that many rounds on every fold, and the final fit
-    has as many.
+    If there are missing values (NaN), candidates that do not support them are skipped; see
+    ``dropped_``. Rankers that need scaled features (:class:`RankSVM`, :class:`LargeMarginOrdinal`)
+    are put behind a scaler. A candidate with ``early_stopping`` uses the held-out queries to stop
+    (if True or a number, by the first measure). Its number of rounds comes from the mean validation
+    curve over the folds: the median of the rounds within one standard error of the best. Boosted
+    rankers are evaluated after that many rounds on every fold, and refitted with as many.
 
-    The default candidates are tried in two steps, on a budget by the size of the data: RankSVM with
+    The default candidates are tried in two steps, with a budget that depends on the size of the
+    data: RankSVM with
     several C, RankBoost with thresholds and trees, and LambdaMART with and without the pair weights
-    of the measure; then the best LambdaMART with fewer and more leaves and smaller steps. Of those
-    within one standard error of the best mean the simplest is chosen.
+    of the measure; then the best LambdaMART with fewer and more leaves and a smaller learning rate.
+    Among those within one standard error of the best mean, the simplest is chosen.
 
     Parameters
     ----------
     estimators : "default" or list of (name, estimator) pairs
         The candidates, rankers or pipelines that end in one.
     measure : str, Measure or list of them, default "auto"
-        The first one chooses; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
+        The first one selects the best candidate; all are reported. "auto" is NDCG@10 and AP, or
+        Disagreement and AP
         for grades that cannot be gains (below 0 or above 30).
     validation_fraction : float from 0.05 to 0.5, default 0.2
         The fraction of the queries in a fold: 0.2 gives five folds.
@@ -107,15 +108,15 @@ class AutoRanker(BestRanker):
     verbose : int, default 0
         1 prints a line for each candidate to standard error, and one every ten seconds.
     checkpoint : :class:`rankwright.persist.Checkpoint`, optional
-        Where fitted models are kept, so that an interrupted ``fit`` can be repeated and goes on
-        where it stopped, with the same result.
+        Where to keep fitted models, so that an interrupted ``fit`` can be resumed with the same
+        result.
 
     Attributes
     ----------
     best_estimator_ : the best candidate, fitted to all training rows
     best_name_ : str
     results_ : tuple of Attempt
-        What was tried; prints as a table with significance tests.
+        The candidates that were tried; prints as a table with significance tests.
     dropped_ : dict of str
         The candidates that were not tried, and why.
     held_out_rows_ : (n_held_out,) the rows of X that the candidates were evaluated on, in the order

@@ -43,7 +43,7 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return int(self.random_state.randint(2**31 - 1)) if is_state else self.random_state
 
     def fit_items(self, items: Items, valid: Items | None = None) -> Self:
-        """As ``fit``, with the queries, weights and names of features that the items have.
+        """Fit to items, with their queries, weights and feature names.
 
         ``valid`` are the items to evaluate on, instead of folds of the queries.
         """
@@ -53,22 +53,22 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
-        """The score of each row; higher comes first."""
+        """Compute the score of each row; higher ranks first."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "decision_function", X, qid))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
-        """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
+        """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "predict", X, qid))
 
     def rank(self, X: Any, qid: Any = None) -> IntArray:
-        """The position of each row in its query, 1 for the first; equal scores keep their order."""
+        """Return the rank of each row in its query, from 1; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(self, X: Any, y: ArrayLike, qid: Any = None) -> float:
-        """Pairwise accuracy of the best ranker, as its own ``score`` gives it."""
+        """Compute the pairwise accuracy of the best ranker."""
         check_is_fitted(self, "best_estimator_")
         with config_context(enable_metadata_routing=True):
             return float(self.best_estimator_.score(X, y, qid=qid))

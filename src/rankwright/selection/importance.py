@@ -28,9 +28,9 @@ class Importances:
     ----------
     measure : Measure
     names : tuple of str
-    mean : (n_features,) the mean fall over queries and repeats; below 0 if shuffling helped
+    mean : (n_features,) the mean decrease over queries and repeats; negative if shuffling helped
     interval : (n_features, 2) 95 % interval of the mean, over queries
-    repeats : (n_repeats, n_features) the mean fall of each repeat
+    repeats : (n_repeats, n_features) the mean decrease of each repeat
     """
 
     measure: Measure
@@ -63,16 +63,16 @@ def permutation_importance(
 ) -> Importances:
     """Compute how much a measure drops when the values of one feature are shuffled.
 
-    Use rows that the model was not trained on. Shuffling within each query takes away what the
-    feature says about the order of a list and leaves its distribution in the query as it is;
-    shuffling across queries also gives rows the values of other queries.
+    Use rows that the model was not trained on. Shuffling within each query removes the feature's
+    information about the order but keeps its distribution in the query; shuffling across queries
+    also gives rows the values of other queries.
 
     Parameters
     ----------
     model : a fitted ranker, pipeline or saved scorer
     X : (n_items, n_features) array, CSR matrix or data frame
     y : (n_items,) grades
-    qid : (n_items,) query ids, or None for one single list
+    qid : (n_items,) query ids, or None for one query
     measure : str or Measure, default "NDCG@10"
     within_queries : bool, default True
     n_repeats : int >= 1, default 5
@@ -160,8 +160,8 @@ def partial_dependence(
     """Compute the mean score of the rows of X as a function of one feature.
 
     (scikit-learn's function of this name takes classifiers and regressors only.) Trees and step
-    functions are evaluated at their own thresholds, so that the result is exactly the step
-    function that the model is; of more than ``n_values`` thresholds some are left out.
+    functions are evaluated at their own thresholds, so that the result is exact; if there are more
+    than ``n_values`` thresholds, some are skipped.
 
     Parameters
     ----------

@@ -41,15 +41,15 @@ def progressive(
 ) -> Iterator[dict[str, Any]]:
     """Progressive validation: predict each row, then learn from it; yield the running mean loss.
 
-    That is the time-averaged loss of the papers' figures. Only running means are kept (and rows
-    that wait for their grade), so the stream may be endless.
+    This is the time-averaged loss of the papers' figures. Only running means are kept (and rows
+    that wait for their grade), so the stream may be infinite.
 
     Parameters
     ----------
     ranker : an online ranker, new or fitted, or a pipeline that ends with one; it learns from
         every step. Steps of a pipeline with ``partial_fit`` (OnlineScaler) learn from each row
-        before it is transformed. An estimator of scikit-learn with ``partial_fit`` is taken as
-        well; before its first row it counts as predicting the lowest of ``classes``.
+        before it is transformed. A scikit-learn estimator with ``partial_fit`` works as well;
+        before its first row its prediction is the lowest of ``classes``.
     X : (n_items, n_features) array, CSR matrix or data frame with grades ``y``; or any iterable of
         rows (``y`` iterates over grades) or of (row, grade) pairs (without ``y``); a row may also
         be a table of rows, with a list of grades, or a dictionary {feature: value} with the keys
@@ -61,7 +61,7 @@ def progressive(
     classes : all grades of the stream; needed for a new ranker unless ``y`` is an array
     expected : bool
         Evaluate ``predict_expected`` (the papers' scoring of votes) instead of ``predict``.
-    every : int >= 1, yield only after so many steps, and after the last one
+    every : int >= 1, number of steps between results; the last step always yields
 
     Yields
     ------

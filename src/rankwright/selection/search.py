@@ -96,19 +96,19 @@ class Trials:
 class RankSearchCV(BestRanker):
     """Grid or random search by cross-validation over folds of whole queries.
 
-    This is scikit-learn's GridSearchCV set up for ranking: folds never split a query (random rows
-    would show how well a ranker remembers queries, not how well it ranks new ones), ``qid`` reaches
-    every step without ``set_config``, and trials run in threads.
+    This is scikit-learn's GridSearchCV for ranking: folds never split a query (random rows would
+    measure how well a ranker remembers queries, not how well it ranks new ones), ``qid`` is passed
+    to every step without ``set_config``, and trials run in threads.
 
     Parameters
     ----------
     estimator : a ranker, or a pipeline that ends in one
     param_grid : dict of parameter to list of values, or list of such dicts; all are tried
     param_distributions : the same, also with SciPy distributions or a :class:`Range`, or None
-        ``n_iter`` different combinations are drawn; give this or ``param_grid``.
+        Draws ``n_iter`` distinct combinations; give either this or ``param_grid``.
     n_iter : int, default 20
     sampler : {"random", "optuna"}, default "random"
-        How to draw them: at random, or one after the other by Optuna's TPE from the results so far,
+        How to draw them: at random, or sequentially by Optuna's TPE based on the results so far,
         which needs lists of values or a ``Range``.
     scoring : str, Measure or scorer, default "NDCG@10"
         A scorer is :meth:`Measure.scorer`, or any scikit-learn scorer that requests ``qid``.
@@ -118,7 +118,7 @@ class RankSearchCV(BestRanker):
         Trials run at the same time, in threads; None uses RANKWRIGHT_THREADS or all cores. Inside
         :func:`rankwright.engine` trials run on its workers.
     random_state : int, RandomState or None
-        Seeds the folds and the draws; the estimator has its own.
+        Seeds the folds and the draws, but not the estimator.
     refit : bool, default True
         Whether to fit the best combination to all rows.
     verbose : int, default 0
@@ -343,7 +343,7 @@ def tune(
 ) -> RankSearchCV:
     """Search parameters on validation queries, or by cross-validation.
 
-    This is the protocol of the LETOR folds: neither part sees the test queries.
+    This is the protocol of the LETOR folds: the test queries are not used.
 
     Parameters
     ----------

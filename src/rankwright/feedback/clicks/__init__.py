@@ -1,4 +1,4 @@
-"""From clicks to feedback: relevance without position bias, propensities, click models.
+"""Feedback from clicks: relevance without position bias, propensities, click models.
 
 ``relevance``     click rates corrected for position and trust bias, as grades for any ranker
 ``propensity``    how likely each position is examined: from experiments, several rankers, or EM

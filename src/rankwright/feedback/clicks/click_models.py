@@ -1,9 +1,8 @@
-"""Click models: what makes a user click, estimated from a log.
+"""Click models, estimated from a log.
 
 Each model has ``fit(log)``, ``probabilities(log)``, ``log_likelihood(log)`` and
 ``perplexity(log)``. Compare models on sessions that were held out: ``train, test = log.split()``.
-A document is an item of one query; documents that the model has not seen get the mean of those it
-has.
+A document is an item of one query; new documents get the mean of the known ones.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ClickModel(ABC):
         return float(self._log_terms(log).sum() / log.n_sessions)
 
     def perplexity(self, log: ImpressionLog) -> float:
-        """2 ** -(mean log2-likelihood), averaged over positions; 1 is perfect, 2 is a coin."""
+        """2 ** -(mean log2-likelihood), averaged over positions; 1 is perfect, 2 is chance."""
         bits = self._log_terms(log) / np.log(2.0)
         shown = np.bincount(log.position, minlength=log.n_positions + 1)[1:]
         total = np.bincount(log.position, bits, log.n_positions + 1)[1:]
@@ -81,16 +80,16 @@ class PositionBasedModel(ClickModel):
     """PBM: a click requires an examined position and an attractive item, independently.
 
     Fitted by EM on counts per document and position, so time grows with their number, not with the
-    number of sessions. Only items shown at several positions tell attractiveness and examination
-    apart.
+    number of sessions. Only items shown at several positions separate attractiveness from
+    examination.
 
     Parameters
     ----------
     max_iter : int, default=200
     tol : float, default=1e-4, the change of the probabilities at which EM stops
     prior : float, default=1.0
-        Each document has this many more impressions at the mean click rate, so that few clicks do
-        not make extreme estimates.
+        Number of pseudo-impressions at the mean click rate per document, which prevents extreme
+        estimates from few clicks.
 
     Attributes
     ----------
@@ -149,7 +148,7 @@ class PositionBasedModel(ClickModel):
 class CascadeModel(ClickModel):
     """Cascade model: users read from the top and stop at the first click (Craswell et al. 2008).
 
-    A session with two clicks is impossible under this model; its likelihood is then nearly 0.
+    A session with two clicks is impossible under this model; its likelihood is nearly 0.
 
     Parameters
     ----------
@@ -180,8 +179,8 @@ class CascadeModel(ClickModel):
 class DynamicBayesianNetwork(ClickModel):
     """DBN: users read until a click satisfies them or they give up (Chapelle and Zhang 2009).
 
-    A click on an item satisfies with its own probability; after anything else the user goes on to
-    the next position with one probability for all, ``continuation_``. Fitted by EM.
+    Each item has a probability that a click on it satisfies the user. Otherwise the user continues
+    to the next position with probability ``continuation_``. Fitted by EM.
 
     Parameters
     ----------

@@ -1,12 +1,13 @@
-"""Preferences from clicks: a clicked item belongs above items that were seen and skipped.
+"""Preferences from clicks: a clicked item is preferred to items that were seen and skipped.
 
 Use these rules for lists that were shown in random order. When one ranker made all lists, every
 pair contradicts the order it showed, and a ranker that learns from them alone reverses that order;
-``fit_feedback`` warns of it. There, use ``click_relevance``.
+``fit_feedback`` warns about it. In that case, use ``click_relevance``.
 
-A *session* is one list shown to one person. People read from the top: an item above a click was
-probably seen and rejected, while items below the last click say nothing (Joachims 2002). Clicks
-further down are stronger evidence, because fewer people look there: dividing by the probability
+A *session* is one list shown to one user. Users read from the top: an item above a click was
+probably seen and rejected, while items below the last click carry no information (Joachims 2002).
+Clicks further down are stronger evidence, because fewer users look there: dividing by the
+probability
 that the position is examined (its *propensity*) removes that bias (Joachims et al. 2017).
 """
 
@@ -51,8 +52,9 @@ def skip_above(
     rows : (n_shown,) row numbers of X, one for each item shown
     clicked : (n_shown,) whether it was clicked
     session : (n_shown,) ids of any type; None is one session
-    position : (n_shown,) 1 = top; None takes the order given within each session
-    propensity : probability that position 1, 2, .. is examined; a pair weighs 1 / that of its click
+    position : (n_shown,) 1 = top; None uses the order given within each session
+    propensity : probability that position 1, 2, .. is examined; the weight of a pair is 1 / that of
+        its click
     max_weight : the largest weight of a pair, so that clicks far down do not dominate
 
     Examples
@@ -79,8 +81,8 @@ def last_click(
 ) -> Pairs:
     """Prefer the last clicked item of a session to the unclicked items shown above it.
 
-    ``time`` is when each click came (unclicked items are ignored); without it the lowest click
-    counts as the last. The other parameters are those of :func:`skip_above`.
+    ``time`` is the time of each click (unclicked items are ignored); without it the lowest click
+    counts as the last. The other parameters are as in :func:`skip_above`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Propensities: how likely a user examines position 1, 2, ..., relative to the first."""
+"""Propensities: the probability that a user examines each position, relative to the first."""
 
 from __future__ import annotations
 
@@ -40,23 +40,24 @@ def estimate_propensities(
     ``"shuffle"``
         For lists shown in random order: the ratio of click rates.
     ``"swap"``
-        For lists whose first item was exchanged with another one at random (Joachims et al. 2017):
+        For lists whose first item was swapped with a random one (Joachims et al. 2017):
         the clicks of the same items at position 1 and at position k.
     ``"harvest"``
         For lists of several rankers, or of one that changed: all pairs of positions at which the
         same item of a query was shown (intervention harvesting, Agarwal et al. 2019), fitted by a
-        Bradley-Terry model. Valid when which ranker served a session does not depend on the user.
+        Bradley-Terry model. Valid if the choice of ranker for a session does not depend on the
+        user.
     ``"em"``
         The position-based click model. Needs items that moved, as ``"harvest"`` does.
     ``"regression_em"``
         For one ranker that always shows the same lists: the position-based model with relevance
-        predicted from features (Wang et al. 2018), so needs ``items``. It is as good as the
-        prediction: prefer a small experiment with shuffled or swapped lists.
+        predicted from features (Wang et al. 2018), so it needs ``items``. It is only as good as
+        that prediction; prefer a small experiment with shuffled or swapped lists.
 
-    With ``"swap"`` and ``"harvest"``, few clicks decide each position. Log propensities are shrunk
-    to -eta log(position); eta, and how far positions may be from that, are estimated from the
-    same clicks (empirical Bayes), so that the curve is free where there are many clicks. A warning
-    says when a propensity is uncertain by a factor of two.
+    With ``"swap"`` and ``"harvest"``, each position may have few clicks. Log propensities are
+    shrunk towards -eta log(position); eta and the deviation from it are estimated from the same
+    clicks (empirical Bayes), so that there is little shrinkage with many clicks. A warning is
+    emitted if a propensity is uncertain by a factor of two.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Relevance from clicks: click rates corrected for what people did not look at.
+"""Relevance from clicks: click rates corrected for position bias.
 
 An item shown at positions k = 1, 2, ... is clicked with probability
 ``slope[k] * relevance + offset[k]``. Without trust bias the slope is the propensity, the
 probability that position k is examined, and the offset is 0. Summed over the times it was shown,
 clicks minus offsets, divided by the sum of the slopes, estimates the relevance without bias (Wang
-et al. 2016, Joachims et al. 2017; with offsets, Vardasbi et al. 2020). Dividing sums varies less
-than summing click / propensity, and one click far down cannot outweigh all others.
+et al. 2016, Joachims et al. 2017; with offsets, Vardasbi et al. 2020). A ratio of sums has a lower
+variance than a sum of click / propensity: one click at a low position cannot outweigh all others.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ClickRelevance:
     Attributes
     ----------
     relevance : (n_items,) float64
-        The estimate, shrunk towards what is expected of its position the more, the less evidence
-        there is.
+        The estimate, shrunk towards the expectation for its position; the less evidence, the more
+        shrinkage.
     examined : (n_items,) float64
         The evidence: the expected number of times the item was examined; 0 if never shown.
     queries : Queries of the feature table
@@ -55,18 +55,18 @@ class ClickRelevance:
 
     @cached_property
     def feedback(self) -> Grades:
-        """For rankers that learn from pairs: a pair weighs the difference of its relevances.
+        """Feedback for pairwise rankers: the weight of a pair is the difference of its relevances.
 
-        Rows of weight 0 take part in no pair.
+        Rows of weight 0 are in no pair.
         """
         return Grades(self.relevance, self.queries, sample_weight=self.weight, magnitude=True)
 
     def fit(self, ranker: Any, X: Any, *, qid: Any = None) -> Any:
-        """Fit a ranker in the form it takes: weighted pairs, or else whole grades.
+        """Fit a ranker to weighted pairs if it supports them, otherwise to integer grades.
 
-        ``qid`` serves ``normalize="query"`` only and defaults to the queries of the table. Where
+        ``qid`` is used only with ``normalize="query"`` and defaults to the queries of the table. If
         most items were never shown, a ranker without that normalization is fitted with a warning:
-        what it does with those items can only be told by a comparison.
+        compare it before use.
         """
         hidden, normalize = self.hidden_share, getattr(ranker, "normalize", None)
         weighed = bool(self.weight[self.examined == 0].any())
@@ -97,7 +97,8 @@ class ClickRelevance:
         return Grades(self.grades(), self.queries, sample_weight=used)
 
     def grades(self, n_levels: int = 5) -> IntArray:
-        """Whole grades from 0 to n_levels - 1, in equal steps of relevance, for any ranker."""
+        """Return integer grades from 0 to n_levels - 1, in equal steps of relevance, for any
+        ranker."""
         if n_levels < 2:
             raise FeedbackError(f"n_levels is {n_levels}: give at least two grades.")
         shown = self.relevance[self.weight > 0]
@@ -126,17 +127,16 @@ def click_relevance(
     log : ImpressionLog
     items : Items with ids; joined by query and item
     propensity : (n_positions,) the probability that position 1, 2, ... is examined, such as
-        ``estimate_propensities`` returns; None takes all as 1, which leaves the position bias in
+        ``estimate_propensities`` returns; None uses 1 for all, which leaves the position bias
     offset : (n_positions,) the probability of a click on an irrelevant item (trust bias); then
-        ``propensity`` is the slope: what relevance 1 adds to the probability of a click
-    min_propensity : smaller propensities count as this (clipping)
-    prior : how many examinations the expectation counts for that is shrunk to: the click rate of
-        the query, and how relevance falls down the lists of all queries. With little evidence the
-        order is then that of the lists as they were shown. None estimates the number from how much
-        items differ from that (empirical Bayes)
+        ``propensity`` is the slope: the increase of the click probability from relevance 0 to 1
+    min_propensity : lower limit to which propensities are clipped
+    prior : strength of the shrinkage, in examinations, towards the click rate of the query and the
+        mean trend of relevance over positions. With little evidence the order is then that of the
+        logged lists. None estimates it (empirical Bayes)
     unseen : the weight of items of these queries that were never shown. With 0 nothing is learned
-        about them, and a ranker may put any of them on top; with more, they are taken to be half
-        as relevant as the least relevant item shown, as the logging ranker suggests
+        about them, and a ranker may put any of them on top; otherwise their relevance is half that
+        of the least relevant item shown, as the logging ranker suggests
 
     Examples
     --------

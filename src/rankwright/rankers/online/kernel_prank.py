@@ -1,4 +1,4 @@
-"""PRank with kernels: a sum over the rows that it got wrong, all or a bounded number of them."""
+"""PRank with kernels: a kernel expansion over misclassified rows, optionally with a budget."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ class KernelPRank(KernelStream, ThresholdRanker):
     wrongly, with :math:`\alpha_s` PRank's :math:`\sum_r a_r` for that row; thresholds move as in
     PRank.
 
-    The support grows with the mistakes. ``budget`` bounds it, so that memory and time per row stay
-    constant on an endless stream. If the kernel is a polynomial of few features and there is no
-    budget, the same ranker is kept as weights of all products of features (monomials), which is
-    exact, faster, and constant in memory as well (``explicit_`` is then True). With whole numbers
-    as features, ``gamma`` and ``coef0`` both forms compute without rounding and give the same
-    thresholds.
+    The support grows with the number of mistakes. ``budget`` bounds it, so that memory and time per
+    row stay constant on an infinite stream. For a polynomial kernel on few features and without a
+    budget, the ranker learns weights of all products of features (monomials) instead, which is
+    equivalent, faster, and needs constant memory (``explicit_`` is then True). If features,
+    ``gamma`` and ``coef0`` are integers, both forms are exact and give the same thresholds.
 
     Parameters
     ----------
@@ -48,23 +47,23 @@ class KernelPRank(KernelStream, ThresholdRanker):
         X[i, j] is the kernel of row i and row j of the training stream (X is square in ``fit``;
         ``partial_fit`` takes the next rows of the same square).
     gamma : float > 0 or "auto", default "auto"
-        "auto" is 1 / n_features. ("scale" would need all rows before the first.)
+        "auto" is 1 / n_features. ("scale" would need all rows in advance.)
     degree, coef0 : the polynomial kernel is (gamma a . b + coef0) ** degree
     budget : int or None, default None
-        The largest support.
+        Maximum number of support rows.
     budget_rule : "project", "smallest" or "oldest", default "project"
-        What to drop beyond the budget: "oldest" drops the oldest row, "smallest" the one of least
-        weight, "project" the one that the others can best replace, and projects it onto them
+        Which row to drop beyond the budget: "oldest" drops the oldest, "smallest" the one with the
+        smallest weight, "project" the one that the others represent best, and projects it onto them
         (O(budget^3) per mistake).
     average : bool, default False
-        Predict with the mean of the model over all rows: far steadier than the last model. A row
-        that the budget drops goes from the mean too, or is projected there as well.
+        Predict with the mean of the model over all rows, which is much more stable than the last
+        model. A row that the budget drops is also dropped or projected in the mean.
     max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
     explicit_ : bool
-        Whether the ranker is kept as ``coef_`` of mapped features (then there is no support).
+        Whether the model is ``coef_`` of mapped features (then there is no support).
     coef_ : (n_mapped,) array, if explicit
         The weight of each monomial.
     support_ : (n_support,) int array

@@ -45,22 +45,23 @@ class PRank(ThresholdRanker):
                  + \frac{\|v\|^2 (1 - v \cdot z)}{D}\, z, \qquad
               D = \|z\|^2 \|v\|^2 - (v \cdot z)^2 .
 
-    This can break the order of the thresholds; they are then sorted, which leaves :math:`\|v\|` as
-    it is. Every model u that separates all rows by a margin of 1 satisfies
+    This can break the order of the thresholds; they are then sorted, which does not change
+    :math:`\|v\|`. Every model u that separates all rows by a margin of 1 satisfies
     :math:`u \cdot v \ge \|v\|^2` after every row (sorting can only increase the left side), and
     each mistake adds at least :math:`1 / (R^2 + 1)` to :math:`\|v\|^2`: so there are at most
-    :math:`(R^2 + 1) / \gamma^2` mistakes. A row that contradicts the model outright is skipped.
+    :math:`(R^2 + 1) / \gamma^2` mistakes. A row that contradicts the model completely is skipped.
 
     Parameters
     ----------
     average : bool, default False
-        Predict with the mean of the model over all rows: far steadier than the last model. (With
+        Predict with the mean of the model over all rows, which is much more stable than the last
+        model. (With
         ``update="romma"`` each model counts with length 1.)
     update : "perceptron" or "romma", default "perceptron"
     max_iter : int, default 1
         Number of passes of ``fit`` over the rows.
     shuffle : bool, default False
-        Whether each pass takes the rows in random order; otherwise in the order given.
+        Whether to shuffle the rows before each pass.
     random_state : int, RandomState or None
         Seeds the shuffling.
     early_stopping : bool, int, EarlyStopping or None, default None
@@ -74,7 +75,7 @@ class PRank(ThresholdRanker):
     classes_ : (n_grades,) array
         The grades, ascending.
     n_mistakes_, n_seen_ : int
-        Wrong grades so far, and rows so far.
+        Number of mistakes and of rows so far.
     validation_ : (n_passes,) array or None
         After ``fit``: the measure on the validation queries after each pass.
     best_iteration_ : int
@@ -82,8 +83,8 @@ class PRank(ThresholdRanker):
     last_coef_, last_thresholds_ : with ``average``, the model after the last row
     drift_coef_, drift_thresholds_ : with ``average``, the running sums behind the mean
     margin_ : float
-        With "romma": what a margin of 1 is in the units of ``coef_``. Models grow without end on
-        noisy rows and are scaled down, with the margin, from time to time.
+        With "romma": a margin of 1 in the units of ``coef_``. On noisy rows models grow without
+        bound, so they are rescaled, with the margin, from time to time.
 
     References
     ----------

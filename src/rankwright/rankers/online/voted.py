@@ -1,4 +1,4 @@
-"""Voted PRank: every model that one PRank went through has a vote."""
+"""Voted PRank: all past models of one PRank vote."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ BLOCK = 1024  # examples between two enlargements of the tables
 class VotedPRank(KernelStream, VotingRanker):
     """Voted PRank: each past model votes with the number of rows that it classified correctly.
 
-    Steadier than the last model, at the price of keeping them all: prediction costs one product per
-    model. ``max_rules`` bounds that, and the memory, on an endless stream: beyond it the model with
+    This is more stable than the last model, but all models are kept: prediction costs one product
+    per model. ``max_rules`` bounds time and memory on an infinite stream: beyond it the model with
     the fewest votes is dropped (the oldest among equals). ``predict`` rounds the mean grade to the
     nearest grade, ``predict_expected`` returns the mean itself (the papers score it unrounded),
     ``decision_function`` orders by the mean, then by the models' mean score.
@@ -48,17 +48,17 @@ class VotedPRank(KernelStream, VotingRanker):
     ----------
     kernel, gamma, degree, coef0, budget, budget_rule : see KernelPRank; default "linear"
     max_rules : int or None, default None
-        How many past models are kept; None keeps all that have a vote.
+        Maximum number of past models; None keeps all that have a vote.
     count : "survived" or "right", default "survived"
-        "survived" counts the rows that a model got right and the one that it was made for (Freund
-        and Schapire's count, which reproduces the figures of the OAP-BPM paper). "right" leaves out
-        the latter, so models that failed at once have no vote and are not kept.
+        "survived" counts the rows that a model classified correctly plus the one that created it
+        (Freund and Schapire's count, which reproduces the figures of the OAP-BPM paper). "right"
+        excludes the latter, so models that failed on their first row have no vote and are not kept.
     max_iter, shuffle, random_state, early_stopping : see PRank
 
     Attributes
     ----------
     coef_, thresholds_ : (n_features,) and (n_grades - 1,) arrays
-        The present model; ``coef_`` is of monomials if the kernel is mapped to these.
+        The current model; ``coef_`` has weights of monomials if the kernel is mapped to these.
     rules_coef_, rules_thresholds_ : (n_rules, n_features) and (n_rules, n_grades - 1) arrays
         The past models, oldest first.
     support_, support_vectors_ : (n_support,) and (n_support, n_features) arrays
@@ -67,9 +67,9 @@ class VotedPRank(KernelStream, VotingRanker):
         Then in place of ``coef_`` and ``rules_coef_``.
     rules_votes_ : (n_rules,) int array
     n_votes_ : int
-        The rows that the present model got right so far.
+        Number of rows that the current model has classified correctly.
     n_dropped_ : int
-        Past models that were dropped.
+        Number of past models that were dropped.
     classes_, n_mistakes_, n_seen_, validation_, best_iteration_ : see PRank
 
     References
