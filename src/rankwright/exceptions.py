@@ -1,4 +1,4 @@
-"""All errors and warnings that rankwright raises on purpose.
+"""The errors and warnings of rankwright.
 
 Each message says *where*, what was *found*, what is *needed* and what to *do*. Each class derives
 from the builtin that a caller would expect.

@@ -1,4 +1,4 @@
-"""Runs joined with qrels, to evaluate one run or to learn to fuse several."""
+"""Join runs with qrels, to evaluate one run or to learn to fuse several."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -
     run : Run, or {query: {doc: score}}
     qrels : Qrels, or {query: {doc: grade}}
     queries : {"qrels", "both"}, default="qrels"
-        Every judged query (a query missing from the run has no results), or, as in trec_eval
-        without ``-c``, only the queries in both.
+        All judged queries (a query missing from the run has no results), or only the queries in
+        both, as in trec_eval without ``-c``.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
     """Turn the lists of several engines into items: a row per document, a column per engine.
 
     A document that an engine did not list has NaN in the column of that engine. Documents that no
-    engine listed and queries that were not judged are left out.
+    engine listed and queries without judgments are left out.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
     qrels : Qrels
         The grades; documents that were not judged, or judged below 0, have grade 0.
     features : {"position", "score"}, default="position"
-        Minus the rank in the engine's list (so that higher is better), or the engine's score.
+        The negative rank in the engine's list (so that higher is better), or the engine's score.
 
     Returns
     -------

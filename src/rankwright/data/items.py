@@ -47,7 +47,7 @@ class Items:
     y : (n_items,) float64
         Grades, higher is better.
     qid : (n_items,) array or None
-        The query of each row, of any type and in any order; None means one single list.
+        The query of each row, of any type and in any order; None means one query.
     docid : (n_items,) array of str or None
         The id of each row (None in a row that has none).
     feature_names : tuple of str or None
@@ -55,7 +55,7 @@ class Items:
     comment : (n_items,) array of str or None
         The text after ``#`` in the file, if the reader keeps it.
     bad_lines : tuple of BadLine
-        The lines that a tolerant reader left out.
+        The lines that the reader skipped.
     weight : (n_items,) float64 or None
         The weight of each row, for ``fit(..., sample_weight=items.weight)``.
 
@@ -128,7 +128,7 @@ class Items:
         return Queries.from_ids(self.qid, self.n_items)
 
     def take(self, rows: Any) -> Items:
-        """Some of the rows: a boolean mask, row numbers in any order, or a slice.
+        """Select rows by a boolean mask, row numbers in any order, or a slice.
 
         >>> Items([[1.0], [2.0], [3.0]], [0, 1, 2]).take([2, 0]).y
         array([2., 0.])
@@ -141,9 +141,10 @@ class Items:
         return replace(self, **part, bad_lines=())
 
     def ranking(self, scores: Any, cutoff: int | None = None) -> Iterator[RankedItem]:
-        """The items of each query by score, best first; equal scores keep the order of the rows.
+        """Rank the items of each query by score, best first; equal scores keep the order of the
+        rows.
 
-        An item without an id is called by its row, from 1.
+        An item without an id is identified by its row, from 1.
 
         >>> [tuple(row) for row in Items([[1.0], [2.0]], [0, 0]).ranking(np.array([0.5, 3.0]))]
         [(0, '2', 1, 3.0), (0, '1', 2, 0.5)]
@@ -158,7 +159,7 @@ class Items:
 
     @classmethod
     def concat(cls, parts: Sequence[Items]) -> Items:
-        """The rows of several containers in sequence; a column that one of them lacks is dropped.
+        """Concatenate several containers; a column that one of them lacks is dropped.
 
         >>> one = Items([[1.0]], [0], qid=[7])
         >>> Items.concat([one, one]).qid

@@ -1,4 +1,4 @@
-"""How an exported file scores, next to the model: rows, differences, reversed pairs."""
+"""Comparison of an exported file with its model: rows, differences, reversed pairs."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Certificate:
     largest_difference : float
         The largest absolute difference of scores, less ``constant``.
     bound : float
-        The largest difference that rounding in this precision can explain.
+        An upper bound on rounding errors in this precision.
     pairs, pairs_reversed : int
-        Pairs of rows that are near each other in the model's order, and how many the file reverses.
+        Number of pairs of rows that are close in the model's order, and how many the file reverses.
     pairs_reversed_beyond_bound : int
-        Those whose scores differ by more than rounding explains: 0, or the export fails.
+        Reversed pairs whose scores differ by more than the bound: 0, or the export fails.
     constant : float
         What the file adds to the model's scores.
     lowest_score : float
         Of the file, on these rows. Lucene's engines refuse negative scores.
     grades_equal : bool or None
-        Whether the file's grades are the model's (away from thresholds by more than rounding).
-    missing : what a missing feature means: "model", "zero" or "never"
+        Whether the grades of the file and the model agree (beyond rounding at thresholds).
+    missing : how missing features are scored: "model", "zero" or "never"
     features : the names of the features, in order
     sha256 : of the file
     rankwright : the version that wrote it

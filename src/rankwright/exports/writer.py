@@ -59,24 +59,24 @@ def export(
     """Export a model to a search engine, a runtime, another library or a database.
 
     The file gives the model's scores up to the rounding of the format, or nothing is written. A
-    certificate beside it (``model.certificate.json``) says how this was checked.
+    certificate next to it (``model.certificate.json``) records how this was checked.
 
     Parameters
     ----------
     model : a fitted ranker, a pipeline that ends in one, a ``LearnedFusion``, or what
         :func:`rankwright.load` or :func:`rankwright.load_scorer` returns
-    path : the file to write; files that belong to it are written beside it
+    path : the file to write; related files are written next to it
     to : {"elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", \
 "ranklib", "sql"}
     feature_names : sequence of str or None
         Names of the features in the target, in the order of the model's; by default those the model
         was trained with, else feature_1, feature_2 ...
     missing : {"model", "zero", "never"}, default "model"
-        What a missing feature means. ``model``: what it means to the model; targets that cannot
-        tell it from 0 are refused if that matters. ``zero``: a missing feature is scored as a 0.
-        ``never``: every feature always has a value.
+        How missing features are scored. ``model``: as the model does; targets that cannot
+        distinguish them from 0 are refused if the model does. ``zero``: as 0. ``never``: there are
+        no missing features.
     allow_order_only : bool, default False
-        Also write a file that loses a constant of all scores: the order stays, the scores do not.
+        Also write a file whose scores differ by a constant, which does not change the order.
     check : Items, (n_items, n_features) array or None
         Rows to check the file with; by default rows are generated around every threshold.
     name : str or None
@@ -84,15 +84,16 @@ def export(
     feature_set : str or None
         Elasticsearch, OpenSearch: the name of the feature set; Solr: of the feature store.
     constant : float or None
-        Elasticsearch, OpenSearch: what is added to all scores, since engines refuse negative ones.
-        By default the least that suffices: for trees in any case, for linear models on ``check``.
+        Elasticsearch, OpenSearch: a constant to add to all scores, since engines refuse negative
+        ones. By default the smallest that suffices: for trees on any row, for linear models on
+        ``check``.
     dialect : {"duckdb", "postgresql", "sqlite"} or None
         SQL only; by default duckdb.
 
     Raises
     ------
     ParameterError
-        The target cannot hold the model; the message says why, and which targets can.
+        The target does not support the model; the message says why, and which targets do.
 
     Examples
     --------

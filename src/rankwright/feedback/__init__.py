@@ -1,4 +1,4 @@
-"""Feedback: what the data say about order.
+"""Feedback: preferences between rows.
 
 ``Grades``     a grade per row, compared within queries
 ``Bipartite``  every row of one set above every row of another

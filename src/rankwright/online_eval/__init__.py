@@ -1,10 +1,10 @@
-"""Which ranker is better, from what people clicked.
+"""Online evaluation: which ranker is better, from clicks.
 
 ``interleaving``    mix the lists of two or more rankers into one and credit the clicks
 ``sequential``      sign test, always-valid intervals and p-values, number of sessions needed
 ``counterfactual``  IPS, self-normalized IPS and doubly robust estimates of logged choices
-``rankings``        what another ranker's lists would have earned, from a log of impressions
-``learning``        from a log to a better ranker, with the evidence
+``rankings``        the estimated clicks of another ranker's lists, from an impression log
+``learning``        train a ranker on a log, and estimate its clicks
 """
 
 import lazy_loader

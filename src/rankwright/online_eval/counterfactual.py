@@ -1,4 +1,4 @@
-"""Counterfactual estimates from logged choices: what another policy would have earned.
+"""Counterfactual estimates of the reward of another policy, from logged choices.
 
 Each logged choice has a reward, the probability with which the logging policy chose it, and the
 probability with which the target policy would. For ranked lists see ``estimate_from_log``.
@@ -26,10 +26,10 @@ class Estimate:
     Attributes
     ----------
     value : float
-    interval : (low, high) at the level asked for, by the normal approximation
+    interval : (low, high) at the requested level, by the normal approximation
     std_error : float
     n : int, logged choices or sessions
-    effective_n : float, the number of equally weighted ones that vary as much
+    effective_n : float, the effective sample size
     method : str
     """
 
@@ -72,7 +72,7 @@ def ips(
     ----------
     reward : (n,) numbers
     logging, target : (n,) probabilities of the logged choice under either policy
-    max_weight : larger weights count as this; less variance for some bias
+    max_weight : upper limit of the weights; trades variance for bias
     alpha : 1 - the level of the interval
 
     Examples
@@ -95,7 +95,8 @@ def snips(
 ) -> Estimate:
     """Self-normalized IPS: the weighted mean of the rewards (Swaminathan and Joachims 2015).
 
-    It varies less and is within the range of the rewards; its bias vanishes as the log grows.
+    It has lower variance and stays within the range of the rewards; its bias vanishes as the log
+    grows.
     Parameters as in :func:`ips`.
 
     >>> snips([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0]).value
@@ -118,13 +119,12 @@ def doubly_robust(
 ) -> Estimate:
     """Doubly robust: a reward model, corrected by IPS of its errors (Dudik et al. 2014).
 
-    It is unbiased when either the probabilities or the model are right. Fit the model on other
-    data than these.
+    It is unbiased if either the probabilities or the model are right. Fit the model on other data.
 
     Parameters
     ----------
-    predicted : (n,) reward that the model expects of the logged choice
-    predicted_target : (n,) reward that it expects of the target policy's choice
+    predicted : (n,) reward that the model predicts for the logged choice
+    predicted_target : (n,) reward that it predicts for the target policy's choice
     reward, logging, target, max_weight, alpha : as in :func:`ips`
 
     Examples

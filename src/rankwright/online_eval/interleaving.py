@@ -1,4 +1,4 @@
-"""Interleaving: one list mixed from several rankers, and the credit each earns from its clicks.
+"""Interleaving: mix lists of several rankers into one, and credit its clicks to them.
 
 Each user sees items of all rankers in one list, so every session compares them directly. That takes
 far fewer sessions than an A/B test of the same rankers (Chapelle et al. 2012).
@@ -52,11 +52,11 @@ class Interleaved:
 
     @property
     def teams(self) -> tuple[int, ...]:
-        """For each item, the ranker that a click credits; -1 when no single ranker is credited."""
+        """For each item, the ranker that a click credits; -1 if there is no single one."""
         return tuple(row.index(1.0) if 1.0 in row else NOBODY for row in self.credits)
 
     def to_dict(self) -> dict[str, Any]:
-        """Lists, strings and numbers only, for JSON."""
+        """Convert to lists, strings and numbers, for JSON."""
         fields = asdict(self)
         return fields | {
             "items": list(self.items),
@@ -66,7 +66,7 @@ class Interleaved:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Interleaved:
-        """The result that :meth:`to_dict` wrote."""
+        """Restore the result of :meth:`to_dict`."""
         return cls(
             str(fields["method"]),
             tuple(fields["items"]),
@@ -102,8 +102,8 @@ def interleave(
     ``team_draft``
         In each round the rankers pick in random order, each its best item that is not yet shown
         (Radlinski et al. 2008; multileaving: Schuth et al. 2014). A click credits the ranker that
-        picked the item. A round in which a ranker might have nothing left to pick credits nobody,
-        so lists of different lengths stay unbiased.
+        picked the item. A round in which a ranker might have nothing left to pick credits no
+        ranker, so lists of different lengths stay unbiased.
     ``balanced``
         Two rankers take turns by rank; the one to start is drawn once (Joachims 2003). Clicks are
         counted within the ranks that both lists had reached at the lowest click. Known to be biased
@@ -114,11 +114,11 @@ def interleave(
         of them contributed the item. Any item may appear anywhere, so the list can be poor.
     ``optimized``
         Draws from all lists that the rankers could produce by taking turns, with probabilities
-        that make random clicks credit all rankers equally and that compare them best (Radlinski
+        that make random clicks credit all rankers equally and maximize sensitivity (Radlinski
         and Craswell 2013; Schuth et al. 2014). A click credits each ranker with 1 / rank; where no
         probabilities are fair, the mean credit of each position is equalized.
 
-    All but ``balanced`` take more than two rankers (multileaving).
+    All but ``balanced`` support more than two rankers (multileaving).
 
     Parameters
     ----------

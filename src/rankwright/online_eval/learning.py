@@ -1,4 +1,4 @@
-"""From a log to a ranker that is better than the one that made the log, with the evidence."""
+"""Train rankers on logs, and estimate whether they beat the logging ranker."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class LogFit:
     propensity : (n_positions,) as given or estimated
     method : str, how it was estimated; "given" if it was not
     comparison : LogComparison or None
-        The lists of held-out queries as shown and as the chosen candidate orders them, after it
-        learned from the other queries; None with too few queries.
+        The logged lists of held-out queries compared with those of the chosen candidate, trained on
+        the other queries; None with too few queries.
     relevance : ClickRelevance, what the model learned from
     """
 
@@ -80,7 +80,7 @@ class PairFit:
     ----------
     model : the fitted ranker
     feedback : Pairs, what it learned from
-    agreement : float, the share of the weight of the training pairs that it orders as given
+    agreement : float, the weighted share of training pairs that it orders correctly
     """
 
     model: Any
@@ -127,10 +127,10 @@ def learn_from_log(
 ) -> LogFit:
     """Train a ranker on clicks, corrected for position bias, and compare it with the logged lists.
 
-    A fifth of the queries is held out. Each candidate learns from the others, and its clicks per
-    session on the held-out queries are estimated (position-based estimator). The best candidate
-    then learns from all queries. The interval of the comparison is that of one candidate; with
-    many candidates, the best of them looks better than it is.
+    A fifth of the queries is held out. Each candidate is trained on the others, and its clicks per
+    session on the held-out queries are estimated (position-based estimator). The best candidate is
+    then refitted to all queries. The interval of the comparison is for a single candidate; with
+    many candidates, the best one looks better than it is.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def learn_from_log(
     ranker : a ranker, a list of rankers to choose from, or None: linear and boosted rankers
     propensity, offset : as in ``click_relevance``. Without them propensities are estimated: from
         items that were shown at several positions, else by regression EM.
-    judgments : Qrels of the same queries and items, to learn from as well
-    weight : the weight of all clicks, where that of all judgments is 1
+    judgments : Qrels of the same queries and items, to train on as well
+    weight : the total weight of the clicks, relative to that of the judgments
     unseen : the weight of items that were never shown, as in ``click_relevance``
     random_state : int, the held-out queries
 

@@ -1,4 +1,4 @@
-"""What another ranker's lists would have earned, from a log of impressions and clicks."""
+"""Estimates of another ranker's clicks, from an impression log."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def estimate_from_log(
     """Estimate the clicks of a ranker that orders the items of each session by the given scores.
 
     ``"pbm"``
-        A click is worth the probability that its new position is examined over that of the old
-        one (position-based model). It needs propensities, and no randomness in the log.
+        Each click is weighted by the examination probability of its new position divided by that of
+        the old one (position-based model). It needs propensities, but no randomness in the log.
     ``"doubly_robust"``
         The same, around a relevance estimated on the other half of the sessions: less variance.
     ``"item_position"``
-        A click counts when the ranker would show the item where it was, divided by how often it
-        was there (Li et al. 2018). It needs lists that varied, and no model of users.
+        A click counts if the ranker would show the item at the same position, divided by how often
+        it was there (Li et al. 2018). It needs randomized lists, but no user model.
     ``"ips"``, ``"snips"``
-        Sessions whose whole list is the ranker's, weighted by how rare it was in the log. They
-        assume nothing and need many lists.
+        Sessions whose whole list equals the ranker's, weighted by how rare it was in the log. They
+        make no assumptions, but need many lists.
     ``"pseudo_inverse"``
-        For lists that varied, when their clicks are a sum over items and positions (slate
+        For randomized lists whose expected clicks are a sum over items and positions (slate
         estimator, Swaminathan et al. 2017).
 
-    How often each list, or each item at a position, was shown is counted in the log itself. A
-    warning says when the log lacks what the ranker would show.
+    The frequencies of lists, and of items at positions, are counted in the log. A warning is
+    emitted if the log lacks what the ranker would show.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def estimate_from_log(
     scores : (n_rows,) the ranker's score of each row of the log; higher is shown first
     measure : "CTR", clicks per session, or "DCG", relevance discounted by log2(1 + position)
     propensity, offset : as in ``click_relevance``; without them, ``"pbm"``, ``"doubly_robust"``
-        and DCG estimate propensities from the log (``estimate_propensities``). Intervals take
-        them as exact.
+        and DCG estimate propensities from the log (``estimate_propensities``). Intervals treat them
+        as exact.
     alpha : 1 - the level of the interval
 
     Examples
@@ -94,12 +94,12 @@ class LogComparison:
     logged: Estimate
 
     def better(self) -> str | None:
-        """The ranker that beats the first for sure (its interval is above 0); None if none does."""
+        """Return the best ranker whose interval is above 0, or None."""
         sure = {n: d.value for n, d in self.differences.items() if d.interval[0] > 0}
         return max(sure, key=sure.__getitem__) if sure else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers and texts only, for JSON."""
+        """Convert to numbers and strings, for JSON."""
         return {
             "measure": self.measure,
             "logged": vars(self.logged),

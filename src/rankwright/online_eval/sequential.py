@@ -1,8 +1,8 @@
-"""Tests of online comparisons: the sign test, and intervals that stay valid while you look.
+"""Tests for online comparisons: the sign test, and always-valid intervals.
 
-A fixed-horizon p-value promises its error rate for one look at a size chosen beforehand. Whoever
-looks every day and stops at the first p < 0.05 finds differences that do not exist. The intervals
-and p-values called *always valid* here keep their promise at all sizes at once.
+A fixed-horizon p-value controls the error rate for a single test at a sample size chosen in
+advance. Testing every day and stopping at the first p < 0.05 finds differences that do not exist.
+*Always-valid* intervals and p-values control the error rate at all sample sizes at once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def mean_sequence(
     """Always-valid confidence intervals of a mean after each value: lower and upper bounds.
 
     The predictable plug-in empirical Bernstein sequence of Waudby-Smith and Ramdas (2024). It needs
-    values within known bounds and nothing else; the bounds only ever tighten.
+    values within known bounds and makes no other assumption.
 
     >>> lower, upper = mean_sequence(np.arange(2000) % 2)
     >>> bool(lower[-1] < 0.5 < upper[-1]), bool(upper[-1] - lower[-1] < 0.11)
@@ -111,9 +111,9 @@ def sessions_needed(
 
     Parameters
     ----------
-    win_rate : the better ranker's share of the decided sessions, above 0.5 and at most 1
-    tie_rate : the share of sessions without a winner, for instance those without a click
-    alpha, power : chance of a false alarm; chance to find the difference
+    win_rate : the better ranker's share of the sessions without ties, above 0.5 and at most 1
+    tie_rate : the share of sessions without a winner, such as those without a click
+    alpha, power : probability of a false positive; probability of detecting the difference
 
     >>> sessions_needed(0.55), sessions_needed(0.55, tie_rate=0.5)
     (783, 1566)
@@ -141,10 +141,10 @@ class PairResult:
     first, second : names of the rankers
     wins, losses, ties : sessions in which the first earned more, less or the same credit
     preference : share of all sessions that the first wins, ties counted half, minus one half
-    win_rate : share of the decided sessions that the first wins; 0.5 when there is none
+    win_rate : share of the sessions without ties that the first wins; 0.5 if there are none
     interval : always-valid interval of the win rate
-    p_value : always-valid p-value of "equally good"; look at any time
-    sign_test : p-value of the sign test; for one look at a size chosen beforehand
+    p_value : always-valid p-value of equal win rates
+    sign_test : p-value of the sign test, valid once, at a sample size chosen in advance
     better : name of the better ranker when the interval excludes 0.5, else None
 
     Examples
@@ -191,7 +191,7 @@ class PairResult:
         alpha: float = 0.05,
         names: Sequence[str] = ("A", "B"),
     ) -> PairResult:
-        """The result of sessions that were counted elsewhere, for instance in a database."""
+        """Build the result from counts of sessions, such as those in a database."""
         _check_counts(wins, losses, ties)
         decided, total = wins + losses, wins + losses + ties
         low, high = always_valid_interval(wins, losses, alpha)
@@ -216,7 +216,7 @@ class InterleavingTest:
     Parameters
     ----------
     names : names of the rankers, in the order of their lists
-    alpha : chance of a false alarm over all looks and all pairs of rankers
+    alpha : probability of a false positive over all times and all pairs of rankers
 
     Examples
     --------
@@ -237,7 +237,7 @@ class InterleavingTest:
         self.n_sessions = 0
 
     def add(self, credits: Sequence[float]) -> None:
-        """Count one session: the credit of each ranker."""
+        """Add one session, given the credit of each ranker."""
         earned = np.asarray(credits, dtype=np.float64)
         if earned.shape != (len(self.names),) or not np.isfinite(earned).all():
             raise DataError(f"credits={credits!r}: give one number for each of {self.names}.")
@@ -245,7 +245,7 @@ class InterleavingTest:
         self.n_sessions += 1
 
     def result(self, first: str | None = None, second: str | None = None) -> PairResult:
-        """The result of two rankers; by default the first two."""
+        """Return the result of two rankers; by default the first two."""
         i = 0 if first is None else self._number(first)
         j = 1 if second is None else self._number(second)
         if i == j:
@@ -261,7 +261,7 @@ class InterleavingTest:
         )
 
     def results(self) -> list[PairResult]:
-        """The results of all pairs; alpha is divided by their number (Bonferroni)."""
+        """Return the results of all pairs; alpha is divided by their number (Bonferroni)."""
         pairs = [(a, b) for k, a in enumerate(self.names) for b in self.names[k + 1 :]]
         return [self.result(a, b) for a, b in pairs]
 

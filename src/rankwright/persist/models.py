@@ -1,4 +1,4 @@
-"""Save a fitted model and load it again, in a file that holds nothing executable."""
+"""Save and load fitted models, in files that contain nothing executable."""
 
 from __future__ import annotations
 
@@ -23,26 +23,25 @@ def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
     """Save a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The new file replaces ``path`` atomically once it is complete and on disk. It gets the
-    permissions that the umask allows; a replaced file keeps its own. Models that keep training rows
+    permissions of the umask; a replaced file keeps its own. Models that keep training rows
     (kernels, neighbors) store them in the file, and a recommender stores all its ratings: for
-    confidential data set ``umask 077`` first.
+    confidential data, set ``umask 077`` first.
 
     Parameters
     ----------
     model : a fitted ranker of rankwright, a ``Recommender``, a ``LearnedFusion``, a
         ``QueryNormalizer``, or a scikit-learn ``Pipeline`` of rankers with ``StandardScaler``,
-        ``MinMaxScaler`` or ``MaxAbsScaler``. A ranker of your own whose scorer is one of
-        ``rankwright.scoring`` is saved as that scorer: the file holds what orders rows, and not
-        your class
+        ``MinMaxScaler`` or ``MaxAbsScaler``. A custom ranker whose scorer is a class of
+        ``rankwright.scoring`` is saved as that scorer, without your class
     path : where to write, usually with the extension ``.rw``
-    key : sign the file with this secret: it then loads only with the same ``key``. A file whose
-        signature is right was written by a holder of the key and not changed since. It is not
-        encrypted.
+    key : sign the file with this secret: it then loads only with the same ``key``. A valid
+        signature proves that a holder of the key wrote the file and that it was not changed. The
+        file is not encrypted.
 
     Raises
     ------
     ParameterError
-        The model is not fitted, it holds a function, or a class of your own without such a scorer.
+        The model is not fitted, or contains a function or a custom class without such a scorer.
 
     Examples
     --------
@@ -75,7 +74,7 @@ def load(
 ) -> Any:
     """Load a model from a file written by :func:`save` or by another library.
 
-    Safe for files from untrusted sources: nothing in a file runs, sizes are checked before memory
+    Safe for untrusted files: nothing in a file is executed, sizes are checked before memory
     is allocated, and every value is checked against what training could have produced.
 
     Models of LightGBM (text), XGBoost (JSON, UBJSON), RankLib (text), CatBoost (``.cbm``) and ONNX
@@ -86,15 +85,15 @@ def load(
     ----------
     path : path of a model file
     max_bytes : refuse a larger file before reading it; default 2 GiB
-    mmap : keep large arrays in the file, where all processes that load it share them; do not change
-        the file in place while it is in use (``save`` replaces it, which is safe)
+    mmap : memory-map large arrays, so that all processes that load the file share them; do not
+        change the file in place while it is in use (``save`` replaces it, which is safe)
     key : the secret that signed the file (see :func:`save`). With a key, a file that is not signed
         or signed with another key is refused; without one, a signed file is.
 
     Returns
     -------
     model : the estimator, with equal parameters, learned attributes and scores; for a model of
-        another library, or a ranker of your own class, an object with ``decision_function``,
+        another library, or a custom ranker, an object with ``decision_function``,
         ``predict`` and ``rank``
 
     Raises
@@ -194,15 +193,14 @@ MARK = "checkpoint.txt"
 class Checkpoint:
     """A folder of fitted models for ``AutoRanker(checkpoint=...)``.
 
-    Every model is a file as :func:`rankwright.save` writes it, complete or absent. If training is
-    interrupted, the same call with the same folder loads the models that are there and goes on;
-    the result has the same bits as without the interruption. Other data, parameters or versions
-    are refused.
+    :func:`rankwright.save` writes each model to a file, atomically. If training is interrupted, the
+    same call with the same folder resumes; the result is the same bit for bit as without the
+    interruption. Other data, parameters or versions are refused.
 
     Parameters
     ----------
     folder : path
-        A folder that does not exist yet, an empty one, or one of an earlier run.
+        A new folder, an empty one, or one of an earlier run.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A model file opened for scoring only: NumPy, no scikit-learn, no numba, no SciPy.
+"""Load model files for scoring only: NumPy, no scikit-learn, no numba, no SciPy.
 
 A file holds a model twice: as what :func:`rankwright.load` rebuilds, and as what ``load_scorer``
 computes scores with. Only a forged file holds two different ones.
@@ -67,15 +67,15 @@ def load_scorer(
         :func:`rankwright.load`
     max_bytes : refuse a larger file before reading it; default 2 GiB
     key : the secret that signed the file, as in :func:`rankwright.load`
-    verify : also rebuild the whole model, and refuse a file whose model would give other scores.
-        Only a forged file has these. Needs scikit-learn, as :func:`rankwright.load` does, which
-        always refuses such a file. Without it, what the scorer repeats of the learned values is
-        compared: all of linear rankers, networks and boosted rankers, part of kernels and votes.
+    verify : also rebuild the whole model, and refuse a file whose model would give other scores,
+        which happens only with forged files. Needs scikit-learn. :func:`rankwright.load` always
+        does this. Without it, the scorer is compared with the fitted values that the file contains:
+        all of them for linear rankers, networks and boosted rankers, some for kernels and votes.
 
     Raises
     ------
     ModelFileError
-        The file is damaged, in another format, unsafe, too new, or holds no ranker.
+        The file is damaged, in another format, unsafe, too new, or contains no ranker.
     OSError
         The file does not exist or cannot be read.
 
@@ -138,13 +138,13 @@ def _kind(model: ModelNode) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SavedScorer:
-    """What :func:`load_scorer` returns: rows in, scores out.
+    """A model loaded by :func:`load_scorer`, which maps rows to scores.
 
     ``X`` may be a list of rows, an array, a data frame (lazy or not), a dict of columns, a list of
     dicts or a SciPy sparse matrix; it is converted to float64. If the model has feature names,
-    columns are selected by name, in any order, and other columns are ignored. Words are encoded as
-    they were for training (``one_hot``, where features are called ``column=word``); a new word
-    counts for nothing. An empty ``X`` gives an empty array.
+    columns are selected by name, in any order, and other columns are ignored. Text columns are
+    encoded as in training (``one_hot``, with features ``column=word``); new values are ignored. An
+    empty ``X`` gives an empty array.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class SavedScorer:
     n_features : int
     feature_names : tuple of str, or None if the model was trained on unnamed columns
     allow_nan : bool
-        Whether the model accepts NaN (a feature that abstains).
+        Whether the model accepts missing values (NaN).
     """
 
     kind: str
@@ -168,23 +168,23 @@ class SavedScorer:
         return first.n_features
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
-        """The score of each row; a higher score ranks first.
+        """Compute the score of each row; higher ranks first.
 
-        ``qid`` matters only to a model that scales by query (QueryNormalizer); None means that all
-        rows belong to one query, as in ``QueryNormalizer.transform``.
+        ``qid`` is used only by models that scale within queries (QueryNormalizer); None treats all
+        rows as one query.
         """
         return self._apply(self.scorer.decision_function, X, qid)
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
-        """The predicted grade for ordinal models, the score for the others."""
+        """Predict the grade for ordinal models, otherwise the score."""
         return self._apply(self.scorer.predict, X, qid)
 
     def predict_expected(self, X: Any, qid: Any = None) -> FloatArray:
-        """The expected grade, where the model has one; otherwise the same as ``predict``."""
+        """Predict the expected grade if the model has one; otherwise the same as ``predict``."""
         return self._apply(self.scorer.expected, X, qid)
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
-        """The rank of each row in its query, 1 for the first; ties keep the order of the rows."""
+        """Return the rank of each row in its query, from 1; ties keep the order of the rows."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 

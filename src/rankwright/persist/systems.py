@@ -1,4 +1,4 @@
-"""Systems that order items, from files: a model, a TREC run, or one score per line."""
+"""Ranking systems from files: a model, a TREC run, or one score per line."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def evaluate_system(
     system : fitted ranker, SavedScorer, Run or (n_items,) scores
     judged : Items or Qrels
         Items with the features of a model (``read_items(path, like=model)``), or with ids for a
-        run; only a run can be measured on qrels.
+        run; only a run can be evaluated on qrels.
     measures, like : as in :func:`rankwright.evaluate`; on qrels trec_eval's conventions by default
     name, data : str
-        What errors and warnings call the two.
+        Their names in errors and warnings.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class JudgedFile:
     ----------
     path : path
     name : str or None
-        What errors and warnings call it; by default its path.
+        Its name in errors and warnings; by default its path.
     **options
         As in :func:`rankwright.read_items`.
     """
@@ -129,7 +129,7 @@ class JudgedFile:
         return self._items[key]
 
     def evaluate(self, system: Any, measures: Any, **options: Any) -> Scores:
-        """What :func:`evaluate_system` gives, with its options."""
+        """Evaluate a system on this file; options as in :func:`evaluate_system`."""
         judged = self.items(system) if self.qrels is None else self.qrels
         return evaluate_system(system, judged, measures, data=self.name, **options)
 
@@ -142,13 +142,13 @@ class JudgedFile:
         called: Mapping[str, str] | None = None,
         **options: Any,
     ) -> tuple[Comparison, dict[str, Scores]]:
-        """Measure systems, by name, and test their differences.
+        """Evaluate systems and test their differences.
 
         Parameters
         ----------
         systems : {name: model, run or scores}
         measures, like : as in :func:`evaluate_system`
-        called : {name: str}, what errors and warnings call a system; by default its name
+        called : {name: str}, names of systems in errors and warnings; by default their keys
         **options : of :func:`rankwright.compare`
 
         Returns
@@ -171,7 +171,7 @@ def compare_models_on_log(
     ----------
     models : {name: fitted ranker or SavedScorer}
     log : ImpressionLog
-    features : function of a model that gives the items of the log, with the features it needs
+    features : function that returns the items of the log with the features of a given model
     **options : of :func:`rankwright.online_eval.compare_on_log`. Without ``propensity`` it is
         estimated: from items that were shown at several positions, else by regression EM.
     """
@@ -258,7 +258,7 @@ def describe_file(
     Parameters
     ----------
     path : path of a model, items, a TREC run, qrels, ratings, a log of impressions, or pairs
-    kind : what it holds, as in :func:`rankwright.validate`; None detects it
+    kind : type of the content, as in :func:`rankwright.validate`; None detects it
     ratings : how to read ratings, as in :func:`rankwright.read_ratings`
     **options : how to read items, as in :func:`rankwright.read_items`
     """

@@ -63,8 +63,8 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
     ----------
     method : "minmax", "standard" or "max", default "minmax"
         ``minmax`` maps the range within a query to 0 .. 1 (LETOR's QueryLevelNorm), ``standard``
-        gives mean 0 and standard deviation 1, ``max`` divides by the largest absolute value. A feature that
-        is constant in a query becomes 0 there.
+        gives mean 0 and standard deviation 1, ``max`` divides by the largest absolute value.
+        A feature that is constant in a query becomes 0 there.
 
     Examples
     --------

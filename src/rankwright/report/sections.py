@@ -231,9 +231,9 @@ def comparison_page(
 ) -> Page:
     """Build the report page that compares several systems on the same data.
 
-    ``scores`` and ``systems`` go by name: what :func:`rankwright.evaluate` returns, and for systems
-    that score items (model or scores, items with its features). ``settings`` are printed under "To
-    reproduce this".
+    ``scores`` maps names to results of :func:`rankwright.evaluate`; ``systems`` maps names of
+    systems that score items to (model or scores, items with its features). ``settings`` are printed
+    under "To reproduce this".
     """
     systems = {} if systems is None else systems
     values = {name: score_items(system, items) for name, (system, items) in systems.items()}

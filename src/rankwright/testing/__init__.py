@@ -1,4 +1,4 @@
-"""Public checks that any ranker must pass, ours or yours.
+"""Public checks that every ranker must pass, including custom ones.
 
 >>> from rankwright import Regression
 >>> from rankwright.testing import check_ranker

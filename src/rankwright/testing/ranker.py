@@ -1,4 +1,4 @@
-"""Checks of a ranker: all of them, those at extremes, and those with the rest of the library."""
+"""Checks of rankers: extreme values, and integration with the rest of the library."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def check_same_seed_same_bits(ranker: Any) -> None:
 
 
 def check_fit_twice_equals_fit_once(ranker: Any) -> None:
-    """A refit forgets everything, even another number of features."""
+    """A refit starts from scratch, even with another number of features."""
     problem, seeded = make_problem(), _seeded(ranker)
     model = fitted(seeded, make_problem(n_features=6, seed=3))
     model.fit(problem.X, problem.y, qid=problem.qid)

@@ -1,4 +1,4 @@
-"""What users did: ratings, interactions, impressions and clicks; features of users and items."""
+"""User behavior: ratings, interactions, impressions and clicks; features of users and items."""
 
 import lazy_loader
 

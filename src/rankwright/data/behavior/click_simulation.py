@@ -1,4 +1,4 @@
-"""Simulated users: clicks on ranked lists of graded items, with known biases and known truth."""
+"""Simulated users: clicks on ranked lists of graded items, with known biases and relevance."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class ClickSimulator:
     An item is *attractive* with a probability that grows with its grade. With ``browsing =
     "position"``, position k is examined with probability ``examination[k - 1]``, whatever else is
     clicked. With ``"cascade"``, users read from the top and stop at their first click. With
-    ``"dbn"`` (dynamic Bayesian network), a click satisfies with the item's attractiveness, and a
-    user who is not satisfied goes on with probability ``continuation``.
+    ``"dbn"`` (dynamic Bayesian network), a click satisfies the user with the probability of the
+    item's attractiveness, and an unsatisfied user continues with probability ``continuation``.
 
-    A user who examines an item clicks it when it is attractive; when it is not, still with
-    probability ``noise + trust / position``: people trust the top of the list.
+    A user who examines an item clicks it if it is attractive, and otherwise with probability
+    ``noise + trust / position`` (trust bias).
 
     Parameters
     ----------
     items : Items with grades
-    examination : (n_positions,) probabilities; the length limits how many items are shown
+    examination : (n_positions,) probabilities; the length is the number of positions shown
     attractiveness : {grade: probability}; by default from 0.05 to 0.95 as 2 ** grade grows
-    noise, trust : probabilities of clicks on items that do not attract
+    noise, trust : click probabilities of unattractive items
     browsing : {"position", "cascade", "dbn"}
-    continuation : probability of going on after an item, for ``"dbn"``
+    continuation : probability of continuing after an item, for ``"dbn"``
 
     Examples
     --------
@@ -83,7 +83,7 @@ class ClickSimulator:
 
     @cached_property
     def relevance(self) -> FloatArray:
-        """The truth: the probability that each item attracts a user who examines it."""
+        """The true relevance: the probability that each item attracts a user who examines it."""
         grades, grade_index = np.unique(self.items.y, return_inverse=True)
         if self.attractiveness is not None:
             if missing := [g for g in grades.tolist() if g not in self.attractiveness]:
@@ -119,14 +119,14 @@ class ClickSimulator:
         query_weight: ArrayLike | None = None,
         random_state: int = 0,
     ) -> ImpressionLog:
-        """Clicks of ``n_sessions`` users on lists ordered by the scores.
+        """Simulate clicks in ``n_sessions`` sessions on lists ordered by the scores.
 
         Parameters
         ----------
         scores : (n_items,) array, or {name: array} for rankers that take turns at random
-        experiment : "shuffle" shows the same items in random order; "swap" exchanges the first
-            item with one drawn from all positions
-        query_weight : (n_queries,) how often each query is asked; by default equally often
+        experiment : "shuffle" shows the same items in random order; "swap" swaps the first item
+            with one drawn from all positions
+        query_weight : (n_queries,) relative frequency of each query; equal by default
         """
         if experiment not in EXPERIMENTS:
             raise ParameterError(f"experiment is {experiment!r}; use one of {EXPERIMENTS}.")
@@ -144,9 +144,9 @@ class ClickSimulator:
         return self._log(shown, clicks, np.array(list(rankers), dtype=object)[arm])
 
     def expected_clicks(self, scores: ArrayLike, measure: str = "CTR") -> float:
-        """The truth: clicks (``CTR``) or discounted relevance (``DCG``) per list.
+        """The true expected clicks (``CTR``) or discounted relevance (``DCG``) per list.
 
-        CTR is the number of clicks that a list gets when positions are examined independently.
+        CTR is the number of clicks per list if positions are examined independently.
         """
         shown = self.lists(scores)
         relevance = np.where(shown >= 0, self.relevance[shown], 0.0)

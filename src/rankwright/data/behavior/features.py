@@ -1,4 +1,4 @@
-"""Features of items or users: numbers, categories and counts of words, by id."""
+"""Features of items or users: numbers, categories and word counts, by id."""
 
 from __future__ import annotations
 
@@ -70,15 +70,16 @@ class Features:
         title: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> Features:
-        """The columns of a data frame or dict: numbers are standardized, texts are categories.
+        """Convert a data frame or dict of columns: numbers are standardized, strings are
+        categories.
 
         Parameters
         ----------
         frame : data frame
         id : the column of ids; None looks for a common name of an item, then of a user
         title : the column of titles; None looks for ``title`` or ``name``
-        columns : the columns of features; None takes all others. A text with ``|`` in it is
-            several categories. A missing value is no feature.
+        columns : the columns of features; None uses all others. A string with ``|`` is several
+            categories. A missing value is no feature.
         """
         table = columns_of(frame)
         names = list(table)
@@ -94,7 +95,7 @@ class Features:
                    names=[name for names, _ in blocks for name in names])  # fmt: skip
 
     def rows_of(self, ids: NDArray[Any]) -> Any:
-        """The rows of some ids, as a CSR array; an unknown id has no features."""
+        """Return the rows of some ids as a CSR array; an unknown id has no features."""
         from scipy.sparse import csr_array, vstack
 
         number = self._vocabulary.numbers(ids, unknown=len(self.ids))
@@ -102,7 +103,7 @@ class Features:
         return vstack([self.matrix, empty]).tocsr()[number]
 
     def titles_of(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """The titles of some ids; an unknown id is its own title."""
+        """Return the titles of some ids; an unknown id is its own title."""
         known: Mapping[Any, str] = {}
         if self.titles is not None:
             known = dict(zip(self.ids.tolist(), self.titles.tolist(), strict=True))

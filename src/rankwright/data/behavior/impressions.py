@@ -1,4 +1,4 @@
-"""Impressions: what was shown to whom, at which position, and what was clicked."""
+"""Impression logs: which items were shown at which positions, and which were clicked."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ROWS = ("session", "query", "item", "position", "clicks", "user", "time", "dwell
 class ImpressionLog:
     """A log of ranked lists: one row for each item shown, sorted by session, then by position.
 
-    A session is one list shown to one person for one query. Ids are kept apart from the dense
-    numbers that stand for them in the rows. Arrays are read-only. Build a log with
+    A session is one list shown to one user for one query. Rows contain dense numbers; the ids are
+    stored separately. Arrays are read-only. Build a log with
     :meth:`from_arrays`, or read it with ``read_log``.
 
     Attributes
@@ -44,7 +44,7 @@ class ImpressionLog:
     clicks : (n_rows,) int64, how often the item was clicked in this session
     sessions, queries, items : arrays of distinct ids
     user, time, dwell, ranker : (n_rows,) arrays or None
-        Who saw the list, when, how long the item was read, and which ranker made the list.
+        The user, the time, the dwell time on the item, and the ranker that made the list.
 
     Examples
     --------
@@ -90,9 +90,9 @@ class ImpressionLog:
         dwell: ArrayLike | None = None,
         ranker: Any = None,
     ) -> ImpressionLog:
-        """A log from one entry per item shown, in any order.
+        """Build a log from arrays with one entry per item shown, in any order.
 
-        Without ``position`` the order of the rows of a session counts. Without ``session``, a new
+        Without ``position`` the order of the rows of a session is used. Without ``session``, a new
         one begins where query, user or time change, or where the position does not increase.
         """
         n = len(as_ids(query, "query"))
@@ -185,7 +185,7 @@ class ImpressionLog:
         return np.asarray(clicks / np.maximum(shown, 1))
 
     def take(self, sessions: Any) -> ImpressionLog:
-        """Some of the sessions: a boolean mask or session numbers, which keep their order.
+        """Select sessions by a boolean mask or session numbers; they keep their order.
 
         Queries and items keep their numbers.
         """
@@ -200,15 +200,15 @@ class ImpressionLog:
         return replace(self, **part, sessions=self.sessions[chosen])
 
     def split(self, fraction: float = 0.2, random_state: int = 0) -> tuple[Any, Any]:
-        """Two logs: most sessions, and a random fraction of them held out."""
+        """Split into two logs, the second with a random fraction of the sessions."""
         held_out = np.random.default_rng(random_state).random(self.n_sessions) < fraction
         return self.take(~held_out), self.take(held_out)
 
     def rows_in(self, table: Items) -> IntArray:
-        """The row of a feature table for each row of the log, by query and item; -1 is none.
+        """Find the row of a feature table for each row of the log, by query and item; -1 is none.
 
-        Ids are compared as text. A table without queries is joined by item alone. A warning says
-        how many impressions have no features.
+        Ids are compared as text. A table without queries is joined by item alone. A warning gives
+        the number of impressions without features.
         """
         if table.docid is None:
             raise DataError("the feature table has no item ids: give their column as docid=.")

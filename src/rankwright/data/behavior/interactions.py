@@ -29,9 +29,9 @@ class Interactions(UsersAndItems):
     users, items : (n_events,) ids of any hashable type
         The user and the item of each event.
     weight : (n_events,) positive numbers or None
-        How much an event counts, such as a number of plays; None counts every event once.
-    time : (n_events,) numbers, ISO texts or dates, or None
-        When it happened. Texts and dates become seconds since 1970.
+        The weight of an event, such as a number of plays; None gives every event weight 1.
+    time : (n_events,) numbers, ISO strings or dates, or None
+        The time of each event. Strings and dates become seconds since 1970.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Interactions(UsersAndItems):
         weight: str | None = None,
         time: str | None = None,
     ) -> Self:
-        """Columns of a pandas, polars, pyarrow or other data frame, or of a dict of columns.
+        """Convert a pandas, polars, pyarrow or other data frame, or a dict of columns.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Interactions(UsersAndItems):
 
     @classmethod
     def from_csr(cls, matrix: Any, *, users: Any = None, items: Any = None) -> Self:
-        """A SciPy sparse matrix, users by items; stored zeros are left out.
+        """Convert a SciPy sparse matrix, users by items; stored zeros are ignored.
 
         ``users`` and ``items`` are the ids of its rows and columns, 0, 1, ... by default.
 
@@ -145,7 +145,7 @@ class Interactions(UsersAndItems):
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, *, at_least: float | None = None) -> Self:
-        """Ratings as events of weight 1: all, or those of ``at_least`` a value.
+        """Convert ratings to events of weight 1: all, or those of at least ``at_least``.
 
         >>> ratings = Ratings.from_arrays([1, 1, 2], [7, 8, 7], [5, 2, 4])
         >>> len(Interactions.from_ratings(ratings, at_least=4))
@@ -156,7 +156,7 @@ class Interactions(UsersAndItems):
 
     @classmethod
     def concat(cls, parts: Sequence[Interactions | Ratings]) -> Self:
-        """Events of several sources, one after another; ratings count as events of weight 1.
+        """Concatenate events of several sources; ratings count as events of weight 1.
 
         Times are kept if every part has them.
 
@@ -183,16 +183,16 @@ class Interactions(UsersAndItems):
 
     @cached_property
     def user_counts(self) -> IntArray:
-        """Events of each user."""
+        """Number of events of each user."""
         return np.bincount(self.user, minlength=self.n_users)
 
     @cached_property
     def item_counts(self) -> IntArray:
-        """Events of each item."""
+        """Number of events of each item."""
         return np.bincount(self.item, minlength=self.n_items)
 
     def take(self, rows: ArrayLike | slice) -> Interactions:
-        """Some of the events (a mask, row numbers or a slice) over the same users and items."""
+        """Select events by a mask, row numbers or a slice; users and items stay the same."""
         index = vocabulary.row_numbers(rows, len(self))
         time = None if self.time is None else self.time[index]
         return self.from_numbers(
@@ -200,14 +200,16 @@ class Interactions(UsersAndItems):
         )
 
     def to_csr(self) -> Any:
-        """A SciPy CSR array, users by items, with the sum of the weights of each pair."""
+        """Convert to a SciPy CSR array, users by items, with the sum of the weights of each
+        pair."""
         from scipy.sparse import csr_array
 
         shape = (self.n_users, self.n_items)
         return csr_array((self.weight, (self.user, self.item)), shape=shape)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Ids, weights and times as columns, for ``pandas.DataFrame(events.to_columns())``."""
+        """Return ids, weights and times as columns, for
+        ``pandas.DataFrame(events.to_columns())``."""
         columns = {"user": self.users[self.user], "item": self.items[self.item]}
         columns["weight"] = self.weight
         return columns if self.time is None else columns | {"time": self.time}

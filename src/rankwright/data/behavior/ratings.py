@@ -116,7 +116,7 @@ class Ratings(UsersAndItems):
     def from_arrays(
         cls, user: Any, item: Any, value: Any, time: Any = None, *, duplicates: str = "error"
     ) -> Ratings:
-        """One user id, item id and value per row; ids of any hashable type.
+        """Build ratings from a user id, item id and value per row; ids of any hashable type.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Ratings(UsersAndItems):
         time: str | None = None,
         duplicates: str = "error",
     ) -> Ratings:
-        """Three or four columns of a pandas, polars, pyarrow or other data frame.
+        """Convert three or four columns of a pandas, polars, pyarrow or other data frame.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class Ratings(UsersAndItems):
         user, item, value : str or None
             Columns; None looks for common names (``userId``, ``movie_id``, ``rating`` ...).
         time : str or None
-            The column of times (numbers, dates or ISO texts); None ignores times.
+            The column of times (numbers, dates or ISO strings); None ignores times.
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
 
         Examples
@@ -186,13 +186,13 @@ class Ratings(UsersAndItems):
         return self.by_item.sizes
 
     def rows_of(self, user: Any) -> IntArray:
-        """The rows of one user, by id, in the order given."""
+        """Return the rows of one user, by id, in the order given."""
         number = int(self.user_vocabulary.numbers([user])[0])
         start, stop = self.by_user.ptr[number : number + 2]
         return self.by_user.order[start:stop]
 
     def take(self, rows: ArrayLike | slice) -> Ratings:
-        """Some of the rows (a mask, row numbers or a slice) over the same users and items."""
+        """Select rows by a mask, row numbers or a slice; users and items stay the same."""
         index = vocabulary.row_numbers(rows, len(self))
         time = None if self.time is None else self.time[index]
         return replace(
@@ -200,7 +200,7 @@ class Ratings(UsersAndItems):
         )
 
     def compact(self) -> Ratings:
-        """The same rows, without the users and items that appear in no row.
+        """Remove users and items that appear in no row.
 
         >>> ratings = Ratings.from_arrays([1, 2], [7, 8], [5, 3])
         >>> ratings.take([1]).n_users, ratings.take([1]).compact().n_users
@@ -212,7 +212,7 @@ class Ratings(UsersAndItems):
         return replace(self, **kept, user=user.reshape(-1), item=item.reshape(-1))
 
     def only(self, users: Sequence[Any] | NDArray[Any] | None = None, items: Any = None) -> Ratings:
-        """The ratings of some users and of some items (ids; None means all), compacted."""
+        """Select the ratings of some users and items (ids; None means all), compacted."""
         keep = np.ones(len(self), dtype=bool)
         if users is not None:
             keep &= np.isin(self.user, self.user_vocabulary.numbers(users))
@@ -221,7 +221,8 @@ class Ratings(UsersAndItems):
         return self.take(keep).compact()
 
     def to_csr(self) -> Any:
-        """A SciPy CSR array, users by items. A rating of 0 is stored, an absent one is not."""
+        """Convert to a SciPy CSR array, users by items. A rating of 0 is stored, an absent one is
+        not."""
         from scipy.sparse import csr_array
 
         if (repeat := first_twice(self)) is not None:

@@ -1,4 +1,4 @@
-"""Times of events as seconds: numbers, ISO texts, datetime objects, datetime columns."""
+"""Times of events as seconds: numbers, ISO strings, datetime objects, datetime columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankwright.exceptions import DataError
 
 
 def as_times(values: Any, name: str, n_rows: int) -> FloatArray:
-    """Finite float64 times: numbers as given, dates and ISO texts as seconds since 1970 (UTC).
+    """Finite float64 times: numbers as given, dates and ISO strings as seconds since 1970 (UTC).
 
     >>> as_times(["1970-01-02", "1970-01-01T00:00:01.5Z"], "time", 2)
     array([8.64e+04, 1.50e+00])

@@ -248,8 +248,8 @@ def list_datasets() -> dict[str, str]:
 def load_dataset(name: str, **options: Any) -> Any:
     """Load a public data set by name.
 
-    The files, gzipped or not, are taken from the folder that the environment variable
-    ``RANKWRIGHT_DATA`` names, or from the cache of the operating system. The MovieLens sets are
+    The files, gzipped or not, are read from the folder in the environment variable
+    ``RANKWRIGHT_DATA``, or from the cache of the operating system. The MovieLens sets are
     downloaded; for other sets, the error gives the address, the terms of use and the layout.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Files in and out: LETOR, tables, TREC runs and qrels, judgments and ratings."""
+"""Readers and writers: LETOR, tables, TREC runs and qrels, judgments and ratings."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Text files in, gzipped or not, and files out that replace the old one only when complete."""
+"""Read text files, gzipped or not; write files atomically."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def refuse_overwriting(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]
     >>> refuse_overwriting(["a.txt"], [("--output", "./a.txt")])
     Traceback (most recent call last):
     ...
-    rankwright.exceptions.ParameterError: --output ./a.txt is a file that is read as well, ...
+    rankwright.exceptions.ParameterError: --output ./a.txt is also an input file and would be ...
     """
     is_read = {key for path in inputs for key in _identity(path)}
     written: dict[Any, str] = {}

@@ -45,16 +45,16 @@ def read_interactions(
         ``csv``, ``parquet`` or ``jsonl`` (one object per line); None detects it. A format of
         :func:`read_ratings` (``movielens-1m`` ...) reads ratings as events.
     at_least : number or None
-        With a rating in each row: leave out the rows with a lower one.
+        If rows have a rating: skip rows with a lower rating.
     separator, encoding : of a CSV file
     max_bytes : int or None
-        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
-        gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
+        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
     **columns
-        ``user``, ``item``, ``weight``, ``time``: names of columns, or places from 0 in a CSV file
+        ``user``, ``item``, ``weight``, ``time``: names of columns, or indices from 0 in a CSV file
         without a header. The default is a common name (``user_id``, ``product``, ``quantity``,
         ``timestamp`` ...), or the order user, item, time without a header. Times are numbers or
-        ISO texts.
+        ISO strings.
 
     Returns
     -------
@@ -122,8 +122,8 @@ def read_features(
     Parameters
     ----------
     path : path
-    id, title : columns, as in :meth:`Features.from_frame`, which gets the table. A column of a CSV
-        file whose cells are all numbers is numeric; an empty cell is missing.
+    id, title : columns, as in :meth:`Features.from_frame`. A column of a CSV file is numeric if all
+        its cells are numbers; an empty cell is missing.
     separator, encoding : of a CSV file
     max_bytes : as in :func:`read_interactions`
 
@@ -164,7 +164,7 @@ def read_feedback(
     """Read ratings, or events if the file has no column of ratings.
 
     ``options`` as in :func:`read_ratings` (with ``value`` for the rating) and
-    :func:`read_interactions`; a ``value`` asks for ratings and a ``weight`` for events.
+    :func:`read_interactions`; ``value`` selects ratings and ``weight`` selects events.
     """
     duplicates = options.pop("duplicates", "error")
     options.pop("max_bytes", None)

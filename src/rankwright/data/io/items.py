@@ -1,4 +1,4 @@
-"""Items in files of any format: detect the format, find columns by their usual names."""
+"""Read items in any format: detect the format, and columns by their usual names."""
 
 from __future__ import annotations
 
@@ -133,35 +133,35 @@ def read_items(
     ----------
     path : path
     format : {"letor", "csv", "tsv", "jsonl", "parquet", "ltrlog"} or None
-        None detects it from the extension or the first line. ``ltrlog`` is what Elasticsearch,
-        OpenSearch or Solr answers with logged features, one response per line.
+        None detects it from the extension or the first line. ``ltrlog`` is a file of responses with
+        logged features of Elasticsearch, OpenSearch or Solr, one per line.
     y, qid, docid : str or int, or None
         Columns of grade, query and id in a table, by name or position (from 0). None looks for a
         usual name (``grade``, ``label``, ``rating``; ``qid``, ``query``; ``docid``, ``id`` ...).
     features, drop : sequence of str or int
         Columns of a table that are features (by default all others), and columns that are not.
     one_hot : sequence of str or int
-        Columns of words; each word becomes a feature of 0 and 1.
+        Text columns to one-hot encode: each value becomes a feature of 0 and 1.
     weight : str or int, or None
         The column of a table with the weight of each item.
     grades : dict of str to number, str or None
-        The grades that words stand for: ``{"Exact": 3}``, or ``"Exact=3,Substitute=2"``.
+        The grades of text labels: ``{"Exact": 3}``, or ``"Exact=3,Substitute=2"``.
     separator, decimal : str
         The separator of a CSV file (by default detected), and its decimal point: "." or ",".
     on_bad_line : {"error", "skip"}
-        Raise an error at a line of a LETOR file that cannot be read, or leave it out.
+        Raise an error at a line of a LETOR file that cannot be parsed, or skip it.
     graded : bool, default=True
-        Whether a table must have a column of grades. With False, ``y`` is 0 where it has none.
+        Whether a table must have a column of grades. With False, ``y`` is 0 if it has none.
     like : Items, model opened by :func:`rankwright.load_scorer`, or None
-        Give the items the features of these, in the same order and by name where names are known;
-        a word that ``like`` does not know is ignored. ``features``, ``drop`` and ``one_hot`` then
-        have no effect. Missing values are refused if the model takes none.
+        Use the same features in the same order, by name if they have names; unknown text values are
+        ignored. ``features``, ``drop`` and ``one_hot`` then have no effect. Missing values are
+        refused if the model does not support them.
     group : path or sequence of int or None
         For LETOR files without qid: the number of lines of each query, or LightGBM's file of them;
         ``"auto"`` looks for it at ``path`` + ``.query`` or ``.group``.
     max_bytes : int or None
-        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
-        gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
+        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
 
     Examples
     --------

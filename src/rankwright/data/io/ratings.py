@@ -63,8 +63,8 @@ def read_ratings(
     implicit : bool, default=False
         Keep Book-Crossing's ratings of 0, which only record that a user came across a book.
     max_bytes : int or None
-        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
-        gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
+        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
     **columns
         For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each a name or an
         index (from 0). The default is a common name (``userId``, ``movie_id``, ``rating`` ...), or
@@ -227,7 +227,7 @@ def _parse_exactly(text: Text, layout: _Layout, duplicates: str) -> Ratings:
 
 
 def _times(fields: Fields, field: int, is_named: bool) -> Any:
-    """Numbers, or in a table also ISO texts; else the first bad line is named."""
+    """Numbers, or in a table also ISO strings; else the first bad line is named."""
     tokens = fields.column(field)
     if is_named or is_number(tokens[0]):
         return fields.numbers(field, "time", integer=is_named)

@@ -116,26 +116,26 @@ def read_table(
         The columns of grade, query and id, by name or index (from 0; -1 is the last). With
         ``y=None`` the grades are unknown, and ``y`` is 0 in every row.
     features : sequence of str or int, or None
-        The columns of ``X``; None takes all others.
+        The columns of ``X``; None uses all others.
     one_hot : sequence of str or int
         Categorical feature columns: each distinct text becomes a column of 0 and 1.
     drop : sequence of str or int
-        Columns to leave out of ``X``.
+        Columns to exclude from ``X``.
     weight : str or int, or None
         The column of the weight of each row.
     grades : dict of str to number, str or None
-        What the words in the column of the grade mean: ``{"Exact": 3, "Substitute": 2}``, or
+        The grades of text labels: ``{"Exact": 3, "Substitute": 2}``, or
         ``"Exact=3,Substitute=2"``.
     decimal : {".", ","}
         The decimal point of a CSV file.
     separator : str or None
         None detects it from the first line: comma, semicolon, tab or bar, else white space.
     header : bool or None
-        Whether the first line has the names; None means yes if it has no number.
+        Whether the first line has the column names; None: if it has no number.
     encoding : str, default="utf-8"
     max_bytes : int or None
-        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
-        gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
+        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def items_from_frame(
 ) -> Items:
     """Convert a pandas, polars, pyarrow or other data frame to items; see `read_table`.
 
-    An ordered categorical column of grades (a polars Enum) counts 0, 1, 2, ... in its own order.
+    An ordered categorical column of grades (a polars Enum) becomes 0, 1, 2, ... in its order.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query": ["a", "a"], "bm25": [1.5, 0.5], "grade": [1, 0]})

@@ -96,7 +96,7 @@ def _pairs(
 def write_run(run: Run, path: Path) -> None:
     """Write a TREC run, best document first; gzipped if the path ends in ``.gz``.
 
-    Scores read back bit for bit. An existing file is replaced once the new one is complete.
+    Scores are preserved exactly. An existing file is replaced atomically.
     """
     for ids, what in ((run.queries, "query"), (run.docs, "document"), ([run.name], "run name")):
         _texts(np.array(ids, dtype=object), what)

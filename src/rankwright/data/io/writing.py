@@ -29,9 +29,9 @@ def write_items(items: Items, path: str | os.PathLike[str], *, format: str | Non
     ----------
     items : Items
     path : path
-        Gzipped if it ends in ``.gz``; appears when it is complete.
+        Gzipped if it ends in ``.gz``; written atomically.
     format : {"letor", "csv", "tsv", "jsonl", "parquet"} or None
-        None takes the one that the extension implies, or else LETOR.
+        None uses the one that the extension implies, or else LETOR.
 
     Examples
     --------

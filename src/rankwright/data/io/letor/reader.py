@@ -61,8 +61,8 @@ def read_letor(
     ----------
     path : path, or file open for reading
     n_features : int or None, default=None
-        Number of columns of ``X``; None takes the largest feature number in the file, up to ten
-        million or the number in ``RANKWRIGHT_MAX_FEATURES``. A line with a larger number is bad.
+        Number of columns of ``X``; None uses the largest feature number in the file, up to ten
+        million or ``RANKWRIGHT_MAX_FEATURES``. A line with a larger number is invalid.
     dense : bool or None, default=None
         Whether ``X`` is a NumPy array or a SciPy CSR array without explicit zeros. None chooses a
         NumPy array for up to a million cells, or if at least a quarter of the cells is written.
@@ -74,15 +74,15 @@ def read_letor(
         Store the id after ``docid =`` (or a whole comment of another form) in ``docid``; also fill
         ``comment``; or ignore comments, even those that are not UTF-8.
     on_bad_line : {"error", "skip", "quarantine"}, default="error"
-        Raise a FileFormatError with line, column, reason and advice; leave the line out and record
-        where and why in ``bad_lines``; or record its text as well (and write ``quarantine``).
+        Raise a FileFormatError with line, column, reason and fix; skip the line and record it with
+        the reason in ``bad_lines``; or record its text as well (and write ``quarantine``).
     max_bad : int or float, default=100
-        Raise an error after more bad lines than this; below 1, a fraction of the lines with items.
+        Maximum number of bad lines; below 1, a fraction of the lines with items.
     quarantine : path or None, default=None
         A file for the bad lines, if any, each after a comment with its location and reason.
     max_bytes : int or None
-        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
-        gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
+        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def write_letor(
     :func:`read_letor` reads the same numbers back, bit for bit; NaN is written as ``NULL``. Every
     cell of a dense row is written, and every stored cell of a sparse row; the first sparse row
     also gets a zero in the last column, to keep the number of columns. A text id of a query that
-    looks like a whole number is read back as a number. A complete file replaces an existing one.
+    looks like a whole number is read back as a number. An existing file is replaced atomically.
 
     Parameters
     ----------

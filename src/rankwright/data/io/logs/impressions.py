@@ -1,4 +1,4 @@
-"""Logs of impressions in files: CSV, TSV, JSONL, Parquet, and what the service exports."""
+"""Impression logs in files: CSV, TSV, JSONL, Parquet, and exports of the service."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def read_log(
 
     The file is CSV or TSV (gzipped or not, with a header), Parquet, JSONL with one object for each
     item shown, or the JSON lines that the service exports (``GET /v1/log``). Large files are read
-    by DuckDB where it is installed.
+    with DuckDB if it is installed.
 
     Parameters
     ----------
     path : path
     max_bytes : int or None
-        The most bytes of text to read. None takes ``RANKWRIGHT_MAX_BYTES``, or else refuses only
-        gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
+        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
     **columns
         The names of the columns ``query``, ``item``, ``clicks``, ``position``, ``session``,
-        ``user``, ``time``, ``dwell`` and ``ranker``, where they are not usual ones. The first
-        three are needed. ``clicks`` holds 0, 1 or the number of clicks.
+        ``user``, ``time``, ``dwell`` and ``ranker``, if they are not the usual ones. The first
+        three are required. ``clicks`` is 0, 1 or the number of clicks.
 
     Examples
     --------
