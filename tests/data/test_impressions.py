@@ -147,7 +147,7 @@ def test_the_simulator_refuses_what_it_cannot_simulate() -> None:
         ClickSimulator(items, [1.5])
     with pytest.raises(ParameterError, match="browsing"):
         ClickSimulator(items, browsing="eyes")
-    with pytest.raises(ParameterError, match="add up to"):
+    with pytest.raises(ParameterError, match="their sum"):
         ClickSimulator(items, noise=0.7, trust=0.7)
     with pytest.raises(ParameterError, match="experiment"):
         ClickSimulator(items).sessions(items.y, 5, experiment="rotate")

@@ -113,7 +113,7 @@ def test_what_was_given_may_change_later_without_effect() -> None:
         (lambda: Pairs([0], [1], confidence=[-0.2]), "finite and >= 0"),
         (lambda: Pairs([0], [1], confidence=[1, 1]), "its shape must be"),
         (lambda: Bipartite([0, 1], [1]), "above itself"),
-        (lambda: Bipartite([0, 0], [1]), "twice"),
+        (lambda: Bipartite([0, 0], [1]), "more than once"),
         (lambda: Grades([0, np.nan]), "finite"),
         (lambda: Grades([[0, 1]]), "one grade per row"),
         (lambda: Grades([0, 1], qid=Queries.from_ids([1, 1, 1])), "qid has 3 entries"),

@@ -169,6 +169,6 @@ def test_errors_say_what_is_needed(items: Items) -> None:
         ips([], [], [])
     with (
         pytest.warns(DegenerateDataWarning),
-        pytest.raises(DataError, match="is one of the target"),
+        pytest.raises(DataError, match="probability 0 to every logged choice"),
     ):
         snips([1.0], [1.0], [0.0])
