@@ -96,7 +96,7 @@ def test_a_ranker_of_the_users_is_saved_as_its_scorer(tmp_path: Any) -> None:
         save(Mean(), path)
     with pytest.raises(ParameterError, match=r"its scorer \(Unknown\) is not one of"):
         save(Stranger().fit(problem.X, problem.y), path)
-    with pytest.raises(ParameterError, match="the step PCA is not one that files know"):
+    with pytest.raises(ParameterError, match="the step PCA cannot be saved"):
         save(make_pipeline(PCA(2), Mean()).fit(problem.X, problem.y), path)
 
 
@@ -141,5 +141,5 @@ def test_a_column_of_text_is_called_by_its_name(library: str) -> None:
     frames = pytest.importorskip(library)
     make = frames.table if library == "pyarrow" else frames.DataFrame
     table = make({"length": [1.0, 2.0], "document": ["d1", "d2"]})
-    with pytest.raises(DataError, match="the column 'document' of X does not hold numbers"):
+    with pytest.raises(DataError, match="the column 'document' of X is not numeric"):
         RankSVM().fit(table, [0, 1])

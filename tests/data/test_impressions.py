@@ -67,7 +67,7 @@ def test_features_are_joined_by_query_and_item_as_text() -> None:
     assert log.rows_in(table).tolist() == [2, 1, 0]
     by_item = Items(np.zeros((2, 1)), np.zeros(2), docid=["6", "5"])
     assert log.rows_in(by_item).tolist() == [1, 0, 1]
-    with pytest.warns(DegenerateDataWarning, match="1 of 3 items shown have no features"):
+    with pytest.warns(DegenerateDataWarning, match="1 of 3 shown items have no features"):
         assert log.rows_in(table.take([0, 1])).tolist() == [-1, 1, 0]
     with pytest.raises(DataError, match="no query and item of the log"):
         log.rows_in(table.take([3]))

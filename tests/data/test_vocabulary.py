@@ -77,5 +77,5 @@ def test_an_unknown_id_is_an_error_or_the_number_asked_for():
 
 
 def test_a_vocabulary_has_no_id_twice():
-    with pytest.raises(DataError, match="only 2 different ones"):
+    with pytest.raises(DataError, match="only 2 are distinct"):
         Vocabulary(np.array([1, 2, 1]))

@@ -144,7 +144,7 @@ def test_what_cannot_be_read(frame, tmp_path):
     (tmp_path / "none.parquet").unlink()
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.drop(columns="f0").to_csv(tmp_path / "b.csv", index=False)
-    with rw.engine("local:2"), pytest.raises(DataError, match=r"b\.csv has other .*'f0'"):
+    with rw.engine("local:2"), pytest.raises(DataError, match=r"b\.csv has different .*'f0'"):
         ranker().fit(tmp_path, "label", qid="query")
     with pytest.raises(ParameterError, match=r"rankwright\.engine"):
         ranker().fit(tmp_path, "label", qid="query")

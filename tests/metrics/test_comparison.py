@@ -196,8 +196,8 @@ def test_systems_on_other_queries_are_refused() -> None:
         ({"systems": {"x": 0.5}}, "'x' is a float"),
         ({"test": "sign"}, "test must be one of"),
         ({"correction": "bonferroni"}, "'holm' or None"),
-        ({"alpha": 2}, "alpha lies between 0 and 1"),
-        ({"level": 0}, "level lies between 0 and 1"),
+        ({"alpha": 2}, "alpha must be between 0 and 1"),
+        ({"level": 0}, "level must be between 0 and 1"),
         ({"baseline": "none"}, "must be one of sharp"),
     ],
 )

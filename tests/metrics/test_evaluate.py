@@ -112,7 +112,7 @@ def test_a_measure_may_bring_its_own_rule_for_empty_queries() -> None:
 
 
 def test_nothing_to_measure_at_all_warns_and_has_no_mean() -> None:
-    with pytest.warns(DegenerateDataWarning, match="none of the 2 queries"):
+    with pytest.warns(DegenerateDataWarning, match="undefined for all 2 queries"):
         result = evaluate([1, 2], [0, 0], [1, 2], ["AP", "RankLoss"])
     with pytest.raises(DataError, match="AP has no mean"):
         result["AP"]

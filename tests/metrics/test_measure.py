@@ -141,5 +141,5 @@ def test_any_text_is_read_or_refused(text) -> None:
 
 
 def test_a_number_is_no_measure() -> None:
-    with pytest.raises(MeasureError, match="a measure is text such as 'NDCG@10', not 3"):
+    with pytest.raises(MeasureError, match="a measure is a string such as 'NDCG@10', not 3"):
         parse_measures(3)  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ def test_a_choice_that_still_improves_is_said() -> None:
     X, qid = rng.normal(size=(600, 8)), np.repeat(np.arange(30), 20)
     y = np.digitize(X.sum(axis=1), [-2, 0, 2])
     boost = rw.RankBoost(n_estimators=6, early_stopping=5)
-    with pytest.warns(ConvergenceWarning, match="still improved in the last of its 6 rounds"):
+    with pytest.warns(ConvergenceWarning, match="was still improving in the last of its 6 rounds"):
         rw.AutoRanker([("boost", boost)], random_state=0).fit(X, y, qid=qid)
 
 

@@ -160,7 +160,7 @@ def test_going_on_is_refused_without_rows_or_with_fewer_trees(data: Any) -> None
     model = rw.LambdaMART(**SMALL, warm_start=True).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="loaded or copied"):
         pickle.loads(pickle.dumps(model)).fit_more(3)
-    with pytest.raises(ParameterError, match="12 trees already"):
+    with pytest.raises(ParameterError, match="already has 12 trees"):
         model.set_params(n_estimators=5).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="n_more"):
         model.fit_more(0)

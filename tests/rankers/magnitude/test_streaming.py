@@ -65,7 +65,7 @@ def test_a_fit_that_was_saved_cannot_go_on(rows: Any, tmp_path: Path) -> None:
 
 def test_a_query_keeps_its_weight() -> None:
     model = rw.MPRank().partial_fit([[1.0], [2.0]], [1, 2], qid=["a", "a"], query_weight=[2.0])
-    with pytest.raises(DataError, match="came with 2 before"):
+    with pytest.raises(DataError, match="had weight 2 before"):
         model.partial_fit([[1.0]], [1.0], qid=["a"], query_weight=[3.0])
 
 
