@@ -376,4 +376,4 @@ def _why_not_saved(ranker: Any, model: Any) -> str:
         functions = map(callable, ranker.get_params(deep=False).values())
         return "function" if any(functions) else ""
     saved = type(model._scorer()) in KINDS.values()
-    return "" if saved else "not a class that model files know"
+    return "" if saved else "not a class that model files support"
