@@ -72,9 +72,9 @@ def check_probabilities(
     bad = ~((values >= 0) & (values <= 1)) | (values == 0) & (not zero) | (values == 1) & (not one)
     if bad.any():
         entry = int(np.argmax(bad))
-        place = f"{unit} {entry + 1 if unit == 'position' else entry}"
+        location = f"{unit} {entry + 1 if unit == 'position' else entry}"
         bounds = f"0 {'<=' if zero else '<'} p {'<=' if one else '<'} 1"
-        raise error(f"{name} is {values[entry]:g} at {place}: give probabilities, {bounds}.")
+        raise error(f"{name} is {values[entry]:g} at {location}: give probabilities, {bounds}.")
 
 
 def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:

@@ -181,16 +181,16 @@ def _scored(
 def list_files(files: Paths) -> list[str]:
     """The files that are meant by a file, folder, glob, or several of these; each once."""
     several = [files] if isinstance(files, str | os.PathLike) else list(files)
-    found = dict.fromkeys(path for one in several for path in _matches(os.fspath(one)))
-    if not found:
+    paths = dict.fromkeys(path for one in several for path in _matches(os.fspath(one)))
+    if not paths:
         raise DataError("there is no file to read: give a file, folder or glob.")
-    return list(found)
+    return list(paths)
 
 
 def _matches(name: str) -> list[str]:
     if os.path.isdir(name):
         return sorted(str(p) for p in Path(name).iterdir() if p.is_file() and p.name[0] not in "._")
-    found = [name] if os.path.exists(name) else sorted(glob(name, recursive=True))
-    if not found:
+    paths = [name] if os.path.exists(name) else sorted(glob(name, recursive=True))
+    if not paths:
         raise DataError(f"{name}: no such file, and no file matches it.")
-    return found
+    return paths

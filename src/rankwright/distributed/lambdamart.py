@@ -254,15 +254,15 @@ class ShardGrower(Grower):
         others.sort(key=lambda leaf: -leaf.split.gain if leaf.split else 0.0)
         batch = [best, *others[: room - 1]]
         self._open = others[room - 1 :]
-        wanted = []
+        smaller = []
         for leaf in batch:
             assert leaf.split is not None
             n = 2 * len(self._splits) + 1
             self._splits.append((leaf.number, leaf.split.feature, leaf.split.up.tobytes()))
             leaf.children = self._children(leaf, n)
-            wanted.append(min(leaf.children, key=self._n_counted))
-        sizes, sums = self._ask(len(batch), [child.number for child in wanted])
-        for leaf, few, size, histogram in zip(batch, wanted, sizes.tolist(), sums, strict=True):
+            smaller.append(min(leaf.children, key=self._n_counted))
+        sizes, sums = self._ask(len(batch), [child.number for child in smaller])
+        for leaf, few, size, histogram in zip(batch, smaller, sizes.tolist(), sums, strict=True):
             children = leaf.children or []
             few.sums = histogram
             for child, n_rows in zip(children, size, strict=True):

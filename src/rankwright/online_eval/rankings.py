@@ -73,8 +73,8 @@ def estimate_from_log(
     >>> low < users.expected_clicks(items.y) < high
     True
     """
-    found = _values(_Terms.of(log, scores, measure, propensity, offset), method)
-    return Estimate.of_mean(found.values, method, found.weights, alpha)
+    terms = _values(_Terms.of(log, scores, measure, propensity, offset), method)
+    return Estimate.of_mean(terms.values, method, terms.weights, alpha)
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ def compare_on_log(
     if modeled and options.get("propensity") is None:
         options["propensity"] = estimate_propensities(log)
     given = measure, options.get("propensity"), options.get("offset")
-    found = {name: _values(_Terms.of(log, s, *given), method) for name, s in rankers.items()}
+    terms = {name: _values(_Terms.of(log, s, *given), method) for name, s in rankers.items()}
     estimates = {
-        name: Estimate.of_mean(v.values, method, v.weights, alpha) for name, v in found.items()
+        name: Estimate.of_mean(v.values, method, v.weights, alpha) for name, v in terms.items()
     }
-    first, ones = next(iter(found)), np.ones(log.n_sessions)
+    first, ones = next(iter(terms)), np.ones(log.n_sessions)
     differences = {
-        name: Estimate.of_mean(v.values - found[first].values, method, ones, alpha)
-        for name, v in found.items()
+        name: Estimate.of_mean(v.values - terms[first].values, method, ones, alpha)
+        for name, v in terms.items()
         if name != first
     }
     shown = _Terms.of(log, -log.position.astype(np.float64), *given)

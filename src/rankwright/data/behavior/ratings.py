@@ -252,8 +252,8 @@ def encode_pairs(*, row: str, **columns: Any) -> tuple[Any, Any, IntArray, IntAr
     (user, users), (item, items) = encoded
     if len(user) != len(item):
         first, second = columns
-        found = f"{first} has {len(user)} entries and {second} {len(item)}"
-        raise DataError(f"{found}: give one of each per {row}.")
+        counts = f"{first} has {len(user)} entries and {second} {len(item)}"
+        raise DataError(f"{counts}: give one of each per {row}.")
     return users, items, user, item
 
 
@@ -262,11 +262,11 @@ def columns_by_role(
 ) -> dict[str, Any]:
     """Columns of a frame by role, by the names chosen or by common ones; None if there is none."""
     table = columns_of(frame)
-    found = {
+    names = {
         role: find_column(role, name, list(table), optional=role in optional)
         for role, name in chosen.items()
     }
-    return {role: None if name is None else table[name] for role, name in found.items()}
+    return {role: None if name is None else table[name] for role, name in names.items()}
 
 
 def in_int64(ids: NDArray[Any]) -> NDArray[Any]:

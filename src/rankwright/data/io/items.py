@@ -208,10 +208,10 @@ def items_from_piece(
     columns = first_fields(path, separator) if is_text else piece.column_names
     roles = {"y": y, "qid": qid, "docid": None, "weight": None}
     chosen: dict[str, Any] = {"features": (), "drop": (), "one_hot": ()}
-    found = _find_columns(path, columns, roles, chosen, True, None)
+    layout = _find_columns(path, columns, roles, chosen, True, None)
     if is_text:
-        return tables.read_table(piece, separator=separator, **found)
-    return _items_from_frame(piece, path, found, None)
+        return tables.read_table(piece, separator=separator, **layout)
+    return _items_from_frame(piece, path, layout, None)
 
 
 def names_columns(path: str) -> bool:

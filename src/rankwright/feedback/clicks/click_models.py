@@ -67,8 +67,8 @@ class ClickModel(ABC):
 
     def _of_rows(self, values: FloatArray, log: ImpressionLog) -> FloatArray:
         keys = _keys(log)
-        place = np.minimum(np.searchsorted(self.keys_, keys), len(self.keys_) - 1)
-        return np.where(self.keys_[place] == keys, values[place], values.mean())
+        index = np.minimum(np.searchsorted(self.keys_, keys), len(self.keys_) - 1)
+        return np.where(self.keys_[index] == keys, values[index], values.mean())
 
 
 def _keys(log: ImpressionLog) -> IntArray:
@@ -141,8 +141,8 @@ class PositionBasedModel(ClickModel):
 
     def _conditional(self, log: ImpressionLog) -> FloatArray:
         gamma = np.append(self.examination_, self.examination_[-1])
-        place = np.minimum(log.position - 1, len(gamma) - 1)
-        return np.asarray(gamma[place] * self.relevance(log))
+        index = np.minimum(log.position - 1, len(gamma) - 1)
+        return np.asarray(gamma[index] * self.relevance(log))
 
 
 class CascadeModel(ClickModel):
@@ -286,14 +286,14 @@ def _expectations(
     a = np.where(shown, attract[lists.document], 0.0)
     s = np.where(shown, satisfy[lists.document], 0.0)
     n_sessions, n = a.shape
-    # silent[:, k]: no click at places k, k + 1, ... if place k is examined
+    # silent[:, k]: no click in columns k, k + 1, ... if column k is examined
     silent = np.ones((n_sessions, n + 1))
     for k in range(n - 1, -1, -1):
         after = go_on * silent[:, k + 1] + 1.0 - go_on
         silent[:, k] = np.where(shown[:, k], (1.0 - a[:, k]) * after, 1.0)
     last = np.where(clicked.any(axis=1), n - 1 - np.argmax(clicked[:, ::-1], axis=1), -1)
-    place = np.arange(n)[None, :]
-    examined = (place <= last[:, None]).astype(np.float64)
+    column = np.arange(n)[None, :]
+    examined = (column <= last[:, None]).astype(np.float64)
     examined[:, 0] = 1.0
     satisfied = np.zeros((n_sessions, n))
     continued = decisions = 0.0

@@ -180,20 +180,20 @@ def _with_unseen(
     shown, codes = examined > 0, queries.codes
     lowest = np.full(queries.n_queries, np.inf)
     np.minimum.at(lowest, codes[shown], relevance[shown])
-    asked = np.isfinite(lowest)[codes]  # rows of queries that are in the log
-    hidden = asked & ~shown
+    is_logged = np.isfinite(lowest)[codes]  # rows of queries that are in the log
+    hidden = is_logged & ~shown
     value = np.where(hidden, 0.5 * lowest[codes], relevance) if hidden.any() else relevance
-    weight = np.where(shown, 1.0, np.where(asked, unseen, 0.0))
-    found = ClickRelevance(value, examined, queries, weight)
-    if unseen == 0 and found.hidden_share > _MOST_HIDDEN:
+    weight = np.where(shown, 1.0, np.where(is_logged, unseen, 0.0))
+    estimate = ClickRelevance(value, examined, queries, weight)
+    if unseen == 0 and estimate.hidden_share > _MOST_HIDDEN:
         warnings.warn(
-            f"{found.hidden_share:.0%} of the items of these queries were never shown, and a "
+            f"{estimate.hidden_share:.0%} of the items of these queries were never shown, and a "
             "ranker trained on the others may put any of them on top. Rerank only what the logging "
             "ranker shows, or pass unseen=0.1 to prefer shown items.",
             ClickBiasWarning,
             stacklevel=3,
         )
-    return found
+    return estimate
 
 
 def _per_position(

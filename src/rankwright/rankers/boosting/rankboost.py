@@ -286,22 +286,22 @@ class RankBoost(Explained, BoostedRanker):
         """Refuse a default that the weak rankings cannot have."""
         if self.default in DEFAULTS:
             return
-        asked = f"RankBoost(default={self.default!r}, "
+        call = f"RankBoost(default={self.default!r}, "
         if not isinstance(self.estimator, str):
             raise ParameterError(
-                f"{asked}estimator={type(self.estimator).__name__}()): only thresholds and values "
+                f"{call}estimator={type(self.estimator).__name__}()): only thresholds and values "
                 'of features have such a default. Use default="learned".'
             )
         if self.default == "real" and self.criterion != "newton":
             reason = "the gain is linear in the default, so that 0 or 1 is best"
             reason = reason if self.criterion == "r" else "z is for 0/1 rankings"
             raise ParameterError(
-                f"{asked}criterion={self.criterion!r}): {reason}. Use "
+                f"{call}criterion={self.criterion!r}): {reason}. Use "
                 'criterion="newton", or default="learned".'
             )
         if self.default != "real" and self.estimator == "threshold" and self.criterion != "r":
             raise ParameterError(
-                f"{asked}criterion={self.criterion!r}): it scans 0/1 rankings. Use "
+                f"{call}criterion={self.criterion!r}): it scans 0/1 rankings. Use "
                 'criterion="r", default="real", or estimator="value".'
             )
 

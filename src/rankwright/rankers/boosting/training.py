@@ -213,10 +213,10 @@ def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
     content = hash_rows(feedback.query_weight[:, None])
     np.add.at(content, queries.codes, key)  # modulo 2**64, so in any order
     order = np.argsort(content, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
     weights: Any = {"sample_weight": feedback.sample_weight, "magnitude": feedback.magnitude}
-    ordered = Queries(place[queries.codes], queries.ids[order])
+    ordered = Queries(position[queries.codes], queries.ids[order])
     grades = Grades(feedback.y, ordered, query_weight=feedback.query_weight[order], **weights)
     return grades, key
 

@@ -208,10 +208,10 @@ class ValueScan(Scan):
         better = int(abs(top[1]) > abs(top[0]))
         alpha = float(self.alpha[better, feature])
         start, lacks = (alpha, alpha * better), self.h(feature, 0, 1.0) - h
-        found = real_default(pairs, h, lacks, self._smoothing, start)
-        if found is None:
+        minimum = real_default(pairs, h, lacks, self._smoothing, start)
+        if minimum is None:
             return
-        alpha, default = found
+        alpha, default = minimum
         weight = pairs.curve(h + default * lacks)(alpha)[0]
         gain = float(np.sign(alpha) * (1.0 - weight) * pairs.total)
         if abs(gain) > abs(top[better]):

@@ -420,16 +420,18 @@ class Grower:
     def _find(self, first: _Leaf, second: _Leaf | None, n_leaves: int) -> None:
         """The best splits of new leaves; the second has the histogram of both."""
         leaves = [first] if second is None else [first, second]
-        wanted = [self._may_split(leaf) and n_leaves < self.rules.max_leaf_nodes for leaf in leaves]
-        if not any(wanted):
+        can_split = [
+            self._may_split(leaf) and n_leaves < self.rules.max_leaf_nodes for leaf in leaves
+        ]
+        if not any(can_split):
             for leaf in leaves:
                 self._release(leaf)
             return
         first.sums = self._free.pop()
         slots = first.sums, leaves[-1].sums
-        self._scan(leaves, wanted, (first.start, first.stop), slots)
+        self._scan(leaves, can_split, (first.start, first.stop), slots)
         for i, leaf in enumerate(leaves):
-            if wanted[i]:
+            if can_split[i]:
                 leaf.split = self._chosen(i)
             else:
                 self._release(leaf)

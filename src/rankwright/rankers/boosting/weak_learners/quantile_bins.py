@@ -148,10 +148,10 @@ def find_categories(distinct: FloatArray, mass: FloatArray, max_bins: int) -> Fl
 
 def _category_codes(values: FloatArray, known: FloatArray) -> FloatArray:
     """The number of each value's category as a float; unknown: their number, missing: NaN."""
-    place = np.searchsorted(known, values)
+    index = np.searchsorted(known, values)
     hit = (
-        known[np.minimum(place, len(known) - 1)] == values
+        known[np.minimum(index, len(known) - 1)] == values
         if len(known)
         else np.zeros(len(values), bool)
     )
-    return np.where(np.isnan(values), np.nan, np.where(hit, place, len(known)).astype(np.float64))
+    return np.where(np.isnan(values), np.nan, np.where(hit, index, len(known)).astype(np.float64))
