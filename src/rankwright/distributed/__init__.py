@@ -1,4 +1,4 @@
-"""The same estimators on a cluster, or on data larger than memory: equal models, bit by bit.
+"""The same estimators on a cluster, or on data larger than memory: equal models, bit for bit.
 
 ===============  ===================================================================================
 ``engines``      :func:`engine`, and the threads of this process; ``dask``: a Dask cluster

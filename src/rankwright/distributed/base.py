@@ -1,7 +1,7 @@
-"""What an engine does: map over shards, reduce by a fixed tree, broadcast.
+"""Base class of engines: map over shards, reduce by a fixed tree, broadcast.
 
-Values live in :class:`Handles`: one value a shard, in blocks of neighboring shards. A block is one
-task, so a round costs a few tasks however many shards there are. Blocks have a power of two of
+Values are in :class:`Handles`: one value per shard, in blocks of neighboring shards. A block is one
+task, so a round costs few tasks, regardless of the number of shards. Blocks have a power of two of
 shards and start at multiples of it, so the tree of ``reduce`` is the same for every number of
 blocks, and with it the rounding of sums of floats.
 """
@@ -128,7 +128,7 @@ class Engine(ABC):
 
     @abstractmethod
     def broadcast(self, value: Any) -> Any:
-        """Give a value to all workers once; pass the result to ``map``."""
+        """Send a value to all workers once; pass the result to ``map``."""
 
     @abstractmethod
     def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
@@ -196,7 +196,7 @@ class Engine(ABC):
         return self.reduce(self.map(function, handles, *arguments, None), combine)
 
     def gather(self, handles: Handles) -> list[Any]:
-        """All values, here, in order."""
+        """Return all values to this process, in order."""
         return [value for block in self._collect(handles.blocks) for value in block]
 
     @property
@@ -219,7 +219,7 @@ class Engine(ABC):
     def run(self, function: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> list[Any]:
         """``function(job, *shared)`` of independent jobs: their results, here, in order.
 
-        What a job fits, it fits on its worker alone. A job that fails leaves no task behind.
+        A fit inside a job runs on its worker only. A job that fails leaves no task behind.
         """
         try:
             with active_engine(None):

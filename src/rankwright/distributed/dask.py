@@ -1,4 +1,4 @@
-"""The Dask engine: tasks on the workers of a cluster, and what to do when some of it is gone."""
+"""The Dask engine: tasks on the workers of a cluster, and recovery from failures."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ INSTALL = 'pip install "rankwright[cluster]"'
 class DaskEngine(Engine):
     """A Dask cluster. Every value is the result of a task, so a lost worker only costs time.
 
-    Values that this process gives to workers travel inside tasks, through the scheduler. For more
-    than a few GB give files that the workers can read.
+    Values from this process are sent inside tasks, through the scheduler. For more than a few GB,
+    use files that the workers can read.
 
     Parameters
     ----------

@@ -231,8 +231,8 @@ def engine(where: Any = "local", *, memory: int | str | None = None) -> Iterator
     where : a ``distributed.Client`` or cluster, the address of a scheduler (``"tcp://host:8786"``),
         or ``"local:4"``: four threads of this process
     memory : int or str, optional
-        With ``"local"``: about how much memory the rows may take, such as ``"2GB"``. What is larger
-        is kept in files (in the folder for temporary files, see ``TMPDIR``), mapped to memory.
+        With ``"local"``: the approximate memory limit for rows, such as ``"2GB"``. Larger data are
+        kept in memory-mapped files (in the folder for temporary files, see ``TMPDIR``).
 
     Examples
     --------

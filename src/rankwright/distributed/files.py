@@ -1,4 +1,4 @@
-"""Score and evaluate many files with one model: a file is a job of the engine."""
+"""Score and evaluate many files with one model; each file is a job of the engine."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ def score_files(
     ----------
     model : a fitted ranker, or what :func:`rankwright.load_scorer` gives
     files : a file, folder, glob such as ``"part-*.parquet"``, or several of these
-    output : the folder to write to; it is made
+    output : the folder to write to; created if needed
         For ``part-1.parquet`` it gets ``part-1.parquet.tsv`` with the columns qid, rank, docid and
-        score, the best item first. An item without an id is called by its row, from 1.
+        score, the best item first. An item without an id is identified by its row, from 1.
     cutoff : int or None
         At most this many items of each query.
     ranked : bool, default True
-        If False, write ``part-1.parquet.scores`` instead: a score a line, in the order of the file.
+        If False, write ``part-1.parquet.scores`` instead: one score per line, in the order of the
+        file.
     reading : arguments of :func:`rankwright.read_items`
 
     Returns
@@ -179,7 +180,7 @@ def _scored(
 
 
 def list_files(files: Paths) -> list[str]:
-    """The files that are meant by a file, folder, glob, or several of these; each once."""
+    """List the files of a file, folder, glob, or several of these; each once."""
     several = [files] if isinstance(files, str | os.PathLike) else list(files)
     paths = dict.fromkeys(path for one in several for path in _matches(os.fspath(one)))
     if not paths:

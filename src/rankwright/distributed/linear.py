@@ -1,8 +1,8 @@
 """Linear models from shards: Regression and MPRank in one pass, RankSVM by Newton steps.
 
-Each shard gives sums of the size of the model; a fixed tree adds them up. So the model is the same,
-bit by bit, for every number of workers and partitions and every order of rows. It differs from that
-of a local fit by rounding, because that adds up rows in the order given.
+Each shard gives sums of the size of the model, which are added in a fixed tree. So the model is the
+same, bit for bit, for every number of workers and partitions and every order of rows. It differs
+from a local fit by rounding, because a local fit adds rows in the order given.
 """
 
 from __future__ import annotations

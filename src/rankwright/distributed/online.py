@@ -1,4 +1,4 @@
-r"""Online rankers on an engine: members of ensembles apart, or beliefs of shards multiplied.
+r"""Online rankers on an engine: members of ensembles separately, or products of posteriors.
 
 **OAP ensembles.** Blocks of members learn from one stream, that of the local fit: rows in the order
 in which they were given. What a member draws depends on its number and the position of the row

@@ -1,9 +1,9 @@
-"""Shards: whole queries, hashed into a fixed number of parts, in an order that rows do not set.
+"""Shards: whole queries, hashed into a fixed number of parts, in an order independent of rows.
 
 The number of shards never depends on the cluster. A query goes to the shard that the first bits of
 the hash of its id say (see :mod:`rankwright.data.vocabulary`). Inside a shard rows are in the order
 of the hashes of query and content, so the order in which rows were given, or spread over files,
-does not matter: equal rows are the only ones that may change places.
+does not matter: only equal rows may be swapped.
 """
 
 from __future__ import annotations
