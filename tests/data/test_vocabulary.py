@@ -72,7 +72,7 @@ def test_what_is_not_one_id_per_row_is_refused(wrong):
 def test_an_unknown_id_is_an_error_or_the_number_asked_for():
     vocabulary = Vocabulary(np.array(["a", "b"]), "film")
     assert vocabulary.numbers(["b", "z"], unknown=-1).tolist() == [1, -1]
-    with pytest.raises(DataError, match="film 'z' is not among the 2 known"):
+    with pytest.raises(DataError, match="film 'z' is not one of the 2 known ids"):
         vocabulary.numbers(["b", "z"])
 
 
