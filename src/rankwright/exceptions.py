@@ -56,11 +56,11 @@ def _excerpt(text: str, column: int, width: int = 76) -> list[str]:
 
 
 class FeedbackError(DataError):
-    """Feedback about rows that do not exist, or of a kind that the ranker does not learn from."""
+    """Feedback about rows that do not exist, or of a type that the ranker does not support."""
 
 
 class MemoryLimitError(RankwrightError, MemoryError):
-    """A computation that needs more memory than there is; nothing was allocated."""
+    """A computation that needs more memory than is available; nothing was allocated."""
 
 
 class MeasureError(RankwrightError, ValueError):
@@ -80,11 +80,11 @@ class ClusterError(RankwrightError, RuntimeError):
 
 
 class RankwrightWarning(UserWarning):
-    """Base of all warnings."""
+    """Base class of all warnings."""
 
 
 class DegenerateDataWarning(RankwrightWarning):
-    """Data with nothing to learn from, or nothing to measure; the message says why."""
+    """Data without preferences to learn from or to evaluate; the message says why."""
 
 
 class MissingQueryWarning(RankwrightWarning):
@@ -96,7 +96,7 @@ class ClickBiasWarning(RankwrightWarning):
 
 
 class StreamWarning(RankwrightWarning):
-    """Rows in an order, or columns of scales, from which an online ranker learns badly."""
+    """An order of rows, or scales of columns, that impair online learning."""
 
 
 class ConvergenceWarning(RankwrightWarning):

@@ -1,4 +1,4 @@
-"""How a trained model turns rows into scores: NumPy only, no training code.
+"""Scoring with trained models: NumPy only, no training code.
 
 A ranker's ``decision_function`` and a model file opened by ``load_scorer`` run the same code here,
 so a score cannot depend on which of the two computed it. Kinds are a closed table: the name in a

@@ -118,12 +118,12 @@ def validate(
     >>> print(validate(items))
     PASS  grades: whole numbers from 0 to 30, more than one
     WARN  queries: items:3: query 2 has a single item (1 of 2 queries)
-          fix: such queries teach and measure nothing
+          fix: remove such queries: they have no pairs to learn from
     PASS  grades differ within queries: every query has something to order
     PASS  ids: no id is repeated in a query
     PASS  duplicates: no two items are the same
     WARN  constant features: 1 of 2 features have the same value in all items: feature 2
-          fix: remove them; they cannot order anything
+          fix: remove them; they have no information about the order
     PASS  grade among the features: no feature repeats the grade
     """
     if isinstance(data, Items | Ratings):

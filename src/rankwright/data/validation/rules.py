@@ -72,14 +72,14 @@ def _check_grades(items: Items, lines: IntArray) -> Fault | None:
 def _check_queries(items: Items, lines: IntArray) -> Fault | None:
     if items.qid is None:
         fix = "write qid:<id> on each line, or name the column: qid='NAME'"
-        return "WARN", "no queries are named: all items are taken as one list", None, fix
+        return "WARN", "there are no query ids, so all items count as one query", None, fix
     single = items.queries.sizes == 1
     if not single.any():
         return None
     row, query = _first(items.queries, single)
     reason = f"query {query} has a single item ({single.sum():,} of {len(single)} queries)"
     status: Status = "FAIL" if single.all() else "WARN"
-    return status, reason, row, "such queries teach and measure nothing"
+    return status, reason, row, "remove such queries: they have no pairs to learn from"
 
 
 def _check_one_grade(items: Items, lines: IntArray) -> Fault | None:
@@ -123,7 +123,7 @@ def _check_duplicates(items: Items, lines: IntArray) -> Fault | None:
                 f"the same features as line {lines[earlier]} in the same query, but grade "
                 f"{items.y[row]:g} instead of {items.y[earlier]:g}"
             )
-            return "WARN", reason, row, "no ranker can tell the two apart: judge them again"
+            return "WARN", reason, row, "no ranker can distinguish them: judge them again"
     if not repeats.any():
         return None
     reason = f"a copy of an item: same query, features and grade ({repeats.sum():,})"
@@ -138,7 +138,7 @@ def _check_constant(items: Items, lines: IntArray) -> Fault | None:
     status: Status = "FAIL" if len(constant) == items.n_features else "WARN"
     share = f"{len(constant)} of {items.n_features} features"
     reason = f"{share} have the same value in all items: {names}"
-    return status, reason, None, "remove them; they cannot order anything"
+    return status, reason, None, "remove them; they have no information about the order"
 
 
 def _check_leakage(items: Items, lines: IntArray) -> Fault | None:
@@ -187,7 +187,7 @@ def check_against(items: Items, other: Items, lines: Lines, name: str = "") -> F
     keys = set(_row_keys(other, with_query=False))
     same = np.array([key in keys for key in _row_keys(items, with_query=False)])
     if same.mean() <= 0.01:
-        return Finding(rule, "PASS", "no query and hardly an item in common")
+        return Finding(rule, "PASS", "no shared query and almost no shared items")
     status: Status = "FAIL" if same.mean() > 0.5 else "WARN"  # real data share empty rows
     reason = f"{same.sum():,} of {items.n_items} items have the same features as items there"
     return finding(status, same, reason, "check that no document is in both")
@@ -250,14 +250,18 @@ def _check_equal_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
     row, user = _first(ratings.by_user, equal)
     share = f"{equal.sum():,} of {len(equal):,} users"
     reason = f"user {user} rated everything {ratings.value[row]:g} ({share})"
-    return "WARN", reason, row, "such users tell nothing about order: remove them"
+    return "WARN", reason, row, "remove such users: they have no preferences"
 
 
 RATING_RULES: list[Rule] = [
     ("pairs", "no user rated an item twice", _check_pairs),
     ("values", "more than one value", _check_values),
     ("ratings per user", "every user gave several ratings", _check_single_ratings),
-    ("values differ per user", "users with several ratings tell items apart", _check_equal_ratings),
+    (
+        "values differ per user",
+        "users with several ratings gave different ones",
+        _check_equal_ratings,
+    ),
 ]
 
 
@@ -267,7 +271,7 @@ def _check_clicks(log: ImpressionLog, lines: Lines) -> Fault | None:
         return "FAIL", reason, None, "check that this is the column of the clicks"
     if log.clicked.all():
         reason = "every item was clicked: the log lists clicks only"
-        return "FAIL", reason, None, "log all items that were shown, with 0 where nobody clicked"
+        return "FAIL", reason, None, "log all shown items, with 0 for those that were not clicked"
     silent = 1.0 - len(np.unique(log.session[log.clicked])) / log.n_sessions
     if silent > 0.99:
         reason = f"{silent:.1%} of the sessions have no click"
@@ -303,7 +307,7 @@ def _check_moves(log: ImpressionLog, lines: Lines) -> Fault | None:
     moved = np.mean(high > low)
     if moved > 0.01:
         return None
-    reason = "items keep their position, so what clicks owe to the position cannot be measured"
+    reason = "each item has the same position in all sessions, so position bias cannot be measured"
     return "WARN", reason, None, "swap or shuffle a small share of the lists"
 
 
