@@ -158,9 +158,8 @@ def learn_from_log(
     candidates = _candidates(ranker, items)
     if not log.clicked.any() or log.clicked.all():
         raise DataError(
-            f"{'every' if log.clicked.any() else 'no'} item of the log was "
-            "clicked, so there is no order to learn. Log all shown items, with 0 for those that "
-            "were not clicked."
+            f"{'every' if log.clicked.any() else 'no'} item of the log was clicked, so there is no "
+            "order to learn. Log all shown items, with 0 for those that were not clicked."
         )
     chance, method = find_propensities(log, items, propensity)
     row = log.rows_in(items)
@@ -168,10 +167,7 @@ def learn_from_log(
         whole = np.bincount(log.session, row < 0, log.n_sessions) == 0
         log, row = log.take(whole), row[whole[log.session]]
         if not log.n_sessions:
-            raise DataError(
-                "no session has features for all its items. Compare the ids of the log and the "
-                "features."
-            )
+            raise DataError("no session has features for all its items. Compare the item ids.")
     data = _Data(items, chance, offset, judgments, weight, unseen)
     train, test = _halves(items.queries.codes[row[log.starts[:-1]]], random_state)
     comparison, name = None, next(iter(candidates))
