@@ -13,11 +13,11 @@ help:
 	@echo "make test-small   serve every kind of model with a plain pip install"
 	@echo "make test-oldest  the test suite with the oldest supported dependencies"
 	@echo "make coverage     branch coverage of the test suite"
-	@echo "make fuzz         damaged model files, every reader, uploads, failing disks: five minutes"
-	@echo "make bench        speed next to peers, as ratios within one run"
+	@echo "make fuzz         damaged model files, every reader, uploads, failing disks, for five minutes"
+	@echo "make bench        speed compared with other libraries, as ratios within one run"
 	@echo "make experiments  the papers' tables and figures"
-	@echo "make docs         the documentation site, warnings are errors"
-	@echo "make constraints  pin the versions that CI installs to what .venv has now"
+	@echo "make docs         the documentation, with warnings as errors"
+	@echo "make constraints  pin the versions that CI installs to those in .venv"
 
 $(VENV)/.made-%: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
