@@ -196,4 +196,4 @@ def test_a_warning_is_shown_once_and_names_the_option(
     done = shell("train", str(folder / "log.csv"), "--clicks", "--features", "more.csv",
                  "--ranker", "RankSVM", "-o", "more.rw")  # fmt: skip
     assert done.stderr.count("were never shown") == 1
-    assert "pass --unseen 0.1 to learn" in done.stderr
+    assert "pass --unseen 0.1 to prefer" in done.stderr

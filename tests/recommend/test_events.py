@@ -303,7 +303,7 @@ def test_features_bring_new_items_into_lists() -> None:
         (lambda: rw.Interactions([1], [1], time=["soon"]), "ISO time"),
         (lambda: rw.Interactions([None], [1]), "every row needs an id"),
         (lambda: rw.Interactions([1], [1], weight=[np.nan]), "finite"),
-        (lambda: rw.Features([1, 1], [[1.0], [2.0]]), "different"),
+        (lambda: rw.Features([1, 1], [[1.0], [2.0]]), "distinct"),
         (lambda: rw.Features([1], [[np.nan]]), "1 has the value nan in column 0"),
         (lambda: rw.Recommender().fit(rw.Interactions([1], [1]), item_features=3), "data frame"),
     ],
