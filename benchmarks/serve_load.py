@@ -80,6 +80,19 @@ class Server:
                 time.sleep(0.005)
         raise RuntimeError("the server does not start")
 
+    def wait_until_ready(self) -> None:
+        """Wait until the service is ready: its models are compiled."""
+        request, deadline = (
+            b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+            time.monotonic() + 60,
+        )
+        while time.monotonic() < deadline:
+            try:
+                Connection(self.port).send(request)
+                return
+            except RuntimeError:  # not ready
+                time.sleep(0.05)
+
     @property
     def cpu(self) -> float:
         """Of all threads. The ticks of /proc/PID/stat, 10 ms each, are too coarse for a round."""

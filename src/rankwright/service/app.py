@@ -164,7 +164,8 @@ class Service:
     def _warm_up(self) -> None:
         """Compile what scores the models, or load it; requests do not wait for it."""
         try:
-            self.models.warm_up()
+            if self.models.warm_up():
+                self.reader.load()  # numba, which takes the longest, is loaded
         except Exception:  # they are compiled when they are needed
             log.exception("compiling the loops that score trees failed")
 
