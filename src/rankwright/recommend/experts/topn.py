@@ -148,7 +148,8 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             question.name: Candidates(experts, train, question.sample(N_USERS, rng), tie)
             for question in questions
         }
-        search = Search(tables, [expert.personal for expert in experts], self.combiner)
+        popular = [getattr(expert, "half_life", None) is not None for expert in experts]
+        search = Search(tables, popular, self.combiner)
         self.weight_ = search.run()
         names = [*map(_label, experts), "blend"]
         found = np.column_stack([search.alone, search.ndcg(self.weight_[None])]).tolist()

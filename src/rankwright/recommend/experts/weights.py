@@ -22,8 +22,8 @@ COMBINERS = ("auto", "search", "ranksvm")
 PERIOD_SHARE = 5.0  # of the period; the next item has 1
 PERIOD = 0.1  # share of the pairs in the last period
 # One held-out period has few users and its own fashion. The search starts at weights that work in
-# most periods: mostly popularity.
-POPULARITY_START = 4.0  # weight of an expert that does not look at the history; others have 1
+# most periods: mostly what is popular now.
+POPULARITY_START = 4.0  # weight of popularity with a half-life; others have 1
 MIN_HISTORY = 2  # items that must be left of a history
 N_TOP = 50  # candidates of a user: so many of each expert, and the held-out items
 N_TRIALS = 128  # in a round of the search; half of them mirror the others
@@ -199,8 +199,8 @@ class Search:
     """Weights > 0 of experts by the cross-entropy method (Rubinstein 1999).
 
     Trials draw the logarithms of the weights from a normal distribution, whose mean starts at
-    mostly popularity ("search") or at the weights of a RankSVM ("ranksvm"); "auto" takes the second
-    if only the next item is asked for. The next mean and spread are those of the trials, each
+    mostly what is ``popular`` now ("search") or at the weights of a RankSVM ("ranksvm"); "auto"
+    takes the second if only the next item is asked for. The next mean and spread are those of the trials, each
     weighted by exp(value / temperature). The best of all trials would jump with a few events more;
     this average follows the data smoothly, so that a new fit gives nearly the same lists.
 
@@ -213,15 +213,15 @@ class Search:
     """
 
     def __init__(
-        self, tables: dict[str, Candidates], personal: Sequence[bool], combiner: str = "auto"
+        self, tables: dict[str, Candidates], popular: Sequence[bool], combiner: str = "auto"
     ) -> None:
         self.tables = tables
-        self._n_experts = len(personal)
+        self._n_experts = len(popular)
         self.alone = self.ndcg(np.eye(self._n_experts))
         self._best = np.maximum(self.alone.max(axis=1), 1e-9)
         start = np.ones(self._n_experts)
         if "period" in tables:
-            start[~np.asarray(personal)] = POPULARITY_START
+            start[np.asarray(popular)] = POPULARITY_START
         if combiner == "ranksvm" or (combiner == "auto" and "period" not in tables):
             learned = learned_by_ranksvm(tables.values())
             start = start if learned is None else learned
