@@ -200,9 +200,10 @@ class Search:
 
     Trials draw the logarithms of the weights from a normal distribution, whose mean starts at
     mostly what is ``popular`` now ("search") or at the weights of a RankSVM ("ranksvm"); "auto"
-    takes the second if only the next item is asked for. The next mean and spread are those of the trials, each
-    weighted by exp(value / temperature). The best of all trials would jump with a few events more;
-    this average follows the data smoothly, so that a new fit gives nearly the same lists.
+    takes the second if only the next item is asked for. The next mean and spread are those of the
+    trials, each weighted by exp(value / temperature). The best of all trials would jump with a few
+    events more; this average follows the data smoothly, so that a new fit gives nearly the same
+    lists.
 
     The value of weights is their NDCG@10, divided by that of the best expert. Of two questions, the
     period counts five times, but no more than its best expert; see PERIOD_SHARE.
