@@ -100,7 +100,7 @@ def add_masked_trees(X, masks, scores):
     codes = np.zeros((2 * masks.feature.size, MASKED_ROWS), np.uint8)
     excluded = np.empty((n_bytes, TREES, MASKED_ROWS), np.uint8)
     rows = excluded.reshape(n_bytes * TREES, MASKED_ROWS)
-    last, leaf = np.empty(TREES * MASKED_ROWS, np.uint8), np.empty(TREES * MASKED_ROWS, np.uint8)
+    leaf = np.empty(TREES * MASKED_ROWS, np.uint8)
     for start in range(0, n_rows, MASKED_ROWS):
         n = min(MASKED_ROWS, n_rows - start)
         _encode(X[start : start + n], masks, codes)
@@ -111,7 +111,7 @@ def add_masked_trees(X, masks, scores):
                 first = U8(masks.step[i, 2]), U8(masks.step[i, 3])
                 second = U8(masks.step[i, 5]), U8(masks.step[i, 6])
                 _exclude(rows[row], codes[a], first, codes[b], second)
-            _find_leaves(excluded.reshape(n_bytes, TREES * MASKED_ROWS), last, leaf)
+            _find_leaves(excluded.reshape(n_bytes, TREES * MASKED_ROWS), leaf)
             values = masks.leaf[TREES * block : TREES * block + TREES]
             _add_leaves(leaf.reshape(TREES, MASKED_ROWS), values, scores[start : start + n])
 
@@ -160,26 +160,30 @@ def _exclude(excluded, a, first, b, second):
 
 
 @njit(cache=True, nogil=True)
-def _find_leaves(excluded, last, leaf):
+def _find_leaves(excluded, leaf):
     """Set leaf[k] to the first bit of excluded[:, k] that is 0, counted from the lowest one."""
-    n_bytes = excluded.shape[0]
-    last[:] = excluded[n_bytes - 1]
-    leaf[:] = U8(8 * (n_bytes - 1))
-    for i in range(n_bytes - 2, -1, -1):
-        _take_free(excluded[i], U8(8 * i), last, leaf)
-    for k in range(TREES * MASKED_ROWS):
-        bit = U8(~last[k] & (last[k] + U8(1)))
-        high = (U8(2) if bit & U8(0xCC) else NONE) | (U8(4) if bit & U8(0xF0) else NONE)
-        leaf[k] |= high | (U8(1) if bit & U8(0xAA) else NONE)
+    leaf[:] = NONE
+    for i in range(excluded.shape[0] - 4, -1, -4):
+        _find_in_four(excluded[i : i + 4], U8(8 * i), leaf)
 
 
 @njit(cache=True, nogil=True)
-def _take_free(row, first, last, leaf):
-    """Where a byte has a bit that is 0, keep the byte and the number of its lowest bit."""
+def _find_in_four(excluded, first, leaf):
+    """The same in four bytes whose lowest bit has the number ``first``, where they have one."""
+    a, b, c, d = excluded[0], excluded[1], excluded[2], excluded[3]
     for k in range(TREES * MASKED_ROWS):
-        full = ALL if row[k] == ALL else NONE  # masks, as LLVM would make branches of stores
-        last[k] = (last[k] & full) | (row[k] & ~full)
-        leaf[k] = (leaf[k] & full) | (first & ~full)
+        byte, place = d[k], U8(24)
+        if c[k] != ALL:
+            byte, place = c[k], U8(16)
+        if b[k] != ALL:
+            byte, place = b[k], U8(8)
+        if a[k] != ALL:
+            byte, place = a[k], U8(0)
+        bit = U8(~byte & (byte + 1))
+        place |= (U8(2) if bit & U8(0xCC) else NONE) | (U8(4) if bit & U8(0xF0) else NONE)
+        place |= first | (U8(1) if bit & U8(0xAA) else NONE)
+        full = ALL if byte == ALL else NONE  # a mask, as LLVM would make a branch of the store
+        leaf[k] = (leaf[k] & full) | (place & ~full)
 
 
 @njit(cache=True, nogil=True)

@@ -30,7 +30,7 @@ class Masks(NamedTuple):
     step : (n_steps, 7) uint16, one node or two of a tree: the place of eight leaves of the tree (4
         * byte + tree), and for both nodes column, rank and a mask. Where a row's code is above the
         rank, the leaves whose bits are set in the mask are not the row's
-    leaf : (4 n_blocks, 8 n_bytes) weight * value of each leaf
+    leaf : (4 n_blocks, 8 n_bytes) weight * value of each leaf; n_bytes is 4 or 8
     """
 
     feature: IntArray
@@ -56,7 +56,7 @@ def leaf_masks(trees: Any) -> Masks | None:
     feature, ptr, threshold, column, rank = _code_columns(trees, nodes)
     if feature.size > MOST_COLUMNS:
         return None
-    n_bytes, n_blocks = -(-most // 8), -(-trees.root.size // TREES)
+    n_bytes, n_blocks = -(-most // 32) * 4, -(-trees.root.size // TREES)
     n_low, lowest = n_leaves[low[nodes]].astype(np.uint64), first[nodes].astype(np.uint64)
     excluded = (ONE << n_low) - ONE << lowest
     mask = excluded[:, None] >> np.arange(0, 8 * n_bytes, 8, dtype=np.uint64) & np.uint64(255)
