@@ -261,7 +261,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, X: Any, feedback: Feedback, eval_set: EvalSet | None) -> None:
         """Learn from all columns, or only from those that hold a value if few do."""
-        used = checks.used_columns(X) if self._may_drop_columns() else None
+        used = checks.used_columns(X, self._fewest_values()) if self._may_drop_columns() else None
         n_features = self.n_features_in_
         if used is not None:
             X, self.n_features_in_ = X[:, used], len(used)
@@ -280,6 +280,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _may_drop_columns(self) -> bool:
         """Whether a column without values changes no learned attribute but by its zeros."""
         return False
+
+    def _fewest_values(self) -> int:
+        """A sparse column with fewer stored values is never used, as if it had none."""
+        return 1
 
     def _widen(self, used: Any) -> None:
         """Turn what was learned from some columns of X into what it is for all of them."""

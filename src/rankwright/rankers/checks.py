@@ -88,11 +88,13 @@ def learning(ranker: Any, X: Any) -> Iterator[None]:
         raise _unlearnable(ranker, X) from error
 
 
-def used_columns(X: Any) -> IntArray | None:
-    """The columns of a wide sparse matrix that hold a value, if most of them hold none."""
+def used_columns(X: Any, fewest: int = 1) -> IntArray | None:
+    """The columns of a wide sparse matrix with enough stored values, if most of them have not."""
     if isinstance(X, np.ndarray) or X.shape[1] < MANY_COLUMNS:
         return None
-    used = np.unique(X.indices).astype(np.int64)
+    columns, counts = np.unique(X.indices, return_counts=True)
+    enough = columns[counts >= fewest]
+    used = (enough if len(enough) else columns[:1]).astype(np.int64)
     return used if 0 < 2 * len(used) < X.shape[1] else None
 
 

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import rankwright as rw
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
+from rankwright.rankers import checks
 from rankwright.rankers.boosting.weak_learners.grower import Grower, TreeRules
 from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 
@@ -364,3 +366,18 @@ def test_it_orders_better_than_one_feature(data: Any) -> None:
     own = model.score(X[400:], y[400:], qid=qid[400:])
     queries = Grades(y[400:], qid[400:]).queries
     assert own > pairwise_accuracy(X[400:, 0], y[400:], queries, None)[0]
+
+
+def test_columns_with_fewer_values_than_a_leaf_has_rows_change_nothing(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    columns = np.concatenate([rng.integers(0, 6, 800), rng.integers(0, 300, 1600)])
+    where = (np.repeat(np.arange(200), 12), columns)
+    X = sparse.csr_array((rng.normal(size=2400), where), shape=(200, 400))
+    y = np.digitize(X[:, [0]].toarray().ravel(), [-0.3, 0.3]).astype(float)
+    model = rw.LambdaMART(n_estimators=10, min_samples_leaf=8)
+    expected = model.fit(X, y, qid=np.arange(200) // 20).decision_function(X)
+    monkeypatch.setattr(checks, "MANY_COLUMNS", 300)
+    assert len(checks.used_columns(X, 8)) < 100
+    dropped = model.fit(X, y, qid=np.arange(200) // 20).decision_function(X)
+    np.testing.assert_array_equal(dropped, expected)
+    assert checks.used_columns(X, 201).tolist() == [0]  # one column is left

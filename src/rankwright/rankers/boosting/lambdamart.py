@@ -406,6 +406,9 @@ class LambdaMART(Explained, BoostedRanker):
         by_column = self.monotonic_cst, self.categorical_features, self.interaction_cst
         return by_column == (None, None, None) and self.colsample == 1.0 and not self.warm_start
 
+    def _fewest_values(self) -> int:  # the leaf without the zeros would be too small
+        return self.min_samples_leaf
+
     def _rules(self, n_features: int) -> TreeRules:
         return TreeRules(
             self.max_leaf_nodes,
