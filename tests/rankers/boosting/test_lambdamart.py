@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import rankwright as rw
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, MemoryLimitError, ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
 from rankwright.rankers import checks
-from rankwright.rankers.boosting.weak_learners.grower import Grower, TreeRules
+from rankwright.rankers.boosting.weak_learners.grower import Grower, Shared, TreeRules
 from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -381,3 +381,9 @@ def test_columns_with_fewer_values_than_a_leaf_has_rows_change_nothing(monkeypat
     dropped = model.fit(X, y, qid=np.arange(200) // 20).decision_function(X)
     np.testing.assert_array_equal(dropped, expected)
     assert checks.used_columns(X, 201).tolist() == [0]  # one column is left
+
+
+def test_histograms_are_estimated_before_they_take_memory() -> None:
+    codes = np.zeros((250_000, 1), np.uint32)
+    with pytest.raises(MemoryLimitError, match="histograms of 1,000,000 columns for 3100 leaves"):
+        Shared.of(codes, 1_000_000, 3100)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.parallel import Team
+from rankwright.parallel import Team, require_memory
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.weak_learners.binning import Columns
 from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakLearner, newton_alpha
@@ -179,6 +179,11 @@ class Shared(NamedTuple):
         from rankwright.rankers.boosting._kernels import tree as _kernels
 
         n_blocks, n_rows = codes.shape
+        require_memory(
+            16.0 * 256 * 4 * n_blocks * n_slots + 8.0 * n_blocks * n_rows,
+            f"histograms of {n_features:,} columns for {n_slots} leaves",
+            "Drop columns with few values, or set a smaller max_leaf_nodes.",
+        )
         by_row = np.empty((n_rows, n_blocks), np.uint32)
         _kernels.turn_codes(codes, by_row)
         # An odd number of cache lines, so that those of all blocks fit in a cache at once.
