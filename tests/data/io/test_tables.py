@@ -192,7 +192,7 @@ def test_what_is_no_frame_is_refused():
     "row, reason, advice",
     [
         ('{"qid": 1, "y": 1, "f": "abc"}', "f is 'abc', not a number", "one_hot=['f']"),
-        ('{"qid": 1, "y": "good", "f": 1}', "y is 'good', not a number", "grades='good=0'"),
+        ('{"qid": 1, "y": "good", "f": 1}', "y is 'good', not a number", "grades='good=...'"),
     ],
 )
 def test_a_value_of_json_that_is_no_number_is_refused_with_its_line(
