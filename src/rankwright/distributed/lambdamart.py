@@ -22,8 +22,8 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.lambdamart import query_keys
-from rankwright.rankers.boosting.pair_losses import PairGradients
-from rankwright.rankers.boosting.pair_weights import PairWeights
+from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
+from rankwright.rankers.boosting.weak_learners.binning import QuantileBins
 from rankwright.rankers.boosting.weak_learners.grower import (
     Grower,
     Node,
@@ -33,7 +33,6 @@ from rankwright.rankers.boosting.weak_learners.grower import (
     _first_best,
     integer_units,
 )
-from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 
 

@@ -15,8 +15,8 @@ from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
     ExponentialGradients,
     PairGradients,
+    PairWeights,
 )
-from rankwright.rankers.boosting.pair_weights import PairWeights
 
 WEIGHTS = (None, "grade_difference", "NDCG", "NDCG@3", "AP", "AP@2", "ERR", "RR")
 

@@ -17,19 +17,19 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.grades import Grades
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.base import BoostedRanker
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
 from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
+    WEIGHTING,
     ExponentialGradients,
     Gradients,
+    PairWeights,
     gradients_of,
 )
-from rankwright.rankers.boosting.pair_weights import WEIGHTING, PairWeights
-from rankwright.rankers.boosting.training import CALLBACKS, Round, progress_bar
+from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Round, progress_bar
+from rankwright.rankers.boosting.weak_learners.binning import QuantileBins
 from rankwright.rankers.boosting.weak_learners.grower import Grower, Tree, TreeRules
-from rankwright.rankers.boosting.weak_learners.quantile_bins import QuantileBins
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer

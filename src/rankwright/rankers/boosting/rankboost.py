@@ -15,7 +15,6 @@ from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.base import BoostedRanker
 from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
@@ -24,7 +23,7 @@ from rankwright.rankers.boosting.ensemble import (
     vc_dimension,
 )
 from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
-from rankwright.rankers.boosting.training import CALLBACKS, Trained, boost
+from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Trained, boost
 from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS
 from rankwright.rankers.boosting.weak_learners.custom import IS_WEAK_ESTIMATOR
 from rankwright.rankers.boosting.weak_learners.features import DEFAULTS

@@ -202,7 +202,7 @@ def scan_leaves(bins, shared, growth, leads):
     copied. The words of a job change only when every task of the last one is done and its ticket
     has none left, so the task that a thread takes is one of the job whose words it reads.
 
-    bins    BinnedRows, of quantile_bins
+    bins    BinnedRows, of binning
     shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
             first leaf's sums are those of its rows; the second leaf's hold the sums of both, and
             those of the first are subtracted

@@ -15,9 +15,8 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team, require_memory
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.weak_learners.binning import Columns
+from rankwright.rankers.boosting.weak_learners.binning import BinnedRows, Columns
 from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakLearner, newton_alpha
-from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
 from rankwright.rankers.boosting.weak_learners.splitting import BinnedScan
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay

@@ -13,8 +13,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.levels import pointers
 from rankwright.feedback.pair_weights import Binary
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.weak_learners.binning import Columns
-from rankwright.rankers.boosting.weak_learners.quantile_bins import BinnedRows
+from rankwright.rankers.boosting.weak_learners.binning import BinnedRows, Columns
 
 UNIT = 2.0**60  # potentials are rounded to integers times the bound of their sum over this
 Parts = list[tuple[int, int]]  # ranges of rows
