@@ -51,9 +51,12 @@ def test_evaluation_prints_measures_over_the_whole_catalog(shell, log):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--evaluate", "last", "--user", "u1"), "--user: --evaluate prints measures"),
-        (("--evaluate", "last", "--output", "lists.jsonl"), "--output: --evaluate prints"),
-        (("--explain", "--output", "lists.parquet"), "--explain: lists.parquet has a column"),
+        (("--evaluate", "last", "--user", "u1"), "--user with --evaluate, which prints"),
+        (
+            ("--evaluate", "last", "--output", "lists.jsonl"),
+            "--output with --evaluate, which",
+        ),
+        (("--explain", "--output", "lists.parquet"), "--explain with lists.parquet, which"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(shell, log, words, reason):

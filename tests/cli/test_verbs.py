@@ -13,7 +13,7 @@ import rankwright as rw
 
 def test_train_without_options_gives_a_model_and_the_next_command(shell, tmp_path):
     done = shell("train", "$F/train.txt")
-    assert "validation on five folds of the queries" in done.stdout
+    assert "validation on 5 folds of the queries" in done.stdout
     assert "RankBoost trees" in done.stdout
     assert "next: rankwright evaluate model.rw" in done.stdout
     assert "28 queries" in done.stderr
@@ -160,7 +160,7 @@ def test_tune_draws_at_random_or_asks_optuna(shell):
         values = {trial["params"]["alpha"] for trial in tried}
         assert len(values) == trials
         assert all(0.01 <= value <= 100 for value in values)
-    assert "--search random" in shell(*words, "--grid", "alpha=1..9", code=2).stderr
+    assert "--trials 20" in shell(*words, "--grid", "alpha=1..9", code=2).stderr
     assert "LOW..HIGH" in shell(*words, "--grid", "alpha=9..1", code=2).stderr
     assert "does not learn in rounds" in shell(*words, "--early-stopping", "5", code=2).stderr
 

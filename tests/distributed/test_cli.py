@@ -38,7 +38,8 @@ def test_train_on_files(folder, where, run, capsys):
     words = ("train", folder / "part-*.csv", *where, *sets, "-o", folder / "model.rw")
     assert run(*words) == 0
     printed = capsys.readouterr()
-    assert "(LambdaMART, 40 queries" in printed.out
+    assert "trained on 40 queries" in printed.out
+    assert "(LambdaMART)" in printed.out
     assert "training LambdaMART" in printed.err
     scorer = rw.load_scorer(folder / "model.rw")
     parts = [rw.read_items(folder / f"part-{i}.csv") for i in range(3)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import rankwright as rw
-from rankwright.cli.app import app
+from rankwright.cli.app import app, main
 from rankwright.exceptions import ParameterError, RankwrightWarning
 from rankwright.service import LogReader, create_app
 from rankwright.service.demo import demo_settings
@@ -61,10 +63,13 @@ def test_training_takes_data_or_a_log(demo):
         (["--rate-limit", "0"], "--rate-limit 0: .* above 0"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(tmp_path, monkeypatch, words, word):
+def test_settings_that_cannot_work_are_refused(tmp_path, monkeypatch, capsys, words, word):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ParameterError, match=word):
-        app(["serve", *words], exit_on_error=False)
+    monkeypatch.setattr("sys.argv", ["rankwright", "serve", *words])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 2
+    assert re.search(word, capsys.readouterr().err)
 
 
 def judge(client, key, who, value, document="a0", action="judge", **more):

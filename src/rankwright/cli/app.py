@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import io
 import json
@@ -13,6 +12,7 @@ import sys
 import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import metadata
 from typing import Any, cast
@@ -20,7 +20,8 @@ from typing import Any, cast
 from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__, exceptions
-from rankwright.cli._console import STDIN, Terminal, note
+from rankwright.cli import _options as opt
+from rankwright.cli._console import STDIN, Pipes, Terminal, note
 from rankwright.data.io.files import naming
 from rankwright.exceptions import DataError, ParameterError
 
@@ -34,6 +35,8 @@ EXIT_CODES: dict[type[Exception], int] = {
     exceptions.RankwrightError: 2,
 }
 EXIT_INTERRUPTED, EXIT_BUG = 130, 70
+
+OUTPUTS = ("output", "target", "report", "save", "store")  # parameters that name a file to write
 
 HELP = """\
 Learning to rank from grades, ratings, preferences and clicks.
@@ -61,7 +64,7 @@ VERBS = {
     "evaluate": ("evaluate:evaluate", "Measure a model or a run on graded data."),
     "compare": ("evaluate:compare", "The table of several systems, with significance."),
     "export": ("predict:export", "Write a model for a search engine, a runtime or a database."),
-    "tune": ("tune:tune", "Search the parameters of a ranker by cross-validation over queries."),
+    "tune": ("train:tune", "Search the parameters of a ranker by cross-validation over queries."),
     "fuse": ("fuse:fuse", "Make one run of several (metasearch)."),
     "recommend": ("recommend:recommend", "Recommend items to users, from ratings."),
     "serve": ("serve:serve", "Rank over HTTP, collect feedback, learn while serving."),
@@ -119,12 +122,13 @@ def main() -> None:
         if isinstance(error, CycloptsError):
             sys.exit(code)  # cyclopts has printed what is wrong
         text = str(error)
-        if isinstance(error, OSError) and error.filename and error.strerror:
+        if isinstance(error, exceptions.RankwrightError):
+            text = opt.in_options(text)
+        elif isinstance(error, OSError) and error.filename and error.strerror:
             text = f"{os.fsdecode(error.filename)}: {error.strerror}"
-        if isinstance(error, MemoryError) and not isinstance(error, exceptions.MemoryLimitError):
-            text = (
-                f"not enough memory{f' ({text})' if text else ''}: use less data or another ranker"
-            )
+        elif isinstance(error, MemoryError):
+            text = f" ({text})" if text else ""
+            text = f"not enough memory{text}: use less data or another ranker"
         _stop(text, code)
     except Exception as error:  # never 1, which means that a check failed
         if isinstance(error, ModuleNotFoundError) and (extra := _extra(error.name or "")):
@@ -173,14 +177,11 @@ def _show_warning(
     text = str(message)
     if issubclass(category, UserWarning) and text not in shown:  # as those of rankwright are
         shown.add(text)
-        if issubclass(category, exceptions.ClickBiasWarning):
-            from rankwright.cli._options import in_options
-
-            text = in_options(text, {"unseen": "unseen"})
-        note(f"rankwright: warning: {text}")
+        note(f"rankwright: warning: {opt.in_options(text)}")
 
 
 def _run(words: list[str]) -> None:
+    opt.option_names.clear()
     words, ours = take_options(words)
     if ours.key_file is None:
         _run_verb(words, ours)
@@ -203,16 +204,45 @@ def _run_verb(words: list[str], ours: Namespace) -> None:
         if verb.default_command is not None:  # show its docstring, with examples
             verb.help = None
             verb.usage = USAGE.get(words[0])
+            doc = verb.default_command.__doc__ or ""
+            verb.default_command.__doc__ = re.sub(r"\n {12}", " ", doc)  # one line an option
     app.config = ()
     if ours.config is not None:
         from cyclopts.config import Toml
 
         _check_config(ours.config)
         app.config = (Toml(ours.config, must_exist=True),)
+    verbs, path, _ = app.parse_commands(words)
+    command, bound, _ = app.parse_args(words, exit_on_error=False)
+    if ours.print_config and not verbs:
+        raise ParameterError("--print-config: name the verb, such as rankwright train DATA.")
+    if command is not path[-1].default_command:  # help or version
+        command(*bound.args, **bound.kwargs)
+        return
+    bound.apply_defaults()
+    options = list(_options_of(path[-1], bound))
     if ours.print_config:
-        print_config(words)
-    else:
-        app(words, exit_on_error=False)
+        print_config(words, verbs, options)
+        return
+    # Of two parameters of one name, the library's errors are about that of the first group.
+    for name, parameter, _, _ in sorted(options, key=lambda option: not option[3]):
+        opt.option_names.setdefault(parameter, name)
+    with Pipes() as pipes:
+        for name, value in bound.arguments.items():
+            if name not in OUTPUTS:
+                bound.arguments[name] = pipes.copied(value)
+        command(*bound.args, **bound.kwargs)
+
+
+def _options_of(verb: App, bound: inspect.BoundArguments) -> Iterator[tuple[str, str, Any, bool]]:
+    """Name, parameter and value of each option, and whether it is in a group."""
+    group: Any = None
+    for argument in verb.assemble_argument_collection():
+        parameter, in_group = argument.field_info.name, bool(argument.keys)
+        value = getattr(group, parameter) if in_group else bound.arguments[parameter]
+        group = group if in_group else value
+        if argument.names[0].startswith("--"):
+            yield argument.names[0], parameter, value, in_group
 
 
 def take_options(words: list[str]) -> tuple[list[str], Namespace]:
@@ -230,10 +260,7 @@ def take_options(words: list[str]) -> tuple[list[str], Namespace]:
     try:
         known, rest = parser.parse_known_args(ours)
     except ArgumentError as error:
-        option = str(error.argument_name)
-        holds = "the options" if option == "--config" else "the key"
-        kind = "TOML file" if option == "--config" else "file"
-        raise ParameterError(f"{option}: give the {kind} that holds {holds}.") from None
+        raise ParameterError(f"{error.argument_name}: give the name of a file.") from None
     return rest + words[len(ours) :], known
 
 
@@ -253,19 +280,11 @@ def _check_config(path: str) -> None:
             )
 
 
-def print_config(words: list[str]) -> None:
+def print_config(words: list[str], verbs: Sequence[str], options: list[Any]) -> None:
     """Print the options that this call would run with, as a table of a TOML file."""
-    verbs = app.parse_commands(words)[0]
-    if not verbs:
-        raise ParameterError("--print-config: name the verb, such as rankwright train DATA.")
-    _, bound, _ = app.parse_args(words, exit_on_error=False)
-    bound.apply_defaults()
     call = shlex.join(["rankwright", *("-" if word == STDIN else word for word in words)])
     print(f"# {call}".replace("\n", " "))
     print(f"[{'.'.join(verbs)}]")
-    for name, value in bound.arguments.items():
-        if bound.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
-            is_group = dataclasses.is_dataclass(value) and not isinstance(value, type)
-            for key, part in (dataclasses.asdict(value) if is_group else {name: value}).items():
-                line = f"{key.replace('_', '-')} = {json.dumps(part, ensure_ascii=False)}"
-                print(line if part is not None else f"# {line.removesuffix(' null')}")
+    for name, _, value, _ in options:
+        line = f"{name.removeprefix('--')} = {json.dumps(value, ensure_ascii=False)}"
+        print(line if value is not None else f"# {line.removesuffix(' null')}")

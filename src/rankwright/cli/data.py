@@ -35,31 +35,23 @@ def check(
     rankwright check train.csv --strict --json
     rankwright check ratings.csv --read-as ratings
 
-    Parameters
-    ----------
-    data
-        Items, a TREC run, qrels, ratings (--read-as ratings, if not detected), a log of
-        impressions, or pairs of winner and loser.
-    against
-        Other items, such as the test data: neither queries nor items may be in both.
-    strict
-        Warnings count as failures.
+    Args:
+        data: Items, a TREC run, qrels, ratings, a log of impressions, or pairs of winner and loser.
+        against: Other items, such as the test data: neither queries nor items may be in both.
+        strict: Warnings count as failures.
     """
-    with opt.local_file(data) as local:
-        kind = _detect_kind(local, table, reading)
-        of_ratings = kind == "ratings"
-        options = reading.parameters() if of_ratings else table.parameters(local)
-        options = {} if kind in ("run", "log", "pairs") else options
-        findings = rw.validate(local, against, kind=kind, **options)
-    names = opt.RATING_OPTIONS if of_ratings else opt.ITEM_OPTIONS
+    kind = _detect_kind(data, table, reading)
+    of_ratings = kind == "ratings"
+    options = reading.parameters() if of_ratings else table.parameters(data)
+    options = {} if kind in ("run", "log", "pairs") else options
+    findings = rw.validate(data, against, kind=kind, **options)
+    names = {"format": "--ratings-format"} if of_ratings else {}
     failed = [f for f in findings if f.status == "FAIL" or (strict and f.status == "WARN")]
-    if json:
-        rows = [vars(finding) | {"fix": opt.in_options(finding.fix, names)} for finding in findings]
-        console.print_json({"data": data, "passed": not failed, "findings": rows})
-    else:
-        print(opt.in_options(str(findings).replace(local, data), names))
-        n_failed, n_rules = (len({f.rule for f in some}) for some in (failed, findings))
-        print(f"{data}: {f'{n_failed} of {n_rules} rules failed' if failed else 'passed'}")
+    n_failed, n_rules = (len({f.rule for f in some}) for some in (failed, findings))
+    result = f"{n_failed} of {n_rules} rules failed" if failed else "passed"
+    rows = [vars(f) | {"fix": opt.in_options(f.fix, **names)} for f in findings]
+    about = {"data": data, "passed": not failed, "findings": rows}
+    console.answer(json, f"{opt.in_options(str(findings), **names)}\n{data}: {result}", about)
     if failed:
         unreadable = any(finding.rule == "readable" for finding in findings.failed)
         sys.exit(EXIT_DATA if unreadable else EXIT_FAILED)
@@ -71,7 +63,7 @@ def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions
 
     if reading != opt.RatingsOptions():
         return "ratings"
-    return detect_kind(path, table.read_as, by_columns=table == type(table)())
+    return detect_kind(path, table.format, by_columns=table == type(table)())
 
 
 def info(
@@ -88,25 +80,13 @@ def info(
     rankwright info train.csv --json
     rankwright info ratings.csv --read-as ratings
 
-    Parameters
-    ----------
-    file
-        A model, items, a TREC run, qrels, ratings (--read-as ratings, if not detected), a log of
-        impressions, or pairs of winner and loser.
+    Args:
+        file: A model, items, a TREC run, qrels, ratings, a log, or pairs of winner and loser.
     """
-    with opt.local_file(file) as local:
-        kind = _detect_kind(local, table, reading)
-        options = {"ratings": reading.parameters(), **table.parameters(local)}
-        about = {"file": file, **rw.persist.describe_file(local, kind, **options)}
-    if json:
-        console.print_json(about)
-        return
-    width = max(map(len, about))
-    for key, value in about.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        if isinstance(value, dict):
-            shown = ", ".join(f"{name}: {count}" for name, count in value.items())
-        print(f"{key.replace('_', ' '):{width}}  {shown}")
+    kind = _detect_kind(file, table, reading)
+    options = {"ratings": reading.parameters(), **table.parameters(file)}
+    about = rw.persist.describe_file(file, kind, **options)
+    console.answer(json, about, about)
 
 
 def convert(
@@ -128,33 +108,28 @@ def convert(
     rankwright convert train.csv.gz - --write-as letor | head
     rankwright convert responses.jsonl logged.csv
 
-    Parameters
-    ----------
-    source
-        The data (- is standard input).
-    target
-        The new file; its extension gives the format (.txt: LETOR or TREC). - is standard output.
-    write_as
-        The format, if the extension does not give it.
+    Args:
+        source: The data (- is standard input).
+        target: New file; its extension gives the format (.txt: LETOR or TREC). - is stdout.
+        write_as: The format, if the extension does not give it.
     """
-    to_stdout = target in ("-", console.STDIN)
+    to_stdout = console.file_name(target) is None
     console.check_targets(source, table.group, TARGET=console.file_name(target))
     if to_stdout and write_as is None:
         raise ParameterError("-: standard output has no extension. Give --write-as.")
     if to_stdout and write_as == "parquet":
         raise ParameterError("Parquet is written to a file only. Give its name instead of -.")
-    with opt.local_file(source) as local, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "copy") if to_stdout else target
         options = table.parameters(source)
         forms: dict[str, Any] = {"read_as": options.pop("format"), "write_as": write_as}
-        kind, n_rows = rw.data.convert(local, path, **forms, **options)
+        kind, n_rows = rw.data.convert(source, path, **forms, **options)
         if to_stdout:
             with open(path, encoding="utf-8", newline="") as file:
                 console.write_result(file)
-    if json:
-        console.print_json({"source": source, "target": target, "format": kind, "n_rows": n_rows})
-    elif not to_stdout:
-        console.note(f"{target}: {n_rows:,} rows as {kind}")
+    about = {"source": source, "target": target, "format": kind, "n_rows": n_rows}
+    if json or not to_stdout:
+        console.answer(json, f"{target}: {n_rows:,} rows as {kind}", about)
 
 
 app = App(name="data", help="Known public data sets.")
@@ -167,8 +142,7 @@ def list_(*, json: opt.Json = False) -> None:
     """Name every data set that can be loaded."""
     sets = rw.list_datasets()
     width = max(map(len, sets))
-    lines = (f"{name:{width}}  {about}\n" for name, about in sets.items())
-    console.write_result([console.to_json(sets)] if json else lines)
+    console.answer(json, "\n".join(f"{name:{width}}  {sets[name]}" for name in sets), sets)
 
 
 @app.command
@@ -176,7 +150,7 @@ def show(name: SetName, /, *, fold: Fold = None, json: opt.Json = False) -> None
     """Load a data set (from RANKWRIGHT_DATA, the cache, or its publisher) and describe it."""
     data = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     about = {"name": name, "about": rw.list_datasets()[name], "content": str(data)}
-    print(console.to_json(about) if json else data, end="" if json else "\n")
+    console.answer(json, data, about)
 
 
 @app.command
@@ -191,12 +165,9 @@ def write(
 ) -> None:
     """Write a data set of graded items as a file, or a set of ratings as a table.
 
-    Parameters
-    ----------
-    target
-        The new file; its extension gives the format (.letor, .csv, .jsonl, .parquet, also .gz).
-    part
-        With a fold: which part of it.
+    Args:
+        target: New file; its extension gives the format: .letor, .csv, .jsonl, .parquet, also .gz.
+        part: With a fold: which part of it.
     """
     from rankwright.data.io.writing import write_data
 
@@ -206,7 +177,5 @@ def write(
     if not isinstance(data, rw.Items | rw.Ratings):
         raise ParameterError(f"{name}: only graded items and ratings can be written as a file.")
     write_data(data, target)
-    if json:
-        console.print_json({"name": name, "target": target, "n_rows": len(data)})
-    else:
-        console.note(f"{target}: {len(data):,} rows")
+    about = {"name": name, "target": target, "n_rows": len(data)}
+    console.answer(json, f"{target}: {len(data):,} rows", about)

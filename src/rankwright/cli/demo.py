@@ -27,14 +27,10 @@ def demo(
     rankwright demo --random-state 7 --report seven.html
     rankwright demo --serve
 
-    Parameters
-    ----------
-    report
-        Where to write the page.
-    serve
-        Instead: serve generated models and users over HTTP, until Ctrl-C.
-    port
-        The port of --serve; 0 takes a free one.
+    Args:
+        report: Where to write the page.
+        serve: Instead: serve generated models and users over HTTP, until Ctrl-C.
+        port: The port of --serve; 0 takes a free one.
     """
     if serve:
         from rankwright.service.demo import serve_demo
@@ -55,10 +51,11 @@ def demo(
     seconds = time.perf_counter() - start
     if json:
         tables = {part.title: part.comparison.to_dict() for part in parts}
-        console.print_json({"tables": tables, "report": report, "seconds": round(seconds, 1)})
+        about = {"tables": tables, "report": report, "seconds": round(seconds, 1)}
+        console.answer(json, "", about)
         return
     print(f"Done in {seconds:.0f} s. The report page: {os.path.abspath(report)}")
-    console.suggest("train", "YOUR-DATA.txt", "--report", "training.html")
+    print(console.next_command("train", "YOUR-DATA.txt", "--report", "training.html"))
 
 
 def compile(
@@ -75,16 +72,11 @@ def compile(
     rankwright compile
     NUMBA_CACHE_DIR=/opt/kernels rankwright compile --family boosting
 
-    Parameters
-    ----------
-    family
-        Only boosting, online, recommend, gradient, neighbors, keeprank, magnitude or readers; may
-        be repeated.
-    processes
-        How many processes compile at the same time; by default one for each core.
+    Args:
+        family: Only boosting, online, recommend, gradient, neighbors, keeprank, magnitude or
+            readers; may be repeated.
+        processes: How many processes compile at the same time; by default one for each core.
     """
     seconds = rw.compile_kernels(family or None, n_processes=processes, note=console.note)
-    if json:
-        console.print_json({name: round(value, 1) for name, value in seconds.items()})
-    else:
-        print(f"{len(seconds)} families compiled: {sum(seconds.values()):.0f} s of CPU")
+    text = f"{len(seconds)} families compiled: {sum(seconds.values()):.0f} s of CPU"
+    console.answer(json, text, {name: round(value, 1) for name, value in seconds.items()})

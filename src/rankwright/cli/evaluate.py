@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from cyclopts import Group, Parameter
 import rankwright as rw
 from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from rankwright.persist import JudgedFile
@@ -24,7 +23,7 @@ def evaluate(
     /,
     *,
     measures: opt.Measures = ["NDCG@10", "AP"],  # noqa: B006
-    like: opt.Like | None = None,
+    like: opt.Like = None,
     per_query: bool = False,
     fail_under: str | None = None,
     cluster: opt.Cluster = None,
@@ -38,38 +37,31 @@ def evaluate(
     rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
     rankwright evaluate model.rw 'part-*.parquet' --cluster tcp://scheduler:8786
 
-    Parameters
-    ----------
-    system
-        A model file, a TREC run, or a file with one score per line (- is standard input).
-    data
-        Graded items (LETOR, CSV, TSV, JSONL, Parquet), or TREC qrels for a run.
-    like
-        Use the conventions of this tool (with qrels, by default trec_eval's).
-    per_query
-        Print a line for each query as well.
-    fail_under
-        Exit with 1 if a mean is worse: 0.4 (the first measure) or NDCG@10=0.4.
+    Args:
+        system: A model file, a TREC run, or a file with one score per line (- is standard input).
+        data: Graded items (LETOR, CSV, TSV, JSONL, Parquet), or TREC qrels for a run.
+        measures: NDCG@10, AP, P@5, RR, ...; use commas.
+        per_query: Print a line for each query as well.
+        fail_under: Exit with 1 if a mean is worse: 0.4 (the first measure) or NDCG@10=0.4.
     """
-    names = opt.split_measures(measures)
-    limit = None if fail_under is None else _parse_limit(fail_under, names)
-    scores = _measured(system, data, names, like, cluster, table)
-    if json:
-        about = {"system": system, "data": data}
-        console.print_json({**about, **scores.describe(per_query=per_query)})
+    from rankwright.metrics.measure import parse_measures
+
+    chosen = parse_measures(measures)
+    limit = None if fail_under is None else _parse_limit(fail_under, chosen)
+    if cluster is not None:
+        files = table.of_many_files(cluster, {})
+        model = rw.persist.load_system(system, ["model"])
+        with rw.engine(cluster):
+            scores = rw.evaluate_files(model, data, chosen, like=like, **files)
     else:
-        print(scores)
-        if per_query:
-            print("\n" + "\t".join(["query", *scores]))
-            for query, values in zip(scores.query_ids.tolist(), scores.matrix.T, strict=True):
-                cells = ["-" if v != v else f"{v:.4f}" for v in values]  # NaN: not measured
-                print("\t".join([str(query), *cells]))
-    if limit is not None:
-        measure, least = limit
-        mean, side = scores[measure], "below" if measure.higher_is_better else "above"
-        if mean < least if side == "below" else mean > least:
-            console.note(f"rankwright: {measure} is {mean:.4f}, {side} the limit of {least:g}")
-            sys.exit(1)
+        loaded = rw.persist.load_system(system)
+        judged = _open_judged(data, table, loaded)
+        scores = judged.evaluate(loaded, chosen, like=like, name=system)
+    about = {"system": system, "data": data, **scores.describe(per_query=per_query)}
+    console.answer(json, scores.to_text(per_query=per_query), about)
+    if limit is not None and (failure := scores.failure(*limit)) is not None:
+        console.note(f"rankwright: {failure}")
+        sys.exit(1)
 
 
 @Parameter(name="*", group=Group("How to compare on a log", sort_key=12))
@@ -77,24 +69,16 @@ def evaluate(
 class LogOptions:
     """How to compare on a log.
 
-    Parameters
-    ----------
-    log
-        A log of impressions: estimate what each model would have earned there.
-    features
-        The features of its items, with a column for query and item. By default the other columns
-        of the log.
-    propensity
-        The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.
-    estimator
-        How to estimate; pbm and doubly_robust need propensities, the others lists that varied.
-    earned
-        Clicks per session (CTR), or relevance discounted by position (DCG).
+    Args:
+        log: A log of impressions: estimate what each model would have earned there.
+        features: Features of its items, by query and item; by default the log's other columns.
+        estimator: pbm and doubly_robust need propensities, the others lists that varied.
+        earned: Clicks per session (CTR), or relevance discounted by position (DCG).
     """
 
     log: str | None = None
     features: str | None = None
-    propensity: str | None = None
+    propensity: opt.Propensity = None
     estimator: Literal[
         "pbm", "doubly_robust", "item_position", "ips", "snips", "pseudo_inverse"
     ] = "pbm"
@@ -103,39 +87,14 @@ class LogOptions:
     def compare(self, models: dict[str, str], table: opt.TableOptions) -> Any:
         """Estimates of what each model would have earned, and their differences."""
         path = str(self.log)
-        loaded = {name: opt.load_system(file, "model") for name, file in models.items()}
-        try:
-            return rw.persist.compare_models_on_log(
-                loaded,
-                opt.read_log(path),
-                lambda model: opt.read_log_features(path, self.features, table, like=model),
-                method=self.estimator,
-                measure=self.earned,
-                propensity=opt.parse_propensity(self.propensity),
-            )
-        except DataError as error:
-            where = "" if str(error).startswith(path) else f"{self.features or path}: "
-            raise DataError(f"{where}{error}") from None
-
-
-def _measured(
-    system: str,
-    data: str,
-    names: list[str],
-    like: Any,
-    cluster: str | None,
-    table: opt.GradedOptions,
-) -> Any:
-    if cluster is not None:
-        reading = table.of_many_files(cluster)
-        model = opt.load_system(system, "model")
-        with rw.engine(cluster):
-            return rw.evaluate_files(model, data, names, like=like, **reading)
-    opt.refuse_two_pipes(system, data)
-    ranking = opt.load_system(system, "model", "run", "scores")
-    with opt.local_file(data) as local:
-        judged = _open_judged(local, data, table, ranking)
-        return judged.evaluate(ranking, names, like=like, name=system)
+        return rw.persist.compare_models_on_log(
+            {name: rw.persist.load_system(file, ["model"]) for name, file in models.items()},
+            opt.read_log(path),
+            lambda model: opt.read_log_features(path, self.features, table, like=model),
+            method=self.estimator,
+            measure=self.earned,
+            propensity=self.propensity,
+        )
 
 
 def compare(
@@ -147,7 +106,7 @@ def compare(
     baseline: str | None = None,
     test: Literal["randomization", "t", "wilcoxon"] = "randomization",
     alpha: float = 0.05,
-    like: opt.Like | None = None,
+    like: opt.Like = None,
     output: opt.Output = None,
     report: opt.Report = None,
     json: opt.Json = False,
@@ -161,61 +120,53 @@ def compare(
     rankwright compare new.rw old.rw test.txt --table latex -o table.tex
     rankwright compare old.rw new.rw --log log.csv --features features.parquet
 
-    Parameters
-    ----------
-    files
-        Model files, TREC runs or files of scores, then the data: graded items, or qrels for runs.
-    names
-        What to call the systems, in their order; by default the names of the files.
-    table
-        How to print the table.
-    intervals
-        Print the 95 % bootstrap interval of each mean as well.
-    baseline
-        Test against this system only (its name in the table).
-    test
-        The paired test over queries; Holm's correction is applied.
-    alpha
-        Mark differences with a p-value up to this.
-    like
-        Use the conventions of this tool (with qrels, by default trec_eval's).
+    Args:
+        files: Models, TREC runs or files of scores, then the data: graded items, or qrels for runs.
+        measures: NDCG@10, AP, P@5, RR, ...; use commas.
+        names: What to call the systems, in their order; by default the names of the files.
+        table: How to print the table.
+        intervals: Print the 95 % bootstrap interval of each mean as well.
+        baseline: Test against this system only (its name in the table).
+        test: The paired test over queries; Holm's correction is applied.
+        alpha: Mark differences with a p-value up to this.
     """
+    from rankwright.persist.systems import name_systems
+
     sources = (*files, on_log.log, on_log.features, reading.group)
     console.check_targets(*sources, output=console.file_name(output), report=report)
     if on_log.log is not None:
-        estimates = on_log.compare(_named(list(files), names), reading)
-        text = console.to_json(estimates.to_dict()) if json else str(estimates)
-        console.write_result([text + "\n"], output)
+        called = name_systems(files, opt.split(names))
+        estimates = on_log.compare(called, reading)
+        console.answer(json, estimates, estimates.to_dict(), output)
         return
     if len(files) < 2:
         raise ParameterError("compare: give one or more systems, and the data last.")
-    opt.refuse_two_pipes(*files)
-    called = _named(list(files[:-1]), names)
-    systems = {n: opt.load_system(path, "model", "run", "scores") for n, path in called.items()}
-    with opt.local_file(files[-1]) as local:
-        judged = _open_judged(local, files[-1], reading, next(iter(systems.values())))
-        options: dict[str, Any] = {"test": test, "alpha": alpha, "baseline": baseline}
-        options |= {"like": like, "called": called}
-        comparison, scores = judged.compare(systems, opt.split_measures(measures), **options)
-        form = "" if json else str(getattr(comparison.table(intervals=intervals), f"to_{table}")())
-        console.write_result([(comparison.to_json() if json else form) + "\n"], output)
-        if report is not None:
-            about: dict[str, Any] = {"settings": {"command": console.command()}, "files": files}
-            rw.report.write_comparison(
-                comparison, scores, report, judged=judged, systems=systems, **about
-            )
-            console.note(f"report: {report}")
+    called = name_systems(files[:-1], opt.split(names))
+    systems = {name: rw.persist.load_system(path) for name, path in called.items()}
+    judged = _open_judged(files[-1], reading, next(iter(systems.values())))
+    options: dict[str, Any] = {"test": test, "alpha": alpha, "baseline": baseline}
+    options |= {"like": like, "called": called}
+    comparison, scores = judged.compare(systems, measures, **options)
+    form = getattr(comparison.table(intervals=intervals), f"to_{table}")
+    console.write_result([(comparison.to_json() if json else form()) + "\n"], output)
+    if report is not None:
+        about: dict[str, Any] = {
+            "settings": {"command": console.command()},
+            "files": files,
+            "systems": systems,
+        }
+        rw.report.write_comparison(comparison, scores, report, judged=judged, **about)
+        console.note(f"report: {report}")
 
 
-def _open_judged(local: str, data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
-    judged = rw.persist.JudgedFile(local, data, **table.parameters(data))
+def _open_judged(data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
+    judged = rw.persist.JudgedFile(data, **table.parameters(data))
     if judged.qrels is None:
         opt.note_missing_queries(judged.items(first), data)
     return judged
 
 
-def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
-    measures = [rw.Measure.parse(name) for name in names]
+def _parse_limit(limit: str, measures: list[rw.Measure]) -> tuple[rw.Measure, float]:
     name, equals, number = limit.rpartition("=")
     try:
         measure = rw.Measure.parse(name) if equals else measures[0]
@@ -225,14 +176,3 @@ def _parse_limit(limit: str, names: list[str]) -> tuple[rw.Measure, float]:
         pass
     form = f"a number, or MEASURE=number with one of {', '.join(map(str, measures))}"
     raise ParameterError(f"--fail-under {limit}: write {form}.")
-
-
-def _named(paths: list[str], names: list[str]) -> dict[str, str]:
-    """Files by ``--names``, or else by their names without folder and extension."""
-    given = [name for text in names for name in text.split(",")]
-    if given and (len(given) != len(paths) or len(set(given)) < len(given)):
-        raise ParameterError(f"--names: give {len(paths)} different names.")
-    short = [os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0] for path in paths]
-    numbered = [f"{number} {path}" for number, path in enumerate(paths, 1)]
-    called = next(n for n in (given, short, paths, numbered) if len(set(n)) == len(paths))
-    return dict(zip(called, paths, strict=True))

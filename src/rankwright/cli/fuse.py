@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Literal
+from typing import Any, Literal
 
 import rankwright as rw
 from rankwright.cli import _console as console
@@ -40,37 +39,31 @@ def fuse(
     rankwright fuse bm25.run dense.run --qrels judged.qrels --save fusion.rw
     rankwright fuse new-bm25.run new-dense.run --model fusion.rw -o fused.run
 
-    Parameters
-    ----------
-    runs
-        Two TREC runs or more (one may be -, standard input).
-    method
-        By rank (rrf to condorcet), by score (sum to max) or learned; by default rrf.
-    norm
-        How to make scores comparable.
-    weights
-        One weight per run, in their order; repeat it.
-    k
-        For rrf: the larger, the less the first ranks stand out.
-    qrels
-        Judged queries to learn from.
-    ranker
-        The ranker that learns from the ranks in the runs; by default RankBoost.
-    save
-        Save the learned fusion to this file.
-    model
-        A learned fusion that --save wrote, to use it again. It knows runs by their names.
+    Args:
+        runs: Two TREC runs or more (one may be -, standard input).
+        method: By rank (rrf to condorcet), by score (sum to max) or learned; by default rrf.
+        norm: How to make scores comparable.
+        weights: One weight per run, in their order; repeat it.
+        k: For rrf: the larger, the less the first ranks stand out.
+        qrels: Judged queries to learn from.
+        ranker: The ranker that learns from the ranks in the runs; by default RankBoost.
+        save: Save the learned fusion to this file.
+        model: A learned fusion that --save wrote, to use it again. It knows runs by their names.
     """
     if len(runs) < 2:
         raise ParameterError("fuse: give two runs or more.")
     console.check_targets(*runs, qrels, model, save=save, output=console.file_name(output))
     method = method or ("learned" if qrels or model or save else "rrf")
-    _check_method(method, qrels=qrels, model=model, save=save)
-    lists = _read_runs(runs)
+    _check_method(method, qrels, model, save, ranker or set)
+    lists = rw.data.read_runs(runs)
     if method != "learned":
         fused = rw.fuse(lists, method, norm=norm, weights=weights or None, k=k, name=name)
     else:
-        fusion = rw.load(model) if model is not None else _make_fusion(ranker, set)
+        from rankwright.selection.by_name import parse_settings
+
+        defaults = {} if ranker else rw.LearnedFusion.default_ranker().get_params(deep=False)
+        learner = rw.make_ranker(ranker or "RankBoost", defaults | parse_settings(set))
+        fusion = rw.LearnedFusion(learner) if model is None else rw.load(model)
         if not isinstance(fusion, rw.LearnedFusion):
             raise DataError(f"{model} holds a {type(fusion).__name__}, not a learned fusion.")
         if qrels is not None:
@@ -79,38 +72,18 @@ def fuse(
             rw.save(fusion, save)
         fused = fusion.fuse(lists, name=name)
     about = {"name": name, "method": method} if json else None
-    console.write_ranking(fused.ranking(cutoff), output, run_name=name, about=about)
+    console.write_ranking(fused.ranking(cutoff), output, name, about)
 
 
-def _check_method(method: str, *, qrels: str | None, model: str | None, save: str | None) -> None:
+def _check_method(
+    method: str, qrels: str | None, model: str | None, save: str | None, learner: Any
+) -> None:
     """Refuse options that do not go together, before anything is read."""
-    if method != "learned":
-        if (qrels, model, save) != (None, None, None):
-            raise ParameterError(
-                f"--method {method} learns nothing: leave it out, or --qrels, --model and --save."
-            )
-    elif (qrels is None) == (model is None):
+    if method != "learned" and (qrels or model or save):
+        raise ParameterError(
+            f"--method {method} learns nothing: leave it out, or --qrels, --model and --save."
+        )
+    if method == "learned" and (qrels is None) == (model is None):
         raise ParameterError("--method learned: give either --qrels to learn from, or --model.")
-    elif model is not None and save is not None:
-        raise ParameterError("--save with --model: nothing is learned that could be saved.")
-
-
-def _read_runs(paths: tuple[str, ...]) -> dict[str, rw.Run]:
-    """Runs by name; where names clash, by file."""
-    runs: dict[str, rw.Run] = {}
-    for path in paths:
-        with opt.local_file(path) as local:
-            run = rw.read_run(local)
-        key = run.name if run.name not in runs else os.path.basename(path)
-        if key in runs:
-            raise ParameterError(f"fuse: two runs are called {key!r}. Rename one of them.")
-        runs[key] = run
-    return runs
-
-
-def _make_fusion(ranker: str | None, settings: list[str]) -> rw.LearnedFusion:
-    given = opt.parse_settings(settings)
-    if ranker is None:
-        default = rw.LearnedFusion().default_ranker()
-        ranker, given = type(default).__name__, default.get_params(deep=False) | given
-    return rw.LearnedFusion(rw.make_ranker(ranker, given))
+    if qrels is None and (save or learner):
+        raise ParameterError("--save, --ranker and --set are for learning: give --qrels as well.")

@@ -30,14 +30,12 @@ def predict(
     cat new.txt | rankwright predict model.rw - -o scores.txt
     rankwright predict model.rw 'part-*.parquet' --cluster tcp://scheduler:8786 -o folder
 
-    Parameters
-    ----------
-    grades
-        Predict grades (for ordinal rankers) instead of scores.
+    Args:
+        grades: Predict grades (for ordinal rankers) instead of scores.
     """
     if cluster is not None:
-        others = {"grades": grades, "json": json}
-        _score_files(model, data, output, cluster, table, ranked=False, **others)
+        reading = table.of_many_files(cluster, {"--grades": grades, "--json": json})
+        _score_files(model, data, output, cluster, ranked=False, **reading)
         return
     scorer, items = _open(model, data, output, table)
     values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
@@ -69,46 +67,40 @@ def rank(
     rankwright rank model.rw new.txt --trec --name mine -o mine.run
     rankwright rank model.rw 'part-*.parquet' --cluster local:4 -o folder --cutoff 10
 
-    Parameters
-    ----------
-    trec
-        Print a TREC run: query Q0 item rank score name.
+    Args:
+        trec: Print a TREC run: query Q0 item rank score name.
     """
     if json and trec:
         raise ParameterError("--json and --trec: give one of them.")
     if cluster is not None:
-        others = {"trec": trec, "json": json}
-        _score_files(model, data, output, cluster, table, cutoff=cutoff, **others)
+        reading = table.of_many_files(cluster, {"--trec": trec, "--json": json})
+        _score_files(model, data, output, cluster, cutoff=cutoff, **reading)
         return
     scorer, items = _open(model, data, output, table)
     opt.note_missing_queries(items, data)
     rows = items.ranking(scorer.decision_function(items.X, items.qid), cutoff)
     about = {"model": model, "data": data} if json else None
-    console.write_ranking(rows, output, run_name=name if trec else None, about=about)
+    console.write_ranking(rows, output, name if trec else None, about)
 
 
 def _open(
     model: str, data: str, output: str | None, table: opt.TableOptions
 ) -> tuple[Any, rw.Items]:
     console.check_targets(model, data, table.group, output=console.file_name(output))
-    scorer = opt.load_system(model, "model")
+    scorer = rw.persist.load_system(model, ["model"])
     return scorer, table.read(data, graded=False, like=scorer)
 
 
-def _score_files(
-    model: str, data: str, output: str | None, cluster: str, table: opt.TableOptions, **how: Any
-) -> None:
-    """A file of results for each file, in a folder; ``how`` also has options that are not used."""
-    arguments = {name: how.pop(name) for name in ("ranked", "cutoff") if name in how}
-    reading = table.of_many_files(cluster, **how)
+def _score_files(model: str, data: str, output: str | None, cluster: str, **how: Any) -> None:
+    """A file of results for each file, in a folder."""
     if output is None or console.file_name(output) is None:
         raise ParameterError(
             f"--cluster {cluster}: workers write a file of results for each file. Name the folder "
             "for them with --output."
         )
-    scorer = opt.load_system(model, "model")
+    scorer = rw.persist.load_system(model, ["model"])
     with rw.engine(cluster):
-        counts = rw.score_files(scorer, data, output, **arguments, **reading)
+        counts = rw.score_files(scorer, data, output, **how)
     console.note(f"{output}: {sum(counts.values()):,} items in {len(counts):,} files")
 
 
@@ -140,59 +132,38 @@ def export(
     rankwright export model.rw --to onnx --check test.txt
     rankwright export model.rw --to sql --dialect sqlite -o score.sql
 
-    Parameters
-    ----------
-    to
-        The format.
-    output
-        The file to write; by default MODEL.FORMAT.json or the like, in this folder. Other files
-        that belong to it, and the certificate, are written beside it.
-    allow_order_only
-        Also write a file that loses a constant of all scores: the order stays.
-    check
-        Data to check the file with, in the real reader where it is installed. By default rows are
-        generated around every threshold.
-    missing
-        What a missing feature means: what it means to the model, a 0, or that none ever is.
-    feature_names
-        Names of the features in the target, in order; use commas.
-    name
-        The name of the model in the target; by default that of the model file.
-    feature_set
-        Elasticsearch, OpenSearch: the feature set. Solr: the feature store.
-    constant
-        Elasticsearch, OpenSearch: what is added to all scores, so that none is negative.
-    dialect
-        SQL: the database.
+    Args:
+        to: The format.
+        output: The file to write; by default MODEL.FORMAT.json or the like, in this folder. Other
+            files that belong to it, and the certificate, are written beside it.
+        allow_order_only: Also write a file that loses a constant of all scores: the order stays.
+        check: Data to check the file with; by default rows are generated around every threshold.
+        missing: A missing feature means what it means to the model, means 0, or never occurs.
+        feature_names: Names of the features in the target, in order; use commas.
+        name: The name of the model in the target; by default that of the model file.
+        feature_set: Elasticsearch, OpenSearch: the feature set. Solr: the feature store.
+        constant: Elasticsearch, OpenSearch: what is added to all scores, so that none is negative.
+        dialect: SQL: the database.
     """
     stem = os.path.splitext(os.path.basename(model))[0]
     path = output or f"{stem}.{rw.exports.usual_extension(to)}"
     certificate_path = f"{os.path.splitext(path)[0]}.certificate.json"
     console.check_targets(model, check, table.group, output=path, certificate=certificate_path)
-    with opt.local_file(model) as local:
-        fitted = rw.load(local)
-    names = [part.strip() for text in feature_names for part in text.split(",")]
-    data = None if check is None else table.read(check, graded=False, like=_width(local, fitted))
-    with opt.translating_errors(opt.EXPORT_OPTIONS):
-        certificate = rw.export(
-            fitted,
-            path,
-            to=to,
-            feature_names=names or None,
-            missing=missing,
-            allow_order_only=allow_order_only,
-            check=data,
-            name=name or stem,
-            feature_set=feature_set,
-            constant=constant,
-            dialect=dialect,
-        )
-    if json:
-        console.print_json({"source": model, "file": path, **certificate.to_dict()})
-    else:
-        print(f"{path}: {certificate}")
-
-
-def _width(path: str, fitted: object) -> object:
-    """What the check data are to look like: the scorer of a model file."""
-    return rw.load_scorer(path) if not hasattr(fitted, "engines_") else None
+    fitted = rw.load(model)
+    # Rows for a fusion are places in runs; for others they look as the scorer of the file says.
+    like = None if hasattr(fitted, "engines_") else rw.load_scorer(model)
+    certificate = rw.export(
+        fitted,
+        path,
+        to=to,
+        feature_names=opt.split(feature_names) or None,
+        missing=missing,
+        allow_order_only=allow_order_only,
+        check=None if check is None else table.read(check, graded=False, like=like),
+        name=name or stem,
+        feature_set=feature_set,
+        constant=constant,
+        dialect=dialect,
+    )
+    about = {"source": model, "file": path, **certificate.to_dict()}
+    console.answer(json, f"{path}: {certificate}", about)

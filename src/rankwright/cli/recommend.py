@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -46,45 +45,45 @@ def recommend(
     rankwright recommend log.csv --item-features catalog.csv --evaluate time
     rankwright recommend log.csv --output lists.parquet
 
-    Parameters
-    ----------
-    ratings
-        MovieLens, Jester, Book-Crossing, a CSV, Parquet or JSONL table of ratings or of events
-        (user, item and perhaps a time), or a saved recommender (.rw).
-    user
-        The id of a user; may be repeated. By default all users, unless --new is given.
-    new
-        A rating of a new user: --new ITEM=RATING; may be repeated. With events also --new ITEM.
-    n
-        How many items.
-    explain
-        Say why each item is recommended.
-    evaluate
-        Instead of lists print how good they are over the whole catalog (events only): hold out the
-        last item of each user, or the last tenth of the time.
-    ranker
-        Train this ranker for each user; by default a blend of several methods.
-    duplicates
-        What to do if a user rated an item twice.
-    save
-        Save the recommender to this file.
+    Args:
+        ratings: MovieLens, Jester, Book-Crossing, a CSV, Parquet or JSONL table of ratings or of
+            events (user, item and perhaps a time), or a saved recommender (.rw).
+        user: The id of a user; may be repeated. By default all users, unless --new is given.
+        new: A rating of a new user: --new ITEM=RATING, with events --new ITEM; may be repeated.
+        n: How many items.
+        explain: Say why each item is recommended.
+        evaluate: Instead of lists print how good they are over the whole catalog (events only):
+            hold out the last item of each user, or the last tenth of the time.
+        ranker: Train this ranker for each user; by default a blend of several methods.
+        duplicates: What to do if a user rated an item twice.
+        save: Save the recommender to this file.
     """
+    from rankwright.data.vocabulary import find_id, parse_ratings
+    from rankwright.selection.by_name import parse_settings
+
     console.check_targets(ratings, save=save, output=console.file_name(output))
     as_table = output is not None and output.endswith((".jsonl", ".parquet")) and not new
     if evaluate is not None:
-        _check_evaluate(ratings, user=user, new=new, explain=explain, save=save, output=output)
+        lists = {"--user": user, "--new": new, "--explain": explain, "--save": save}
+        why = "with --evaluate, which prints measures and no lists. Leave one of the two out."
+        opt.refuse(why, lists | {"--output": output})
     if as_table:
-        _refuse({"explain": explain}, f"{output} has a column for items and one for scores")
-    learner = None if ranker is None else rw.make_ranker(ranker, opt.parse_settings(set))
+        opt.refuse(f"with {output}, which has no column for reasons.", {"--explain": explain})
+    learner = None if ranker is None else rw.make_ranker(ranker, parse_settings(set))
+    model = _load(ratings, evaluate, ranker, events) if ratings.endswith(".rw") else None
     features = events.features()
-    model = _load(ratings, ranker, features) if ratings.endswith(".rw") else None
     data = events.read(ratings, reading, duplicates) if model is None else model.data_
-    console.note(f"{ratings}: {str(data).partition('(')[2].removesuffix(')')}")
+    console.note_content(ratings, data)
     untrained = rw.Recommender(ranker=learner, random_state=random_state)
     if evaluate is not None:
-        _evaluate(untrained, data, evaluate, n, json, features)
+        with console.working("evaluating"):
+            report = rw.recommend.evaluate_top_n(untrained, data, evaluate, n, **features)
+        measures = {name: vars(estimate) for name, estimate in report.measures.items()}
+        console.answer(json, report, {"n_users": report.n_users, "measures": measures})
         return
-    given, users = _parse_ratings(new, data), _find_users(user, data)
+    default = 1.0 if isinstance(data, rw.Interactions) else None
+    given = parse_ratings(new, data.items, default)
+    users = [find_id(name, data.users, "user") for name in user]
     if model is None:
         with console.working("learning"):
             model = untrained.fit(data, **features)
@@ -94,29 +93,24 @@ def recommend(
         model.recommend_all(users or None, n, output=output, progress=sys.stderr.isatty())
         return
     entries = _entries(model, given if new else None, users, n, explain)
-    result = [console.to_json({"ratings": ratings, "users": entries})] if json else _lines(entries)
-    console.write_result(result, output)
+    content = {"ratings": ratings, "users": entries}
+    console.write_result([console.to_json(content)] if json else _lines(entries), output)
 
 
-def _check_evaluate(path: str, **others: Any) -> None:
-    _refuse(others, "--evaluate prints measures, not lists")
-    if path.endswith(".rw"):
+def _load(path: str, evaluate: str | None, ranker: str | None, events: opt.EventOptions) -> Any:
+    """A saved recommender; options that would train another one are refused."""
+    if evaluate is not None:
         raise ParameterError(
             f"--evaluate: {path} holds each pair of user and item once, so events that were "
             "repeated would look new. Give the file of events instead."
         )
-
-
-def _find_users(names: list[str], data: Any) -> list[Any]:
-    from rankwright.data.vocabulary import find_id
-
-    return [find_id(name, data.users, "user") for name in names]
-
-
-def _refuse(options: dict[str, Any], reason: str) -> None:
-    given = next((name for name, value in options.items() if value), None)
-    if given is not None:
-        raise ParameterError(f"--{given}: {reason}. Leave one of the two out.")
+    tables = {"--item-features": events.item_features, "--user-features": events.user_features}
+    why = f"with {path}, which is trained already. Leave it out."
+    opt.refuse(why, {"--ranker": ranker, **tables})
+    model = rw.load(path)
+    if not hasattr(model, "recommend"):
+        raise DataError(f"{path} holds a {type(model).__name__}, not a recommender.")
+    return model
 
 
 def _entries(
@@ -130,43 +124,15 @@ def _entries(
         by_user = model.recommend_all(users or None, n)
         lists |= {str(key): (key, items) for key, items in by_user.items()}
     titles = model.titles(item for _, items in lists.values() for item, _ in items)
-    return {
-        name: [_entry(model, key, rank, r, explain, titles) for rank, r in enumerate(items, 1)]
-        for name, (key, items) in lists.items()
-    }
-
-
-def _evaluate(
-    model: Any, data: Any, split: str, n: int, json: bool, features: dict[str, Any]
-) -> None:
-    with console.working("evaluating"):
-        report = rw.recommend.evaluate_top_n(model, data, split, n, **features)
-    if json:
-        measures = {name: vars(estimate) for name, estimate in report.measures.items()}
-        console.print_json({"n_users": report.n_users, "measures": measures})
-    else:
-        print(report)
-
-
-def _load(path: str, ranker: str | None, features: dict[str, Any]) -> Any:
-    model = rw.load(path)
-    if not hasattr(model, "recommend"):
-        raise DataError(f"{path} holds a {type(model).__name__}, not a recommender.")
-    if ranker is not None:
-        raise ParameterError(f"--ranker {ranker}: the recommender in {path} is trained already.")
-    if features:
-        option = next(iter(features)).replace("_", "-")
-        raise ParameterError(f"--{option}: the recommender in {path} is trained already.")
-    return model
-
-
-def _entry(
-    model: Any, user: Any, rank: int, recommendation: Any, explain: bool, titles: dict[Any, str]
-) -> dict[str, Any]:
-    more = {"title": titles[recommendation.item]} if recommendation.item in titles else {}
-    if explain:
-        more["why"] = str(model.explain(user, recommendation.item))
-    return {"item": recommendation.item, "rank": rank, "score": recommendation.score, **more}
+    entries: dict[str, list[dict[str, Any]]] = {}
+    for name, (key, items) in lists.items():
+        entries[name] = [
+            {"item": item, "rank": rank, "score": score}
+            | ({"title": titles[item]} if item in titles else {})
+            | ({"why": str(model.explain(key, item))} if explain else {})
+            for rank, (item, score) in enumerate(items, 1)
+        ]
+    return entries
 
 
 def _lines(entries: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
@@ -175,21 +141,3 @@ def _lines(entries: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             title = f"\t{entry['title']}" if "title" in entry else ""
             yield f"{user}\t{entry['rank']}\t{entry['item']}\t{entry['score']:.6g}{title}\n"
             yield from (f"    {line}\n" for line in entry.get("why", "").splitlines())
-
-
-def _parse_ratings(words: list[str], data: Any) -> dict[Any, float]:
-    from rankwright.data.vocabulary import find_id
-
-    ratings = {}
-    for word in words:
-        if isinstance(data, rw.Interactions) and "=" not in word:
-            word += "=1"
-        item, equals, text = word.rpartition("=")
-        try:
-            value = float(text) if equals else math.nan
-        except ValueError:
-            value = math.nan
-        if math.isnan(value):
-            raise ParameterError(f"--new {word}: write ITEM=RATING, such as --new 1193=5.")
-        ratings[find_id(item, data.items, "item")] = value
-    return ratings

@@ -17,22 +17,14 @@ from rankwright.exceptions import ParameterError
 class JudgingOptions:
     """What to judge.
 
-    Parameters
-    ----------
-    images
-        Let the judging page show pictures of other sites.
-    queue
-        What to judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
-    documents
-        Titles, texts and URLs of the documents of the queue: CSV, TSV or JSONL with ids.
-    queries
-        Texts of the queries of the queue: lines of a query id, a tab and the text.
-    guidelines
-        What the grades mean, in Markdown.
-    judging_grades
-        The number of grades that judges give.
-    overlap
-        The share of the queue that every judge gets; the rest goes to one judge each.
+    Args:
+        images: Let the judging page show pictures of other sites.
+        queue: What to judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
+        documents: Titles, texts and URLs of the documents of the queue: CSV, TSV or JSONL with ids.
+        queries: Texts of the queries of the queue: lines of a query id, a tab and the text.
+        guidelines: What the grades mean, in Markdown.
+        judging_grades: The number of grades that judges give.
+        overlap: The share of the queue that every judge gets; the rest goes to one judge each.
     """
 
     images: bool = False
@@ -49,7 +41,7 @@ def serve(
     store: str = "feedback.db",
     host: str = "127.0.0.1",
     port: opt.Port = 8000,
-    token_file: str | None = None,
+    tokens: Annotated[str | None, Parameter(name="--token-file")] = None,
     learn: str | None = None,
     set: opt.Settings = [],  # noqa: B006
     learn_from: Literal["grades", "clicks"] = "grades",
@@ -70,30 +62,18 @@ def serve(
     rankwright serve --learn BayesianPRank
     rankwright serve shop.rw --host 0.0.0.0 --token-file tokens.txt
 
-    Parameters
-    ----------
-    store
-        The SQLite file that keeps the log, uploaded models and snapshots.
-    host
-        The address to listen on; one that other machines reach needs --token-file.
-    port
-        The port to listen on; 0 takes a free one.
-    token_file
-        Lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES.
-    learn
-        An online ranker that learns from feedback, such as BayesianPRank, PRank, OAPBPM.
-    learn_from
-        Learn grades, or clicks as grades 1 (clicked) and 0 (passed over).
-    grades
-        The grades to learn: 0-4, or 0,1,2.
-    snapshot_every
-        Feedback entries between two snapshots of the ranker that learns.
-    retention_days
-        Delete entries of the log that are older.
-    rate_limit
-        Requests a second of one token or address.
-    allow_host
-        Another name of this service, such as that of a proxy; may be repeated.
+    Args:
+        store: The SQLite file that keeps the log, uploaded models and snapshots.
+        host: The address to listen on; one that other machines reach needs --token-file.
+        port: The port to listen on; 0 takes a free one.
+        tokens: Lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES.
+        learn: An online ranker that learns from feedback, such as BayesianPRank, PRank, OAPBPM.
+        learn_from: Learn grades, or clicks as grades 1 (clicked) and 0 (passed over).
+        grades: The grades to learn: 0-4, or 0,1,2.
+        snapshot_every: Feedback entries between two snapshots of the ranker that learns.
+        retention_days: Delete entries of the log that are older.
+        rate_limit: Requests a second of one token or address.
+        allow_host: Another name of this service, such as that of a proxy; may be repeated.
     """
     if set and learn is None:
         raise ParameterError("--set needs --learn: it sets parameters of the ranker that learns.")
@@ -102,45 +82,25 @@ def serve(
         raise ParameterError(
             "--documents, --queries and --guidelines belong to a --queue: give it."
         )
-    from rankwright.selection.by_name import parse_value
+    from rankwright.selection.by_name import parse_grades, parse_settings, parse_value
     from rankwright.service.app import Settings
     from rankwright.service.protocol.tokens import NO_TOKENS, Tokens
     from rankwright.service.server import serve as run
 
-    console.check_targets(*models, token_file, *files, store=store)
-    with opt.translating_errors(opt.SERVE_OPTIONS):
-        settings = Settings(
-            models=models,
-            store=store,
-            learn=learn,
-            learn_settings=tuple((k, parse_value(v)) for k, v in opt.parse_settings(set).items()),
-            learn_from=learn_from,
-            grades=parse_grades(grades),
-            snapshot_every=snapshot_every,
-            tokens=NO_TOKENS if token_file is None else Tokens.read(token_file),
-            host=host,
-            allow_hosts=tuple(allow_host),
-            retention_days=retention_days,
-            rate_limit=rate_limit,
-            **vars(judging),
-        )
-        run(settings, port, note=console.note)
-
-
-def parse_grades(text: str) -> tuple[float, ...]:
-    """Grades from ``0-4`` or ``0,1,2``.
-
-    >>> parse_grades("0-4"), parse_grades("1,2.5,5")
-    ((0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.5, 5.0))
-    """
-    low, dash, high = text.partition("-")
-    try:
-        if dash and "," not in text:
-            values = [float(grade) for grade in range(int(low), int(high) + 1)]
-        else:
-            values = sorted({float(part) for part in text.split(",")})
-    except ValueError:
-        values = []
-    if not 2 <= len(values) <= 1000:
-        raise ParameterError(f"--grades {text}: give two or more grades, such as 0-4 or 0,1,2.")
-    return tuple(values)
+    console.check_targets(*models, tokens, *files, store=store)
+    settings = Settings(
+        models=models,
+        store=store,
+        learn=learn,
+        learn_settings=tuple((k, parse_value(v)) for k, v in parse_settings(set).items()),
+        learn_from=learn_from,
+        grades=parse_grades(grades),
+        snapshot_every=snapshot_every,
+        tokens=NO_TOKENS if tokens is None else Tokens.read(tokens),
+        host=host,
+        allow_hosts=tuple(allow_host),
+        retention_days=retention_days,
+        rate_limit=rate_limit,
+        **vars(judging),
+    )
+    run(settings, port, note=console.note)

@@ -1,16 +1,13 @@
-"""``rankwright train``: graded items, a log of clicks or pairs in, a model file out."""
+"""``rankwright train`` and ``tune``: graded items, a log of clicks or pairs in, a model out."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, validators
 
@@ -19,34 +16,27 @@ from rankwright.cli import _console as console
 from rankwright.cli import _options as opt
 from rankwright.exceptions import DataError, ParameterError
 
+Trained = tuple[Any, str, dict[str, Any]]  # a model, what to print about it, and as JSON
+
 
 @Parameter(name="*", group=Group("How to learn from clicks and pairs", sort_key=12))
 @dataclass(frozen=True)
 class ClickOptions:
     """How to learn from clicks and pairs.
 
-    Parameters
-    ----------
-    clicks
-        The data are a log: a row for each item shown, with query, item, position and clicks.
-    features
-        The features of the items of a log or of pairs, with a column for query and item.
-        By default the other columns of the log.
-    judgments
-        Qrels to learn from as well as from the clicks.
-    weight
-        The weight of all clicks together, where that of all judgments is 1: 0.1 by default.
-    propensity
-        The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.
-    unseen
-        The weight of items that were never shown, taken to be worse than those shown.
+    Args:
+        clicks: The data are a log: query, item, position and clicks of each item shown.
+        features: Features of a log or of pairs, by query and item; by default the log's columns.
+        judgments: Qrels to learn from as well as from the clicks.
+        weight: The weight of all clicks together, where that of all judgments is 1: 0.1 by default.
+        unseen: The weight of items that were never shown, taken to be worse than those shown.
     """
 
     clicks: bool = False
     features: str | None = None
     judgments: str | None = None
     weight: Annotated[float, Parameter(validator=validators.Number(gt=0))] | None = None
-    propensity: str | None = None
+    propensity: opt.Propensity = None
     unseen: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] | None = None
 
 
@@ -55,13 +45,9 @@ class ClickOptions:
 class EngineOptions:
     """Where to train.
 
-    Parameters
-    ----------
-    cluster
-        Train on a Dask cluster: the address of its scheduler, or local:4 for four threads
-        here. DATA may be a folder or a glob; the workers read the files.
-    memory
-        Train on this machine from files larger than memory: about how much may be used.
+    Args:
+        cluster: Workers read DATA, also a folder or glob: address of a Dask scheduler, or local:4.
+        memory: Train on this machine from files larger than memory: about how much may be used.
     """
 
     cluster: str | None = None
@@ -70,17 +56,6 @@ class EngineOptions:
     def __str__(self) -> str:
         given = {"--cluster": self.cluster, "--memory": self.memory}
         return " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-
-
-class Trained(NamedTuple):
-    """A model to save, what to print about it, and what to print as JSON."""
-
-    model: Any
-    name: str
-    text: str
-    about: dict[str, Any]
-    size: str = ""
-    write_report: Callable[[], None] | None = None
 
 
 def train(
@@ -119,206 +94,250 @@ def train(
     rankwright train 'part-*.parquet' --cluster tcp://scheduler:8786 --ranker LambdaMART
     rankwright train big.letor --memory 2GB
 
-    Parameters
-    ----------
-    log
-        Instead of data: the log of `rankwright serve`, with its graded or clicked items.
-    valid
-        Graded items to evaluate on, instead of a fifth of the queries.
-    ranker
-        The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
-    measures
-        The first one chooses, all are printed; by default NDCG@10 and AP.
-    checkpoint
-        A folder for the models trained so far. If training is interrupted, the same
-        command goes on where it stopped. Removed when the model is written.
+    Args:
+        log: Instead of data: the log of `rankwright serve`, with its graded or clicked items.
+        valid: Graded items to evaluate on, instead of a fifth of the queries.
+        ranker: The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
+        measures: NDCG@10, AP, P@5, ...; use commas. The first one chooses, all are printed.
+        checkpoint: A folder for the models trained so far. If training is interrupted, the same
+            command goes on where it stopped. Removed when the model is written.
     """
     start = time.perf_counter()
     sources = (data, log, valid, table.group, clicks.features, clicks.judgments)
     console.check_targets(*sources, output=output, report=report)
     if (data is None) == (log is None):
         raise ParameterError("give DATA to train on, or --log with the log of rankwright serve.")
-    job = Job(str(data or log), log is not None, valid, ranker, set, random_state, table)
-    chosen = opt.split_measures(measures)
-    if str(engine):
-        others = {"log": log, "measures": chosen, "checkpoint": checkpoint, "report": report}
-        trained = _train_on_engine(job, engine, **others)
-    elif (kind := _kind(job, clicks)) == "items":
-        trained = _train_on_items(job, chosen, checkpoint, report)
+    source, chosen = str(data or log), _make_ranker(ranker, set, engine)
+    kind = "files" if str(engine) else "items" if log else _kind(source, table, clicks)
+    if kind != "items":
+        why = opt.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."
+        unused = {"--log": log, "--measures": measures, "--checkpoint": checkpoint}
+        opt.refuse(why, unused | {"--report": report})
+    if kind == "items":
+        read = rw.service.read_graded if log else table.read
+        items = _read_items(source, valid, table, chosen, read)
+        model = _choose(items, chosen, measures, random_state, checkpoint)
+        text, about = model.summary(str(valid)), model.to_dict()
+        about["data"] = {"n_items": items[0].n_items, "n_queries": items[0].n_queries}
+    elif kind == "files":
+        model, text, about = _train_on_files(source, chosen, valid, engine, table)
     else:
-        trained = _train_on_log(job, clicks) if kind == "log" else _train_on_pairs(job, clicks)
-    rw.save(trained.model, output)  # before the report, whose failure must not lose the model
+        model, text, about = _train_on_log(source, kind, chosen, clicks, table, random_state)
+    rw.save(model, output)  # before the report, whose failure must not lose the model
     if checkpoint is not None:
-        trained.model.checkpoint.remove()
-    if trained.write_report is not None:
-        trained.write_report()
-    if json:
-        seconds = round(time.perf_counter() - start, 3)
-        name = {"model": output, "ranker": trained.name}
-        console.print_json({**name, **trained.about, "seconds": seconds, "report": report})
-        return
-    if trained.text:
-        print(trained.text)
-    print(f"model: {output} ({trained.name}{trained.size})")
-    if report:
-        print(f"report: {report}")
-    console.suggest("evaluate", output, "TEST-DATA", *table.columns())
+        model.checkpoint.remove()
+    if report is not None:
+        how = {"random_state": random_state, "command": console.command()}
+        rw.report.write_training(model, report, *items, data=source, settings=how)
+    about |= {"data": {"path": source, **about.get("data", {})}}
+    about = {"model": output, **about, "seconds": round(time.perf_counter() - start, 3)}
+    page = f"\nreport: {report}" if report else ""
+    following = console.next_command("evaluate", output, "TEST-DATA", *table.columns())
+    text = f"{text}\n\nmodel: {output} ({about['ranker']}){page}\n{following}"
+    console.answer(json, text, {**about, "report": report})
 
 
-@dataclass(frozen=True)
-class Job:
-    """The data to train on, and the ranker to train."""
+def _make_ranker(name: str, settings: list[str], engine: EngineOptions) -> Any:
+    """The ranker that was asked for; None if AutoRanker is to choose one."""
+    from rankwright.selection.by_name import parse_settings
 
-    data: str
-    is_store: bool
-    valid: str | None
-    ranker: str
-    settings: list[str]
-    random_state: int
-    table: opt.TableOptions
-
-    def make_ranker(self, auto: str | None = None) -> Any:
-        """The ranker that was asked for; ``auto``, or None, if none was."""
-        settings = opt.parse_settings(self.settings)
-        if self.ranker == "auto" and settings and auto is None:
-            raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-        name = auto if self.ranker == "auto" else self.ranker
-        return None if name is None else rw.make_ranker(name, settings)
+    if name == "auto" and str(engine):  # several rankers would each need a pass over all files
+        console.note(f"{engine}: training LambdaMART; choose another with --ranker")
+        name = "LambdaMART"
+    if name == "auto" and settings:
+        raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
+    return None if name == "auto" else rw.make_ranker(name, parse_settings(settings))
 
 
-def _kind(job: Job, clicks: ClickOptions) -> str:
+def _kind(data: str, table: opt.TableOptions, clicks: ClickOptions) -> str:
     """What the data are: items, a log or pairs."""
     from rankwright.data.validation.findings import detect_kind
 
-    kind = "log" if clicks.clicks else "items"
-    plain = job.data not in ("-", console.STDIN) and job.table == type(job.table)()
-    if not (clicks.clicks or job.is_store):
-        detected = detect_kind(job.data) if plain else "pairs" if clicks.features else kind
-        kind = detected if detected in ("log", "pairs") else kind
-    elif clicks.clicks and plain and os.path.isfile(job.data) and detect_kind(job.data) == "pairs":
-        raise DataError(f"{job.data} holds pairs of winner and loser: leave --clicks out.")
-    if kind == "log" and not clicks.clicks:
+    plain = table == type(table)()
+    found = detect_kind(data, table.format, by_columns=plain)
+    if clicks.clicks and found == "pairs":
+        raise DataError(f"{data} holds pairs of winner and loser: leave --clicks out.")
+    if found == "log" and not clicks.clicks:
         raise DataError(
-            f"{job.data} is a log of impressions. Learn from its clicks with --clicks, and name "
-            "the features of its items with --features FILE."
+            f"{data} is a log of impressions. Learn from its clicks with --clicks, and name the "
+            "features of its items with --features FILE."
         )
-    for option in ("judgments", "weight", "propensity", "unseen"):
-        if kind != "log" and getattr(clicks, option) is not None:
-            raise ParameterError(f"--{option} is for logs: add --clicks, or leave it out.")
-    if kind == "items" and clicks.features is not None:
-        raise ParameterError("--features is for logs (--clicks) and pairs.")
-    return kind
-
-
-def _train_on_items(
-    job: Job, measures: list[str], checkpoint: str | None, report: str | None
-) -> Trained:
-    chosen = job.make_ranker()
-    read = rw.service.read_graded if job.is_store else job.table.read
-    items, other = opt.read_training_data(job.data, job.valid, job.table, chosen, read)
-    auto = rw.AutoRanker(
-        "default" if chosen is None else [(type(chosen).__name__, chosen)],
-        measure=measures or "auto",
-        random_state=job.random_state,
-        verbose=1,
-        checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
-    ).fit_items(items, other)
-    settings = {"random_state": job.random_state, "command": console.command()}
-    write_report = None
-    if report is not None:
-        write_report = partial(
-            rw.report.write_training, auto, report, items, other, data=job.data, settings=settings
-        )
-    comparison, model = auto.results_.comparison, auto.best_estimator_
-    last = model[-1] if hasattr(model, "steps") else model
-    about = {
-        "parameters": console.plain_values(last.get_params(deep=False)),
-        "data": {"path": job.data, "n_items": items.n_items, "n_queries": items.n_queries},
-        "not_tried": auto.dropped_,
-        "validation": None if comparison is None else comparison.to_dict(),
-    }
-    if comparison is None:
-        console.note("too few queries to hold some out: trained on all, and not evaluated")
-        return Trained(auto, auto.best_name_, "", about, write_report=write_report)
-    rows = auto.held_out_rows_
-    all_rows = rows is not None and len(rows) == items.n_items
-    folds = "five folds of the queries" if all_rows else "a fifth of the queries, held out"
-    scores = comparison if len(auto.results_) > 1 else auto.results_[0].scores
-    why = f"\n{auto.results_.reason}" if auto.results_.reason else ""
-    text = f"validation on {job.valid or folds}:\n\n{scores}{why}\n"
-    return Trained(auto, auto.best_name_, text, about, write_report=write_report)
-
-
-def _train_on_log(job: Job, clicks: ClickOptions) -> Trained:
-    from rankwright.online_eval import learn_from_log
-
-    if clicks.weight is not None and clicks.judgments is None:
-        raise ParameterError("--weight weighs clicks against judgments: add --judgments FILE.")
-    with console.working(f"reading {job.data}"):
-        log = opt.read_log(job.data)
-        items = opt.read_log_features(job.data, clicks.features, job.table)
-        judgments = None if clicks.judgments is None else rw.read_qrels(clicks.judgments)
-    console.note(f"{job.data}: {str(log).removeprefix('ImpressionLog(').removesuffix(')')}")
-    learned = learn_from_log(
-        log,
-        items,
-        job.make_ranker(),
-        propensity=opt.parse_propensity(clicks.propensity),
-        judgments=judgments,
-        weight=0.1 if clicks.weight is None else clicks.weight,
-        unseen=clicks.unseen or 0.0,
-        random_state=job.random_state,
-    )
-    if learned.comparison is None:
-        console.note("too few queries to hold some out: trained on all, and not compared")
-    elif learned.comparison.better() is None:
-        console.note("not surely better than what was shown: collect more sessions")
-    return Trained(learned.model, learned.name, str(learned), learned.to_dict())
-
-
-def _train_on_pairs(job: Job, clicks: ClickOptions) -> Trained:
-    from rankwright.online_eval import learn_from_pairs
-
-    if clicks.features is None:
+    if found == "pairs" and clicks.features is None:
         raise DataError(
-            f"{job.data} holds pairs of winner and loser: name the features of these items with "
+            f"{data} holds pairs of winner and loser: name the features of these items with "
             "--features FILE."
         )
-    with opt.local_file(job.data) as local:
-        pairs = rw.data.read_preferences(local)
-    items = opt.read_log_features(job.data, clicks.features, job.table)
-    learned = learn_from_pairs(items, pairs, job.make_ranker())
-    console.note(f"{job.data}: {learned.feedback.n_pairs:,} pairs")
-    text = f"the model agrees with {learned.agreement:.1%} of the training pairs"
-    about = {"n_pairs": learned.feedback.n_pairs, "training_agreement": round(learned.agreement, 4)}
-    return Trained(learned.model, type(learned.model).__name__, text, about)
+    of_logs: dict[str, Any] = {"--judgments": clicks.judgments, "--weight": clicks.weight}
+    of_logs |= {"--propensity": clicks.propensity, "--unseen": clicks.unseen}
+    if not clicks.clicks:
+        opt.refuse("is for logs: add --clicks, or leave it out.", of_logs)
+        if found == "pairs" or (clicks.features and not plain):
+            return "pairs"
+        opt.refuse("is for logs (--clicks) and pairs.", {"--features": clicks.features})
+    return "log" if clicks.clicks else "items"
 
 
-def _train_on_engine(job: Job, engine: EngineOptions, **others: Any) -> Trained:
-    """Train on a file, folder or glob; ``others`` are options that must not be set."""
+def _choose(
+    items: tuple[rw.Items, rw.Items | None],
+    ranker: Any,
+    measures: list[str],
+    random_state: int,
+    checkpoint: str | None,
+) -> Any:
+    return rw.AutoRanker(
+        "default" if ranker is None else [(type(ranker).__name__, ranker)],
+        measure=measures or "auto",
+        random_state=random_state,
+        verbose=1,
+        checkpoint=None if checkpoint is None else rw.persist.Checkpoint(checkpoint),
+    ).fit_items(*items)
+
+
+def _train_on_log(
+    data: str,
+    kind: str,
+    ranker: Any,
+    clicks: ClickOptions,
+    table: opt.TableOptions,
+    random_state: int,
+) -> Trained:
+    """Learn from clicks, or from pairs of winner and loser."""
+    with console.working(f"reading {data}"):
+        log: Any = opt.read_log(data) if kind == "log" else rw.data.read_preferences(data)
+        items = opt.read_log_features(data, clicks.features, table)
+        judgments = None if clicks.judgments is None else rw.read_qrels(clicks.judgments)
+    console.note_content(data, log)
+    if kind == "log":
+        learned: Any = rw.online_eval.learn_from_log(
+            log,
+            items,
+            ranker,
+            propensity=clicks.propensity,
+            judgments=judgments,
+            weight=clicks.weight,
+            unseen=clicks.unseen or 0.0,
+            random_state=random_state,
+        )
+    else:
+        learned = rw.online_eval.learn_from_pairs(items, log, ranker)
+    return learned.model, str(learned), learned.to_dict()
+
+
+def _train_on_files(
+    data: str, model: Any, valid: str | None, engine: EngineOptions, table: opt.TableOptions
+) -> Trained:
+    """Train on a file, folder or glob, with a line about it every ten seconds."""
     from rankwright.selection.base import Progress
 
-    given, defaults = dataclasses.asdict(job.table), type(job.table)()
-    unread = {n: v for n, v in given.items() if n not in ("y", "qid") and v != getattr(defaults, n)}
-    opt.refuse_with(str(engine), **unread, **others)
-    if job.ranker == "auto":  # several rankers would each need a pass over all files
-        console.note(f"{engine}: training LambdaMART; choose another with --ranker")
-    model = job.make_ranker("LambdaMART")
-    verbose = model.get_params().get("verbose")
-    eval_set: dict[str, Any] = {}
-    if job.valid is not None:
-        other = job.table.read(job.valid)
-        eval_set = {"eval_set": (other.X, other.y), "eval_qid": other.qid}
-    # At a terminal boosting shows a bar; elsewhere and before it there is a line every ten seconds.
-    bar = verbose == 0 and sys.stderr.isatty() and "verbose" not in " ".join(job.settings)
+    names = {name for name, value in vars(type(table)()).items() if vars(table)[name] != value}
+    unread = {opt.option_names[name]: True for name in names - {"y", "qid"}}
+    opt.refuse(opt.UNREAD.format(engine), unread)
+    other = None if valid is None else table.read(valid)
+    eval_set = {} if other is None else {"eval_set": (other.X, other.y), "eval_qid": other.qid}
+    for name in ("distributed", "distributed.client"):  # an error says it in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     where = rw.engine(engine.cluster or "local", memory=engine.memory)
     with where as opened, Progress(active=True) as progress, progress.watching(model):
-        for name in ("distributed", "distributed.client"):  # an error says it in one line
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        progress.text = lambda: "" if bar and "training" in opened.stage else opened.stage
-        model.set_params(**({"verbose": 1} if bar else {}))
-        model.fit(job.data, job.table.y, qid=job.table.qid, **eval_set)
-        model.set_params(**({"verbose": 0} if bar else {}))
-    parameters = console.plain_values(model.get_params(deep=False))
-    about = {"parameters": parameters, "data": {"path": job.data, "n_queries": model.n_queries_in_}}
-    return Trained(model, type(model).__name__, "", about, f", {model.n_queries_in_} queries")
+        progress.text = lambda: opened.stage
+        model.fit(data, table.y, qid=table.qid, **eval_set)
+    about = {"ranker": type(model).__name__, "parameters": model.get_params(deep=False)}
+    about |= {"data": {"n_queries": model.n_queries_in_}}
+    return model, f"trained on {model.n_queries_in_:,} queries", about
+
+
+def tune(
+    data: opt.Data,
+    /,
+    *,
+    ranker: str = "RankBoost",
+    grid: list[str] = [],  # noqa: B006
+    set: list[str] = [],  # noqa: B006
+    valid: str | None = None,
+    cv: Annotated[int, Parameter(name="--folds", validator=validators.Number(gte=2))] = 5,
+    measures: opt.Measures = [],  # noqa: B006
+    search: Literal["grid", "random", "optuna"] | None = None,
+    n_iter: Annotated[opt.MaybeCount, Parameter(name="--trials")] = None,
+    early_stopping: opt.MaybeCount = None,
+    random_state: opt.RandomState = 0,
+    output: opt.NewModel = "model.rw",
+    json: opt.Json = False,
+    table: opt.GradedOptions = opt.GradedOptions(),  # noqa: B008
+) -> None:
+    """Search the parameters of a ranker on folds of whole queries; train the best on all.
+
+    rankwright tune train.txt --grid n_estimators=50,200 --grid criterion=r,z
+    rankwright tune train.txt --valid valid.txt --trials 3
+    rankwright tune train.txt --ranker RankSVM --search optuna --grid C=0.001..100 --trials 30
+    rankwright tune train.txt --ranker LambdaMART --early-stopping 20 --grid max_leaf_nodes=8,16,32
+
+    Args:
+        ranker: The name of a ranker, such as RankBoost, RankSVM, RankNet.
+        grid: Values to try: --grid C=0.1,1,10; may be repeated. Some rankers have usual values. A
+            range for random and optuna: --grid C=0.01..100.
+        set: A parameter that is not searched: --set loss=hinge; may be repeated.
+        valid: Graded items to evaluate on, instead of folds of the queries.
+        cv: The number of folds of queries.
+        measures: The measure to choose by, such as NDCG@10 (default), AP, RR.
+        search: Try all combinations (grid), draw different ones at random, or let Optuna propose
+            them; by default grid, and random with --trials.
+        n_iter: How many combinations random and optuna try; by default 20.
+        early_stopping: Stop after so many rounds that were no better on a fifth of the queries.
+    """
+    from rankwright.metrics.measure import parse_measures
+    from rankwright.selection.by_name import parse_grid, parse_settings
+
+    start = time.perf_counter()
+    console.check_targets(data, valid, table.group, output=output)
+    chosen = parse_measures(measures) if measures else [None]
+    if len(chosen) > 1:
+        raise ParameterError(f"--measures {','.join(measures)}: tune chooses by one measure.")
+    settings = parse_settings(set)
+    estimator = rw.make_ranker(ranker, settings)
+    space = parse_grid(estimator, parse_settings(grid, "--grid"))
+    for key in settings.keys() & space.keys():
+        raise ParameterError(f"--set {key}: it is searched. Leave it out, or give --grid.")
+    if search == "grid" and n_iter is not None:
+        raise ParameterError(f"--trials {n_iter}: a grid tries all. Give --search random.")
+    if search in ("random", "optuna"):
+        n_iter = n_iter or 20
+    items, other = _read_items(data, valid, table, estimator)
+    options: dict[str, Any] = {"cv": cv, "n_iter": n_iter, "early_stopping": early_stopping}
+    options |= {"sampler": "optuna" if search == "optuna" else "random", "verbose": 1}
+    options |= {"random_state": random_state, "scale": True}
+    result = rw.tune(estimator, space, items, other, chosen[0], **options)
+    rw.save(result.best_estimator_, output)
+    name = type(estimator).__name__
+    about = {"model": output, "ranker": name, **result.trials_.to_dict()}
+    about["seconds"] = round(time.perf_counter() - start, 3)
+    following = console.next_command("evaluate", output, valid or "TEST-DATA", *table.columns())
+    console.answer(json, f"{result.trials_}\n\nmodel: {output} ({name})\n{following}", about)
+
+
+def _read_items(
+    data: str,
+    valid: str | None,
+    table: opt.TableOptions,
+    ranker: Any,
+    read: Callable[[str], rw.Items] | None = None,
+) -> tuple[rw.Items, rw.Items | None]:
+    """Training and validation items; those that the ranker cannot learn from are refused."""
+    from rankwright.data.validation.findings import click_findings
+    from rankwright.selection.base import check_learnable
+
+    with console.working(f"reading {data}"):
+        items = (read or table.read)(data)
+        other_table = dataclasses.replace(table, group=None)  # other data have their own groups
+        other = None if valid is None else other_table.read(valid, like=items)
+    console.note_content(data, items)
+    if items.bad_lines:
+        first = items.bad_lines[0]
+        console.note(
+            f"{len(items.bad_lines)} bad lines left out, first line {first.line}: {first.reason}"
+        )
+    opt.note_missing_queries(items, data)
+    for finding in click_findings(items, table.y):
+        console.note(f"warning: {data}: {finding.reason}. Learn from the log itself with --clicks.")
+    for path, some in ((data, items), (valid, other)):
+        if some is not None:
+            check_learnable(some, ranker, str(path))
+    return items, other

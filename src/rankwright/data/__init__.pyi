@@ -29,6 +29,7 @@ from .io.tables import items_from_frame as items_from_frame
 from .io.tables import read_table as read_table
 from .io.trec import read_qrels as read_qrels
 from .io.trec import read_run as read_run
+from .io.trec import read_runs as read_runs
 from .io.trec import write_qrels as write_qrels
 from .io.trec import write_run as write_run
 from .io.writing import convert as convert

@@ -7,6 +7,7 @@ bytes as they are, other ids by their ``repr``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -336,6 +337,29 @@ def find_id(word: str, known: NDArray[Any], what: str = "id") -> Any:
         hint = f"Did you mean {' or '.join(near)}?" if near else f"One of them is {known[0]!r}."
         raise DataError(f"{what} {word!r} is not one of the {len(known):,} known. {hint}")
     return key
+
+
+def parse_ratings(
+    words: Iterable[str], items: NDArray[Any], default: float | None = None
+) -> dict[Any, float]:
+    """Ratings that were typed as ``ITEM=RATING``; ``default`` is that of ``ITEM`` alone.
+
+    >>> parse_ratings(["Alien=5", "Heat=2.5"], np.array(["Alien", "Heat"]))
+    {'Alien': 5.0, 'Heat': 2.5}
+    """
+    ratings = {}
+    for word in words:
+        item, equals, text = word.rpartition("=")
+        if not equals and default is not None:
+            item, text = word, str(default)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not item or math.isnan(value):
+            raise ParameterError(f"{word}: write ITEM=RATING, such as 1193=5.")
+        ratings[find_id(item, items, "item")] = value
+    return ratings
 
 
 def hash_ids(ids: Any) -> Hashes:

@@ -137,8 +137,31 @@ class Scores(Mapping[str, float]):
         header = ("measure", "mean", "queries", "skipped")
         return Table(header, tuple(rows), (conventions,) if conventions else ())
 
+    def failure(self, measure: str | Measure, limit: float) -> str | None:
+        """Why a mean is worse than a limit, in words; None if it is not.
+
+        >>> from rankwright import evaluate
+        >>> evaluate([2, 1], [0, 1], measures="AP").failure("AP", 0.6)
+        'AP is 0.5000, below the limit of 0.6'
+        """
+        parsed, mean = Measure.parse(measure), self[measure]
+        if parsed.sign * mean >= parsed.sign * limit:
+            return None
+        side = "below" if parsed.higher_is_better else "above"
+        return f"{parsed} is {mean:.4f}, {side} the limit of {limit:g}"
+
+    def to_text(self, *, per_query: bool = False) -> str:
+        """The table of means; with ``per_query`` also the value of each query, "-" for none."""
+        if not per_query:
+            return self.table().to_text()
+        rows = ["\t".join(["query", *self])]
+        for query, values in zip(self.query_ids.tolist(), self.matrix.T, strict=True):
+            cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
+            rows.append("\t".join([str(query), *cells]))
+        return self.table().to_text() + "\n\n" + "\n".join(rows)
+
     def __repr__(self) -> str:
-        return self.table().to_text()
+        return self.to_text()
 
     def _repr_html_(self) -> str:
         return self.table().to_html()

@@ -129,10 +129,18 @@ class Measure:
 
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
-    """One measure or several, in the order given, each once."""
+    """One measure or several, in the order given, each once; a text may hold several.
+
+    >>> [str(measure) for measure in parse_measures("NDCG@10, NDCG(gain=linear, discount=log2)@5")]
+    ['NDCG@10', 'NDCG(gain=linear,discount=log2)@5']
+    """
     if isinstance(measures, str | Measure) or not isinstance(measures, Iterable):
         measures = [measures]
-    parsed = [Measure.parse(measure) for measure in measures]
+    parsed = [
+        Measure.parse(part)
+        for one in measures
+        for part in (re.split(r",(?![^()]*\))", one) if isinstance(one, str) else [one])
+    ]
     for measure in parsed:
         measure._require_cutoff()
     if not parsed:

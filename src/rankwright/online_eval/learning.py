@@ -59,7 +59,11 @@ class LogFit:
         lines = [f"propensities ({self.method}): {shown}"]
         if self.comparison is not None:
             held_out = "clicks per session on a fifth of the queries, held out"
-            lines.append(f"{held_out}:\n\n{self.comparison}\n")
+            lines.append(f"{held_out}:\n\n{self.comparison}")
+            if self.comparison.better() is None:
+                lines.append("not surely better than what was shown: collect more sessions")
+        else:
+            lines.append("too few queries to hold some out: trained on all, and not compared")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,6 +90,15 @@ class PairFit:
     model: Any
     feedback: Pairs
     agreement: float
+
+    def __str__(self) -> str:
+        n_pairs = f"{self.feedback.n_pairs:,} training pairs"
+        return f"the model agrees with {self.agreement:.1%} of the {n_pairs}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ranker, the number of pairs and the agreement, as plain values."""
+        about = {"ranker": type(self.model).__name__, "n_pairs": self.feedback.n_pairs}
+        return about | {"training_agreement": round(self.agreement, 4)}
 
 
 def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> PairFit:
@@ -121,7 +134,7 @@ def learn_from_log(
     propensity: ArrayLike | None = None,
     offset: ArrayLike | None = None,
     judgments: Qrels | None = None,
-    weight: float = 0.1,
+    weight: float | None = None,
     unseen: float = 0.0,
     random_state: int = 0,
 ) -> LogFit:
@@ -140,7 +153,7 @@ def learn_from_log(
     propensity, offset : as in ``click_relevance``. Without them propensities are estimated: from
         items that were shown at several positions, else by regression EM.
     judgments : Qrels of the same queries and items, to train on as well
-    weight : the total weight of the clicks, relative to that of the judgments
+    weight : the total weight of the clicks, relative to that of the judgments; by default 0.1
     unseen : the weight of items that were never shown, as in ``click_relevance``
     random_state : int, the held-out queries
 
@@ -156,11 +169,7 @@ def learn_from_log(
     ('harvest', True)
     """
     candidates = _candidates(ranker, items)
-    if not log.clicked.any() or log.clicked.all():
-        raise DataError(
-            f"{'every' if log.clicked.any() else 'no'} item of the log was clicked, so there is no "
-            "order to learn. Log all shown items, with 0 for those that were not clicked."
-        )
+    _check_log(log, judgments, weight)
     chance, method = find_propensities(log, items, propensity)
     row = log.rows_in(items)
     if (row < 0).any():  # a list without some of its items is another list
@@ -168,7 +177,7 @@ def learn_from_log(
         log, row = log.take(whole), row[whole[log.session]]
         if not log.n_sessions:
             raise DataError("no session has features for all its items. Compare the item ids.")
-    data = _Data(items, chance, offset, judgments, weight, unseen)
+    data = _Data(items, chance, offset, judgments, 0.1 if weight is None else weight, unseen)
     train, test = _halves(items.queries.codes[row[log.starts[:-1]]], random_state)
     comparison, name = None, next(iter(candidates))
     if len(test):
@@ -192,6 +201,18 @@ def learn_from_log(
     model = _fitted(candidates[name], items, everything)
     name_features(model, items)
     return LogFit(model, name, chance, method, comparison, everything.relevance)
+
+
+def _check_log(log: ImpressionLog, judgments: Qrels | None, weight: float | None) -> None:
+    if weight is not None and judgments is None:
+        raise ParameterError(
+            f"the weight of clicks ({weight:g}) is relative to that of judgments: give judgments=."
+        )
+    if not log.clicked.any() or log.clicked.all():
+        raise DataError(
+            f"{'every' if log.clicked.any() else 'no'} item of the log was clicked, so there is no "
+            "order to learn. Log all shown items, with 0 for those that were not clicked."
+        )
 
 
 @dataclass(frozen=True, eq=False)

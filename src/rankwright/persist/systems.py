@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rankwright
@@ -16,9 +16,9 @@ from rankwright.data.io.items import detect_format, read_items
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
-from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError
+from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError, ParameterError
 from rankwright.metrics.evaluation import Scores, evaluate
-from rankwright.metrics.measure import Measure
+from rankwright.metrics.measure import parse_measures
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import MAX_BYTES, read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer
@@ -91,13 +91,28 @@ def evaluate_system(
             "and evaluate the run: rankwright rank MODEL DATA --trec -o system.run"
         )
     scores, predictions = score_items(system, judged, name), None
-    listed = [measures] if isinstance(measures, str | Measure) else list(measures)
-    if hasattr(system, "predict") and any(Measure.parse(m).reads_predictions for m in listed):
+    listed = parse_measures(measures)
+    if hasattr(system, "predict") and any(measure.reads_predictions for measure in listed):
         predictions = system.predict(judged.X, judged.qid)
     qid = None if judged.qid is None else judged.qid.astype(str)  # as runs name their queries
     return evaluate(
         scores, judged.y, qid, listed, docid=judged.docid, like=like, predictions=predictions
     )
+
+
+class Description(dict[str, Any]):
+    """What is in a file, by name; prints as a table."""
+
+    def __str__(self) -> str:
+        width = max(map(len, self), default=0)
+        rows = {key.replace("_", " "): _in_words(value) for key, value in self.items()}
+        return "\n".join(f"{key:{width}}  {value}" for key, value in rows.items())
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {count}" for name, count in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 class JudgedFile:
@@ -160,6 +175,25 @@ class JudgedFile:
             for name, one in systems.items()
         }
         return rankwright.compare(scores, **options), scores
+
+
+def name_systems(
+    paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()
+) -> dict[str, str]:
+    """Paths of systems by name: those given, or else short ones that tell the files apart.
+
+    >>> name_systems(["old/a.run.gz", "old/b.rw"])
+    {'a': 'old/a.run.gz', 'b': 'old/b.rw'}
+    >>> list(name_systems(["old/a.rw", "new/a.rw"]))
+    ['old/a.rw', 'new/a.rw']
+    """
+    files = [os.fspath(path) for path in paths]
+    if names and (len(names) != len(files) or len(set(names)) < len(names)):
+        raise ParameterError(f"names={','.join(names)!r}: give {len(files)} different names.")
+    short = [os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0] for path in files]
+    numbered = [f"{number} {path}" for number, path in enumerate(files, 1)]
+    called = next(n for n in (names, short, files, numbered) if len(set(n)) == len(files))
+    return dict(zip(called, files, strict=True))
 
 
 def compare_models_on_log(
@@ -252,7 +286,7 @@ def describe_file(
     *,
     ratings: Mapping[str, Any] | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> Description:
     """Describe the content of a model or data file, as ``rankwright info`` prints it.
 
     Parameters
@@ -268,13 +302,13 @@ def describe_file(
 
     kind = kind or detect_kind(path)
     if kind == "model":
-        return {"format": kind, **describe_model(path)}
-    if kind == "ratings":
-        data = read_ratings(path, duplicates="keep", **(ratings or {}))
-        return {"format": kind, **describe(data)}
-    if kind == "items":
-        kind = options.get("format") or detect_format(path) or "letor"
-    return {"format": kind, **describe(read_data(path, kind, **options))}
+        about = describe_model(path)
+    elif kind == "ratings":
+        about = describe(read_ratings(path, duplicates="keep", **(ratings or {})))
+    else:
+        kind = options.get("format") or detect_format(path) or "letor" if kind == "items" else kind
+        about = describe(read_data(path, kind, **options))
+    return Description(file=os.fspath(path), format=kind, **about)
 
 
 def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:

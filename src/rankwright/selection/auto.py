@@ -405,6 +405,33 @@ class AutoRanker(BestRanker):
         digest.update(repr(settings).encode())
         return digest.hexdigest()
 
+    def summary(self, eval_set: str = "the eval_set") -> str:
+        """How the candidates did on held-out queries, and why the best one is kept, as text.
+
+        ``eval_set`` is what to call the rows that were given to evaluate on.
+        """
+        comparison = self.results_.comparison
+        if comparison is None:
+            return "too few queries to hold some out: trained on all, and not evaluated"
+        n_folds = self.results_[0].n_folds
+        held_out = f"{n_folds} folds of the queries" if n_folds > 1 else "held-out queries"
+        if self.held_out_rows_ is None:
+            held_out = eval_set
+        table = comparison if len(self.results_) > 1 else self.results_[0].scores
+        reason = f"\n{self.results_.reason}" if self.results_.reason else ""
+        return f"validation on {held_out}:\n\n{table}{reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The best candidate, its parameters and how all did on held-out queries."""
+        comparison, model = self.results_.comparison, self.best_estimator_
+        last = model[-1] if hasattr(model, "steps") else model
+        return {
+            "ranker": self.best_name_,
+            "parameters": last.get_params(deep=False),
+            "not_tried": self.dropped_,
+            "validation": None if comparison is None else comparison.to_dict(),
+        }
+
     def _report(self, line: str) -> None:
         if self.verbose:
             print(line, file=sys.stderr, flush=True)

@@ -19,8 +19,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.io.items import first_missing
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError
 from rankwright.metrics.measure import predict_with
 from rankwright.rankers.preprocessing import RankPipeline
 
@@ -100,6 +102,22 @@ def name_features(model: Any, items: Items) -> None:
     if items.feature_names is not None:
         first = model[0] if hasattr(model, "steps") else model
         first.feature_names_in_ = np.array(items.feature_names, dtype=object)
+
+
+def check_learnable(items: Items, ranker: Any = None, name: str = "items") -> None:
+    """Refuse items without an order, and missing values that the ranker does not take."""
+    if items.y.min() == items.y.max():
+        raise DataError(
+            f"{name}: every item has the grade {items.y[0]:g}, so there is no order to learn. "
+            "Check that this is the column of the grades (y=)."
+        )
+    needs_all = ranker is not None and not get_tags(ranker).input_tags.allow_nan
+    missing = first_missing(items) if needs_all else None
+    if missing is not None:
+        raise DataError(
+            f"{name}: {type(ranker).__name__} needs every value, and {missing}. Fill them, or use "
+            "a ranker that learns from missing values, such as RankBoost."
+        )
 
 
 def request_weights(model: Any) -> None:

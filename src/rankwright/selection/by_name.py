@@ -54,6 +54,43 @@ def make_ranker(name: str, params: Mapping[str, Any] | None = None) -> Any:
     return ranker
 
 
+def parse_settings(words: Iterable[str], option: str = "--set") -> dict[str, str]:
+    """``name=value`` words as a mapping of texts; errors name the option that has them.
+
+    >>> parse_settings(["C=0.1", "max-iter=20"])
+    {'C': '0.1', 'max_iter': '20'}
+    """
+    settings: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"{option} {word}: write name=value, such as {option} C=0.1.")
+        name = name.strip().replace("-", "_")
+        if name in settings:
+            raise ParameterError(f"{option} {word}: {name} is given twice. Give it once.")
+        settings[name] = value.strip()
+    return settings
+
+
+def parse_grades(text: str) -> tuple[float, ...]:
+    """Grades from ``0-4`` or ``0,1,2``.
+
+    >>> parse_grades("0-4"), parse_grades("1,2.5,5")
+    ((0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.5, 5.0))
+    """
+    low, dash, high = text.partition("-")
+    try:
+        if dash and "," not in text:
+            values = [float(grade) for grade in range(int(low), int(high) + 1)]
+        else:
+            values = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        values = []
+    if not 2 <= len(values) <= 1000:
+        raise ParameterError(f"grades={text!r}: give two or more grades, such as 0-4 or 0,1,2.")
+    return tuple(values)
+
+
 def parse_value(text: str) -> Any:
     """A number, true/false, none, a list, a tree with so many leaves, or else the text itself.
 
@@ -90,7 +127,7 @@ def parse_grid(ranker: Any, texts: Mapping[str, str]) -> dict[str, Any]:
     texts = texts or USUAL_VALUES.get(name, {})
     if not texts:
         raise ParameterError(
-            f"there is no default grid for {name}: give values, such as C=0.1,1,10. It has "
+            f"there is no default grid for {name}: give values, such as --grid C=0.1,1,10. It has "
             f"the parameters {', '.join(known)}."
         )
     _refuse_unknown(name, texts, known)

@@ -26,8 +26,16 @@ from rankwright.feedback.base import as_grades
 from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.tables import Cell, Table
 from rankwright.parallel import active_engine, current_engine, n_threads
-from rankwright.selection.base import BestRanker, name_features, request_weights, scaled
-from rankwright.selection.space import Params, chosen_ends, distinct_points, propose
+from rankwright.rankers.early_stopping import EarlyStopping
+from rankwright.selection.base import (
+    BestRanker,
+    check_learnable,
+    default_measure,
+    name_features,
+    request_weights,
+    scaled,
+)
+from rankwright.selection.space import Params, Range, chosen_ends, distinct_points, propose
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,12 @@ class Trials:
             texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in params]
             rows.append((*map(Cell, texts), value, Cell(f"{trial.seconds:.2f}")))
         return Table((*names, self.measure, "seconds"), tuple(rows), self.notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The measure, the best trial, all trials and the notes, as plain values."""
+        rows = [{"params": trial.params, "value": trial.value} for trial in self.trials]
+        best = rows[self.trials.index(self.best)]
+        return {"measure": self.measure, "best": best, "trials": rows, "notes": list(self.notes)}
 
     def __repr__(self) -> str:
         return self.table().to_text()
@@ -231,7 +245,16 @@ class RankSearchCV(BestRanker):
             raise ParameterError(
                 f"RankSearchCV(sampler={self.sampler!r}): it must be 'random' or 'optuna'."
             )
-        return self.param_distributions if self.param_grid is None else self.param_grid
+        if self.param_grid is None:
+            return self.param_distributions
+        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
+        for name, values in (pair for grid in grids for pair in grid.items()):
+            if isinstance(values, Range):
+                raise ParameterError(
+                    f"{name}={values.low:g}..{values.high:g}: a grid takes a list of values, not a "
+                    "range. Say how many to draw: n_iter=20."
+                )
+        return self.param_grid
 
     def _n_candidates(self) -> int:
         if self.param_grid is not None:
@@ -271,7 +294,7 @@ class RankSearchCV(BestRanker):
         n_queries = Queries.from_ids(qid, n_items).n_queries
         if n_queries < self.cv:
             raise DataError(
-                f"{n_queries} queries cannot be split into {self.cv} folds. Use a smaller cv."
+                f"{n_queries} queries cannot be split into {self.cv} folds. Use a smaller cv=."
             )
         return [(f.train, f.test) for f in fold_queries(qid, self.cv, random_state=self._seed())]
 
@@ -330,11 +353,12 @@ def tune(
     params: Any,
     train: Items,
     valid: Items | None = None,
-    measure: str | Measure = "NDCG@10",
+    measure: str | Measure | None = None,
     *,
     cv: int = 5,
     n_iter: int | None = None,
     sampler: str = "random",
+    early_stopping: int | None = None,
     n_jobs: int | None = None,
     random_state: Any = None,
     like: str | None = None,
@@ -353,18 +377,22 @@ def tune(
     train : Items
     valid : Items or None
         None evaluates on ``cv`` folds of the training queries instead.
-    measure, like : as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best
+    measure, like : as in :func:`evaluate`; of a loss, such as RankLoss, the lowest is best. None
+        is NDCG@10, or Disagreement for grades that cannot be gains (below 0 or above 30).
     cv : int, default 5
     n_iter : int or None
         Draw this many combinations at random; None tries all.
+    early_stopping : int or None
+        Stop a ranker that learns in rounds when so many were no better on a fifth of the queries.
     scale : bool, default False
         Put a scaler in front of a ranker that needs features on one scale, as ``AutoRanker`` does.
-    sampler, n_jobs, random_state, verbose : as in :class:`RankSearchCV`
+    random_state : int or None
+        Seeds the search, and an estimator whose ``random_state`` is None.
+    sampler, n_jobs, verbose : as in :class:`RankSearchCV`
 
     Returns
     -------
-    RankSearchCV
-        ``best_estimator_`` is fitted to the training queries; ``trials_`` prints as a table.
+    RankSearchCV, its ``best_estimator_`` fitted to the training queries
 
     Examples
     --------
@@ -377,6 +405,9 @@ def tune(
     >>> search.best_estimator_.decision_function(valid.X).shape
     (54,)
     """
+    check_learnable(train, None if hasattr(estimator, "steps") else estimator, "train")
+    measure = default_measure(train.y) if measure is None else measure
+    estimator = _prepared(estimator, early_stopping, measure, random_state, params)
     model = scaled(estimator, train.X) if scale else estimator
     step = "" if model is estimator else "rank__"
     space = _with_step(params, step)
@@ -398,6 +429,25 @@ def tune(
     trials = tuple(replace(one, params=_without_step(one.params, step)) for one in result.trials)
     search.trials_ = replace(result, trials=trials)
     return search
+
+
+def _prepared(
+    estimator: Any, rounds: int | None, measure: str | Measure, random_state: Any, params: Any
+) -> Any:
+    """The estimator with a seed, where it has none, and with early stopping, where requested."""
+    known, changes = estimator.get_params(deep=False), {}
+    if random_state is not None and known.get("random_state", 0) is None:
+        changes["random_state"] = random_state
+    if rounds is not None:
+        if "early_stopping" not in known:
+            name = type(estimator).__name__
+            raise ParameterError(f"early_stopping={rounds}: {name} does not learn in rounds.")
+        spaces = [params] if isinstance(params, Mapping) else params
+        if known["early_stopping"] or any("early_stopping" in space for space in spaces):
+            raise ParameterError(f"early_stopping={rounds}: the estimator sets it as well.")
+        options = {"n_iter_no_change": rounds, "random_state": random_state}
+        changes["early_stopping"] = EarlyStopping(measure=str(measure), **options)
+    return clone(estimator).set_params(**changes) if changes else estimator
 
 
 def _fit_parts(search: RankSearchCV, train: Items, valid: Items) -> None:

@@ -274,7 +274,14 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write lines, each with its newline, as UTF-8; gzipped (without a time) for ``.gz``."""
+    """Write lines, each with its newline, as UTF-8; gzipped (without a time) for ``.gz``.
+
+    A device or a pipe, such as ``/dev/null``, is written directly.
+    """
+    if _is_device(path):
+        with naming(path), open(path, "w", encoding="utf-8") as device:
+            device.writelines(lines)
+        return
     with atomic_write(path, mode=0o666) as file:
         if not os.fspath(path).endswith(".gz"):
             file.writelines(line.encode() for line in lines)
@@ -345,8 +352,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def refuse_overwriting(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]) -> None:
-    """Refuse to write a file that is read as well, or to write two results to one file.
+def check_outputs(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]) -> None:
+    """Refuse outputs that cannot be written, are read as well, or are one file: before any work.
 
     Files are the same if they are one file on disk, whatever their paths: also through symbolic
     and hard links. Pipes and devices (``/dev/null``) may be given several times.
@@ -356,13 +363,16 @@ def refuse_overwriting(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]
     inputs : paths; None and open files are ignored
     outputs : pairs of what to call the output, and its path or None
 
-    >>> refuse_overwriting(["a.txt"], [("--output", "./a.txt")])
+    >>> check_outputs(["a.txt"], [("--output", "./a.txt")])
     Traceback (most recent call last):
     ...
     rankwright.exceptions.ParameterError: --output ./a.txt is also an input file and would be ...
     """
     is_read = {key for path in inputs for key in _identity(path)}
     written: dict[Any, str] = {}
+    outputs = [(name, path) for name, path in outputs if path is not None]
+    for _, path in outputs:
+        _check_writable(path)
     for name, path in outputs:
         for key in _identity(path):
             shown = f"{name} {os.fspath(path)}".strip()
@@ -375,6 +385,22 @@ def refuse_overwriting(inputs: Iterable[Any], outputs: Iterable[tuple[str, Any]]
                 raise ParameterError(
                     f"{shown} is also the output file of {written[key]}. Give them different names."
                 )
+
+
+def _is_device(path: str | os.PathLike[str]) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _check_writable(path: str | os.PathLike[str]) -> None:
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise ParameterError(f"{path} is a folder. Give the path of a file to write.")
+    if _is_device(path):
+        return
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path}: permission denied to write in the folder {folder}.")
 
 
 def _identity(path: Any) -> list[Any]:

@@ -266,7 +266,12 @@ def _read_csv(
     text.decode()  # refuse another encoding before anything else
     separator = separator or likely_separator(text)
     if separator is None:
-        text.refuse(1, 1, "no comma, semicolon, tab or bar between fields", "give separator=...")
+        text.refuse(
+            1,
+            1,
+            "no comma, semicolon, tab or bar between fields",
+            "give its format=..., or its separator",
+        )
     if b'"' in text.data:
         first = next(lines.quoted_rows(text, separator))[0]
     else:

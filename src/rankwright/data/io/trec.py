@@ -15,7 +15,7 @@ from rankwright.data.io.files import bounded, read_text, write_lines
 from rankwright.data.items import RankedItem
 from rankwright.data.runs import Qrels, Run
 from rankwright.data.vocabulary import first_repeat
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 
 Path = str | os.PathLike[str]
 
@@ -93,6 +93,21 @@ def _pairs(
     return queries, docs, query, doc
 
 
+def read_runs(paths: Iterable[Path]) -> dict[str, Run]:
+    """TREC runs by their names; of several with one name, the later ones by the names of files.
+
+    :func:`rankwright.fuse` and ``LearnedFusion`` take them so.
+    """
+    runs: dict[str, Run] = {}
+    for path in paths:
+        run = read_run(path)
+        name = run.name if run.name not in runs else os.path.basename(path)
+        if name in runs:
+            raise ParameterError(f"two runs are called {name!r}. Rename one of the files.")
+        runs[name] = run
+    return runs
+
+
 def write_run(run: Run, path: Path) -> None:
     """Write a TREC run, best document first; gzipped if the path ends in ``.gz``.
 
@@ -103,9 +118,14 @@ def write_run(run: Run, path: Path) -> None:
     write_lines(path, _run_lines(run.ranking(), run.name))
 
 
-def run_lines(rows: Iterable[RankedItem], name: str) -> list[str]:
-    """The lines of a TREC run, whose columns are separated by blanks, so no id may have one."""
-    lines = list(_run_lines(rows, name))
+def ranking_lines(rows: Iterable[RankedItem], run_name: str | None = None) -> Iterable[str]:
+    """Ordered lists as a TREC run, or without a name as query, rank, item and score with tabs.
+
+    The columns of a TREC run are separated by blanks, so no id may have one.
+    """
+    if run_name is None:
+        return (f"{q}\t{rank}\t{item}\t{score:.6g}\n" for q, item, rank, score in rows)
+    lines = list(_run_lines(rows, run_name))
     for line in lines:
         if len(line.split()) != 6 or "  " in line:
             raise DataError(

@@ -16,10 +16,10 @@ from rankwright._typing import IntArray
 from rankwright.data.io.files import (
     TextFile,
     bounded,
+    check_outputs,
     limit_from_environment,
     open_text,
     read_text,
-    refuse_overwriting,
     write_lines,
 )
 from rankwright.data.io.letor.blocks import Block, CompiledBlocks, Growing, LineBlocks, Matrix
@@ -98,7 +98,7 @@ def read_letor(
     """
     _check_options(n_features, dense, comments)
     sizes = None if group is None else _read_groups(group)
-    refuse_overwriting([path, group], [("quarantine", quarantine)])
+    check_outputs([path, group], [("quarantine", quarantine)])
     limit = n_features or _usual_limit()
     with open_text(path) as file:
         bad = BadLines(file.name, on_bad_line, max_bad, quarantine)

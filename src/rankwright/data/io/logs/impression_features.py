@@ -35,8 +35,8 @@ def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
         items = read_table(path, y=None, qid=roles["query"], docid=roles["item"], drop=others)
     if items.n_features == 0:
         raise DataError(
-            f"{name} has no column of features. Give a table of features by query and item "
-            "(features=FILE)."
+            f"{name} has no column of features. Give a table of features by query and item (at a "
+            "shell: --features FILE)."
         )
     assert items.docid is not None
     keys = pair_keys(items.queries.codes, encode(items.docid, "item")[0])
