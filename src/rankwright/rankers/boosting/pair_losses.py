@@ -1,4 +1,4 @@
-"""Pair losses: what a pair costs by the difference of its scores, and sums of that over pairs.
+"""Pair losses and pair weights: what a pair costs by its scores, how much it counts, and sums.
 
 =================  ==========================  =====================================
 loss               of a pair (d = s_u - s_l)   also known from
