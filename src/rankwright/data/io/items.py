@@ -172,12 +172,7 @@ def read_items(
     >>> items.feature_names, items.docid.tolist()
     (('price', 'color=blue', 'color=red'), ['a', 'b'])
     """
-    if not isinstance(path, str | bytes | os.PathLike):
-        raise ParameterError(
-            f"read_items: path is a {type(path).__name__}, not a path. Turn a data frame into "
-            "items with rankwright.data.items_from_frame."
-        )
-    name = os.fspath(path)
+    name = _path(path)
     kind = _item_format(name, format)
     group = group_file(name) if isinstance(group, str) and group == "auto" else group
     if group is not None and kind != "letor":
@@ -218,6 +213,15 @@ def names_columns(path: str) -> bool:
     """Whether the first line of a CSV or TSV file has the names of its columns."""
     fields = first_fields(path, "\t" if detect_format(path) == "tsv" else None)
     return not any(is_number(field) or field in NOT_NAMES for field in fields)
+
+
+def _path(path: Any) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(
+            f"read_items: path is a {type(path).__name__}, not a path. Turn a data frame into "
+            "items with rankwright.data.items_from_frame."
+        )
+    return os.fspath(path)
 
 
 def _item_format(path: str, format: str | None) -> str:
