@@ -108,6 +108,9 @@ def test_a_log_without_clicks_option_is_refused_with_the_way_out(
     refused = shell("train", str(folder / "pairs.csv"), "--clicks", "--features",
                     str(folder / "features.csv"), code=3)  # fmt: skip
     assert "leave --clicks out" in refused.stderr
+    refused = shell("train", str(folder / "pairs.csv"), "--features", str(folder / "features.csv"),
+                    "--valid", "$F/train.txt", code=2)  # fmt: skip
+    assert "--valid is for graded items" in refused.stderr
     refused = shell("compare", str(folder / "old.rw"), "--log", str(folder / "log.csv"), code=3)
     assert "--features FILE" in refused.stderr
 

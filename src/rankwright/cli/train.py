@@ -112,7 +112,8 @@ def train(
     if kind != "items":
         why = opt.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."
         unused = {"--log": log, "--measures": measures, "--checkpoint": checkpoint}
-        opt.refuse(why, unused | {"--report": report})
+        unused |= {"--valid": None if kind == "files" else valid, "--report": report}
+        opt.refuse(why, unused)
     if kind == "items":
         read = rw.service.read_graded if log else table.read
         items = _read_items(source, valid, table, chosen, read)
