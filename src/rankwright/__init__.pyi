@@ -16,8 +16,6 @@ from . import selection as selection
 from . import service as service
 from . import testing as testing
 from .compilation import compile_kernels as compile_kernels
-from .data.alignment import align as align
-from .data.alignment import items_from_runs as items_from_runs
 from .data.behavior.click_simulation import ClickSimulator as ClickSimulator
 from .data.behavior.features import Features as Features
 from .data.behavior.impressions import ImpressionLog as ImpressionLog
@@ -46,6 +44,8 @@ from .data.queries import Queries as Queries
 from .data.runs import Judgments as Judgments
 from .data.runs import Qrels as Qrels
 from .data.runs import Run as Run
+from .data.runs import align as align
+from .data.runs import items_from_runs as items_from_runs
 from .data.validation.findings import Findings as Findings
 from .data.validation.findings import validate as validate
 from .distributed.engines import engine as engine

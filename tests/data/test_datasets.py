@@ -16,12 +16,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rankwright.data.alignment import align
 from rankwright.data.datasets import catalog
 from rankwright.data.datasets import loading as folders
 from rankwright.data.datasets.catalog import list_datasets, load_dataset
 from rankwright.data.datasets.loading import Archive
 from rankwright.data.queries import Queries
+from rankwright.data.runs import align
 from rankwright.exceptions import DatasetError, ParameterError
 
 RATINGS = b"1::7::5::10\n2::7::3::20\n"

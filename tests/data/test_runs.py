@@ -8,8 +8,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data.alignment import align, items_from_runs
-from rankwright.data.runs import Qrels, Run
+from rankwright.data.runs import Qrels, Run, align, items_from_runs
 from rankwright.exceptions import DataError, ParameterError
 
 DOCS = st.text("abc", min_size=1, max_size=3)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.alignment import align
 from rankwright.data.datasets.synthetic import (
     make_engines,
     make_ordinal,
     make_queries,
     make_ratings,
 )
-from rankwright.data.runs import Run
+from rankwright.data.runs import Run, align
 from rankwright.exceptions import ParameterError
 
 MAKERS = [make_ordinal, make_queries, make_ratings, make_engines]

@@ -13,7 +13,7 @@ import pytrec_eval
 from scipy import stats
 from sklearn import metrics as sk
 
-from rankwright.data.alignment import align
+from rankwright.data.runs import align
 from rankwright.metrics.evaluation import evaluate
 
 needs_ir_measures = pytest.mark.skipif(

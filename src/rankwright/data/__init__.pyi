@@ -1,5 +1,3 @@
-from .alignment import align as align
-from .alignment import items_from_runs as items_from_runs
 from .behavior.click_simulation import ClickSimulator as ClickSimulator
 from .behavior.features import Features as Features
 from .behavior.impressions import ImpressionLog as ImpressionLog
@@ -44,6 +42,8 @@ from .queries import split_queries as split_queries
 from .runs import Judgments as Judgments
 from .runs import Qrels as Qrels
 from .runs import Run as Run
+from .runs import align as align
+from .runs import items_from_runs as items_from_runs
 from .validation.findings import Findings as Findings
 from .validation.findings import validate as validate
 from .vocabulary import Vocabulary as Vocabulary

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
 from rankwright.exceptions import DataError
 

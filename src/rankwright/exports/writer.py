@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rankwright.data.inputs import checked_rows
 from rankwright.data.io.files import atomic_write
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.exceptions import ParameterError
 from rankwright.exports.certificate import Certificate, certify
 from rankwright.exports.form import Form, form_of

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
-from rankwright.data.frames import columns_of, columns_of_rows, feature_matrix
+from rankwright.data.inputs import checked_csr, columns_of, columns_of_rows, feature_matrix
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_csr
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import (
     EXACT,

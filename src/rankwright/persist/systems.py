@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import rankwright
 from rankwright._typing import FloatArray
-from rankwright.data.alignment import align
 from rankwright.data.io.fields import split_fields
 from rankwright.data.io.files import read_text
 from rankwright.data.io.items import detect_format, read_items
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
-from rankwright.data.runs import Qrels, Run
+from rankwright.data.runs import Qrels, Run, align
 from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError, ParameterError
 from rankwright.metrics.evaluation import Scores, evaluate
 from rankwright.metrics.measure import parse_measures

@@ -24,9 +24,8 @@ from sklearn.utils.validation import (
 
 from rankwright import exceptions
 from rankwright._typing import FloatArray
-from rankwright.data.frames import encoded_words
+from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.feedback.base import Feedback, Mixture, as_grades
 from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Bipartite, Pairs

@@ -13,9 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.frames import encoded_words
+from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.rankers import schema
 from rankwright.scoring.base import row_blocks
 from rankwright.scoring.transforms import Affine, Polynomial, QueryScale

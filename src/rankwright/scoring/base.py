@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
+from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.exceptions import DataError
 
 Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of the same

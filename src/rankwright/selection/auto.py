@@ -17,8 +17,8 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries, Split, fold_queries, split_queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_column, as_ids
 from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
 from rankwright.feedback.base import as_grades

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_ids
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, predict_with

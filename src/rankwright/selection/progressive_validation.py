@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright.data.sparse_matrices import checked_csr, checked_rows
+from rankwright.data.inputs import checked_csr, checked_rows
 from rankwright.exceptions import DataError, MeasureError, ParameterError
 from rankwright.feedback.base import as_grades
 

@@ -17,9 +17,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from rankwright._typing import IntArray
+from rankwright.data.inputs import checked_rows
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries, fold_queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import as_grades

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwright as rw
-from rankwright.data.frames import columns_of
+from rankwright.data.inputs import columns_of
 from rankwright.data.io.tables import Words, find_words, items_from_frame, read_jsonl, read_table
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.behavior.ratings import find_column, in_int64
-from rankwright.data.frames import columns_of
-from rankwright.data.sparse_matrices import checked_rows
+from rankwright.data.inputs import checked_rows, columns_of
 from rankwright.data.vocabulary import Vocabulary, as_column, as_ids
 from rankwright.exceptions import DataError
 

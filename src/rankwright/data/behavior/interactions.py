@@ -13,7 +13,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.behavior.ratings import Ratings, columns_by_role, encode_pairs, in_int64
 from rankwright.data.behavior.times import as_times
-from rankwright.data.sparse_matrices import checked_csr
+from rankwright.data.inputs import checked_csr
 from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, read_only
 from rankwright.exceptions import DataError
 

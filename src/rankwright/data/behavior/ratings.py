@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.behavior.times import as_times
-from rankwright.data.frames import columns_of
+from rankwright.data.inputs import columns_of
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
 from rankwright.exceptions import DataError, ParameterError

@@ -13,7 +13,7 @@ from rankwright._typing import BoolArray
 from rankwright.data.behavior.features import Features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings, find_column, usual_place
-from rankwright.data.frames import Columns, read_parquet
+from rankwright.data.inputs import Columns, read_parquet
 from rankwright.data.io.fields import is_number, parse_numeric
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.ratings import has_odd_ids, read_ratings

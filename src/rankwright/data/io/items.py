@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rankwright.data.frames import NOT_NAMES, read_parquet
+from rankwright.data.inputs import NOT_NAMES, read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.fields import is_number, likely_separator
 from rankwright.data.io.files import Text, bounded, is_parquet, open_text, read_text

@@ -21,7 +21,7 @@ from rankwright.data.behavior.ratings import (
     usual_place,
 )
 from rankwright.data.behavior.times import as_times, is_time
-from rankwright.data.frames import read_parquet
+from rankwright.data.inputs import read_parquet
 from rankwright.data.io import fields as lines
 from rankwright.data.io.fields import Fields, is_number, likely_separator, split_fields
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.frames import (
+from rankwright.data.inputs import (
     MISSING,
     NOT_NAMES,
     Columns,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.behavior.ratings import Ratings, usual_place
-from rankwright.data.frames import parquet_names
+from rankwright.data.inputs import parquet_names
 from rankwright.data.io.files import read_text
 from rankwright.data.io.items import ITEM_FORMATS, detect_format, first_fields, read_items
 from rankwright.data.io.logs.impressions import LOG_COLUMNS, is_log, plain_name, read_log

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray
+from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
-from rankwright.data.sparse_matrices import checked_rows
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback
 from rankwright.feedback.grades import Grades

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwright.data.frames import parquet_names
+from rankwright.data.inputs import parquet_names
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.io.items import first_fields
 from rankwright.data.io.json_lines import json_rows

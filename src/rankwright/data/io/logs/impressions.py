@@ -19,7 +19,7 @@ from rankwright.data.behavior.impressions import (
     first_bad_count,
     first_bad_position,
 )
-from rankwright.data.frames import Columns, columns_of, one_file, read_parquet
+from rankwright.data.inputs import Columns, columns_of, one_file, read_parquet
 from rankwright.data.io.fields import is_number, likely_separator, parse_csv
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows

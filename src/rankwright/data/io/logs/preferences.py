@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.frames import Columns, read_parquet
+from rankwright.data.inputs import Columns, read_parquet
 from rankwright.data.io.fields import likely_separator, parse_csv
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.io.logs.impressions import plain_name
