@@ -48,10 +48,10 @@ def run(name: str, quick: bool) -> dict[str, Any]:
         "RankBoost()": rw.RankBoost().fit(train.X, train.y, qid=train.qid),
         f"auto: {auto.best_name_}": auto,
     }
-    for attempt in () if quick else auto.results_:
-        if attempt.name != auto.best_name_:
+    for result in () if quick else auto.results_:
+        if result.name != auto.best_name_:
             rows = Rows(train.X, np.asarray(train.y, np.float64), train.qid)
-            systems[attempt.name] = auto._refit(attempt, rows)
+            systems[result.name] = auto._refit(result, rows)
     scores = {label: scores_of(model, test) for label, model in systems.items()}
     print(f"\n{name}: {train.n_queries} training queries, {seconds:.0f} s")
     print(f"{auto.results_}\n")

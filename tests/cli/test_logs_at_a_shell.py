@@ -143,7 +143,7 @@ def test_features_in_the_log_itself(shell: Shell, folder: Path, tmp_path: Path) 
     wide += [f"{line},{table[line.split(',')[1], line.split(',')[3]]}" for line in lines[1:12_001]]
     (tmp_path / "wide.csv").write_text("\n".join(wide) + "\n")
     done = shell("compare", str(folder / "old.rw"), str(folder / "new.rw"), "--log", "wide.csv",
-                 "--propensity", "1,.6,.4,.3,.2,.15", "--earned", "DCG")  # fmt: skip
+                 "--propensity", "1,.6,.4,.3,.2,.15", "--reward", "DCG")  # fmt: skip
     assert "new - old: +" in done.stdout
     shell("train", "wide.csv", "--clicks", "--ranker", "RankSVM", "-o", "wide.rw")
     assert rw.load_scorer(tmp_path / "wide.rw").feature_names == ("f0", "f1", "f2", "f3")

@@ -45,15 +45,15 @@ def test_every_query_is_judged_by_models_that_have_not_seen_it() -> None:
         train, valid = DATA.take(split.train), DATA.take(split.test)
         fitted = rw.PRank().set_params(random_state=3).fit(train.X, train.y, qid=train.qid)
         expected[split.test] = fitted.decision_function(valid.X)
-    attempt = model.results_[0]
-    np.testing.assert_array_equal(attempt.held_out, expected[model.held_out_rows_])
+    result = model.results_[0]
+    np.testing.assert_array_equal(result.held_out, expected[model.held_out_rows_])
     scores = rw.evaluate(expected, DATA.y, DATA.qid)
-    assert attempt.scores["NDCG@10"] == pytest.approx(scores["NDCG@10"])
+    assert result.scores["NDCG@10"] == pytest.approx(scores["NDCG@10"])
 
 
 def test_the_best_one_is_fitted_to_all_queries_and_does_the_work() -> None:
     model = rw.AutoRanker(LINEAR, measure="AP", random_state=0).fit(DATA.X, DATA.y, qid=DATA.qid)
-    means = {attempt.name: attempt.scores["AP"] for attempt in model.results_}
+    means = {result.name: result.scores["AP"] for result in model.results_}
     assert model.best_name_ == max(means, key=means.get)
     expected = clone(dict(LINEAR)[model.best_name_]).fit(DATA.X, DATA.y, qid=DATA.qid)
     for method in ("decision_function", "predict", "rank"):
@@ -67,7 +67,7 @@ def test_the_best_one_is_fitted_to_all_queries_and_does_the_work() -> None:
 def test_of_a_loss_the_lowest_is_best() -> None:
     model = rw.AutoRanker(LINEAR, measure=["Disagreement", "AP"], random_state=0)
     model.fit(DATA.X, DATA.y, qid=DATA.qid)
-    means = {attempt.name: attempt.scores["Disagreement"] for attempt in model.results_}
+    means = {result.name: result.scores["Disagreement"] for result in model.results_}
     assert model.best_name_ == min(means, key=means.get)
 
 
@@ -127,7 +127,7 @@ def test_rankers_that_need_one_scale_get_it() -> None:
         ("prank", rw.PRank()),
     ]
     model = rw.AutoRanker(candidates).fit(DATA.X, DATA.y, qid=DATA.qid)
-    svm, by_query, ordinal, prank = (attempt.model for attempt in model.results_)
+    svm, by_query, ordinal, prank = (result.model for result in model.results_)
     assert isinstance(svm[0], StandardScaler)
     assert isinstance(ordinal[0], StandardScaler)
     assert isinstance(by_query, rw.RankSVM)
@@ -142,7 +142,7 @@ def test_missing_values_leave_out_candidates_that_cannot_handle_them() -> None:
     filled = make_pipeline(SimpleImputer(), rw.Regression())
     candidates = [*LINEAR, ("boost", rw.RankBoost(n_estimators=3)), ("filled", filled)]
     model = rw.AutoRanker(candidates).fit(X, DATA.y, qid=DATA.qid)
-    assert [attempt.name for attempt in model.results_] == ["boost", "filled"]
+    assert [result.name for result in model.results_] == ["boost", "filled"]
     with pytest.raises(DataError, match="PRank, Regression cannot handle"):
         rw.AutoRanker(LINEAR).fit(X, DATA.y, qid=DATA.qid)
     few = DATA.qid < 3
@@ -155,7 +155,7 @@ def test_very_wide_sparse_rows_are_not_boosted() -> None:
         (DATA.X[:, 0], (np.arange(len(DATA)), np.arange(len(DATA)) % 7)), (len(DATA), 2001)
     )
     model = rw.AutoRanker(random_state=0).fit(X, DATA.y, qid=DATA.qid)
-    assert {attempt.name[:7] for attempt in model.results_} == {"RankSVM"}
+    assert {result.name[:7] for result in model.results_} == {"RankSVM"}
 
 
 def test_data_frames_keep_their_names(tmp_path: Path) -> None:

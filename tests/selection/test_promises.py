@@ -12,7 +12,7 @@ import rankwright as rw
 from rankwright.exceptions import ConvergenceWarning, ParameterError
 from rankwright.persist import Checkpoint
 from rankwright.selection import auto
-from rankwright.selection.auto import Attempt, Attempts, best_round
+from rankwright.selection.auto import CandidateResult, CandidateResults, best_round
 from rankwright.selection.base import Progress
 from rankwright.selection.candidates import budget_for, first_candidates, refinements
 from rankwright.selection.importance import partial_dependence, permutation_importance
@@ -21,23 +21,26 @@ from rankwright.testing.inputs import make_problem
 DATA = make_problem(n_queries=12, noise=1.0)
 
 
-def attempt(name: str, goodness: Any, simplicity: float | None) -> Attempt:
+def result(name: str, goodness: Any, simplicity: float | None) -> CandidateResult:
     """A candidate whose Precision@1 of query q is goodness[q], 0 or 1."""
     y = np.tile([1.0, 0.0], len(goodness))
     scores = np.where(np.repeat(goodness, 2) == 1, y, 1 - y)
     found = rw.evaluate(scores, y, np.repeat(np.arange(len(goodness)), 2), ["P@1"])
-    return Attempt(name, None, found, scores, simplicity=simplicity)
+    return CandidateResult(name, None, found, scores, simplicity=simplicity)
 
 
 def test_the_simplest_within_one_standard_error_is_chosen() -> None:
-    best = attempt("trees", [1] * 18 + [0] * 2, 3.0)
-    near = attempt("linear", [0] + [1] * 17 + [1, 0], 0.0)  # one better, one worse: no lead
-    far = attempt("worst", [0] * 10 + [1] * 8 + [0] * 2, -1.0)
-    assert Attempts([best, near, far]).best is near
-    assert "is the simplest candidate within one standard" in Attempts([best, near, far]).reason
-    assert Attempts([best, far]).reason == ""
-    given = [attempt(one.name, [1] * 5 + [0] * k, None) for k, one in enumerate((best, near))]
-    assert Attempts(given).best is given[0]  # candidates of the caller: the best mean
+    best = result("trees", [1] * 18 + [0] * 2, 3.0)
+    near = result("linear", [0] + [1] * 17 + [1, 0], 0.0)  # one better, one worse: no lead
+    far = result("worst", [0] * 10 + [1] * 8 + [0] * 2, -1.0)
+    assert CandidateResults([best, near, far]).best is near
+    assert (
+        "is the simplest candidate within one standard"
+        in CandidateResults([best, near, far]).reason
+    )
+    assert CandidateResults([best, far]).reason == ""
+    given = [result(one.name, [1] * 5 + [0] * k, None) for k, one in enumerate((best, near))]
+    assert CandidateResults(given).best is given[0]  # candidates of the caller: the best mean
 
 
 def test_the_number_of_rounds_is_the_middle_of_the_plateau_of_the_mean_curve() -> None:
@@ -58,7 +61,8 @@ def test_default_candidates_have_the_pair_weights_of_the_measure() -> None:
         models = dict(first_candidates(rw.Measure.parse(measure), budget, True)).values()
         weights = [one.weighting for one in models if isinstance(one, rw.LambdaMART)]
         assert weights == list(dict.fromkeys([weighting, None]))
-    variants = dict(refinements(rw.LambdaMART(max_leaf_nodes=15), budget))
+    best = CandidateResult("best", rw.LambdaMART(max_leaf_nodes=15))
+    variants = dict(refinements([best], budget))
     assert [one.max_leaf_nodes for one in variants.values()] == [7, 31, 15]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -14,7 +14,7 @@ from rankwright.cli import _options as opt
 from rankwright.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from rankwright.persist import JudgedFile
+    from rankwright.persist import EvaluationData
 
 
 def evaluate(
@@ -70,29 +70,30 @@ class LogOptions:
     """How to compare on a log.
 
     Args:
-        log: A log of impressions: estimate what each model would have earned there.
+        log: A log of impressions: estimate the reward that each model would have had there.
         features: Features of its items, by query and item; by default the log's other columns.
-        estimator: pbm and doubly_robust need propensities, the others lists that varied.
-        earned: Clicks per session (CTR), or relevance discounted by position (DCG).
+        method: pbm and doubly_robust need propensities, the others lists that varied.
+        measure: Clicks per session (CTR), or relevance discounted by position (DCG).
     """
 
     log: str | None = None
     features: str | None = None
     propensity: opt.Propensity = None
-    estimator: Literal[
-        "pbm", "doubly_robust", "item_position", "ips", "snips", "pseudo_inverse"
+    method: Annotated[
+        Literal["pbm", "doubly_robust", "item_position", "ips", "snips", "pseudo_inverse"],
+        Parameter(name="--estimator"),
     ] = "pbm"
-    earned: Literal["CTR", "DCG"] = "CTR"
+    measure: Annotated[Literal["CTR", "DCG"], Parameter(name="--reward")] = "CTR"
 
     def compare(self, models: dict[str, str], table: opt.TableOptions) -> Any:
-        """Estimates of what each model would have earned, and their differences."""
+        """Estimates of the reward of each model, and of their differences."""
         path = str(self.log)
         return rw.persist.compare_models_on_log(
             {name: rw.persist.load_system(file, ["model"]) for name, file in models.items()},
             opt.read_log(path),
             lambda model: opt.read_log_features(path, self.features, table, like=model),
-            method=self.estimator,
-            measure=self.earned,
+            method=self.method,
+            measure=self.measure,
             propensity=self.propensity,
         )
 
@@ -159,8 +160,8 @@ def compare(
         console.note(f"report: {report}")
 
 
-def _open_judged(data: str, table: opt.TableOptions, first: Any) -> JudgedFile:
-    judged = rw.persist.JudgedFile(data, **table.parameters(data))
+def _open_judged(data: str, table: opt.TableOptions, first: Any) -> EvaluationData:
+    judged = rw.persist.EvaluationData(data, **table.parameters(data))
     if judged.qrels is None:
         opt.note_missing_queries(judged.items(first), data)
     return judged

@@ -2,7 +2,7 @@ from .models import Checkpoint as Checkpoint
 from .models import load as load
 from .models import save as save
 from .scorer import load_scorer as load_scorer
-from .systems import JudgedFile as JudgedFile
+from .systems import EvaluationData as EvaluationData
 from .systems import compare_models_on_log as compare_models_on_log
 from .systems import describe_file as describe_file
 from .systems import evaluate_system as evaluate_system

@@ -114,8 +114,8 @@ def _in_words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-class JudgedFile:
-    """A file of graded items or qrels on which systems are evaluated.
+class EvaluationData:
+    """Graded items or qrels in a file, on which systems are evaluated.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from rankwright.data.queries import Queries
 from rankwright.data.runs import Run
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
-from rankwright.persist.systems import JudgedFile, score_items
+from rankwright.persist.systems import EvaluationData, score_items
 from rankwright.report import charts, plots
 from rankwright.report.page import (
     Chart,
@@ -259,13 +259,13 @@ def training_page(
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
     """Build the report page of a fitted :class:`rankwright.AutoRanker`."""
-    attempts, best = model.results_, model.results_.best
-    comparison = attempts.comparison
-    scores = {attempt.name: attempt.scores for attempt in attempts if attempt.scores is not None}
+    results, best = model.results_, model.results_.best
+    comparison = results.comparison
+    scores = {result.name: result.scores for result in results if result.scores is not None}
     sections: list[Section] = []
     if comparison is not None:
         sections = _table_sections(comparison, scores)
-        curves = {attempt.name: attempt.curve for attempt in attempts if attempt.curve is not None}
+        curves = {result.name: result.curve for result in results if result.curve is not None}
         if curves:
             section = learning_section(curves, str(comparison.measures[0]))
             folds = f"means over {best.n_folds} folds" if best.n_folds > 1 else "of the one fold"
@@ -274,15 +274,15 @@ def training_page(
     if held_out is not None:
         values = model.decision_function(held_out.X, held_out.qid)
         sections += _model_sections(model.best_estimator_, held_out, values)
-        others = [a for a in attempts if a is not best and a.held_out is not None]
+        others = [a for a in results if a is not best and a.held_out is not None]
         if others and best.held_out is not None:
             lists = {others[0].name: others[0].held_out, best.name: best.held_out}
             sections.append(rankings_section(lists, held_out.y, held_out.qid, held_out.docid))
     ranker = {"ranker": repr(model.best_estimator_)}
     sections.append(settings_section({**ranker, **(settings or {}), **environment()}))
-    chosen = "was chosen on held-out queries" if len(attempts) > 1 else "was requested"
+    chosen = "was chosen on held-out queries" if len(results) > 1 else "was requested"
     lead = f"Trained on {data}; {best.name} {chosen}."
-    lead += f" {attempts.reason}." if attempts.reason else ""
+    lead += f" {results.reason}." if results.reason else ""
     facts = {} if comparison is None else _facts(comparison, scores)
     return Page(f"Training: {best.name}", lead, tuple(sections), facts)
 
@@ -311,12 +311,12 @@ def write_comparison(
     scores: Mapping[str, Scores],
     path: str,
     *,
-    judged: JudgedFile,
+    judged: EvaluationData,
     systems: Mapping[str, Any],
     files: Sequence[str],
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the report page of a :meth:`rankwright.persist.JudgedFile.compare` result.
+    """Write the report page of a :meth:`rankwright.persist.EvaluationData.compare` result.
 
     ``systems`` are the same as there; ``files`` those whose checksums are printed, data last.
     """

@@ -1,8 +1,8 @@
 from .auto import AutoRanker as AutoRanker
 from .base import default_measure as default_measure
 from .by_name import make_ranker as make_ranker
-from .candidates import Attempt as Attempt
-from .candidates import Attempts as Attempts
+from .candidates import CandidateResult as CandidateResult
+from .candidates import CandidateResults as CandidateResults
 from .importance import Dependence as Dependence
 from .importance import Importances as Importances
 from .importance import partial_dependence as partial_dependence

@@ -31,12 +31,11 @@ from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
 from rankwright.selection.base import BestRanker, Progress, default_measure, request_weights, scaled
 from rankwright.selection.candidates import (
-    Attempt,
-    Attempts,
     Budget,
+    CandidateResult,
+    CandidateResults,
     Candidates,
     best_round,
-    goodness,
     running_mean,
 )
 
@@ -115,7 +114,7 @@ class AutoRanker(BestRanker):
     ----------
     best_estimator_ : the best candidate, fitted to all training rows
     best_name_ : str
-    results_ : tuple of Attempt
+    results_ : tuple of CandidateResult
         The candidates that were tried; prints as a table with significance tests.
     dropped_ : dict of str
         The candidates that were not tried, and why.
@@ -209,7 +208,7 @@ class AutoRanker(BestRanker):
         if self.checkpoint is not None:
             self.checkpoint.open(self._fingerprint(rows, folds, measures))
         trial = _Trial(rows, folds, measures, default.budget_for(*np.shape(rows.X)), seed)
-        self.results_ = Attempts(self._attempts(trial))
+        self.results_ = CandidateResults(self._results(trial))
         best = self.results_.best
         self.best_name_ = best.name
         refit = bool(splits) or best.n_iterations is not None
@@ -218,20 +217,16 @@ class AutoRanker(BestRanker):
         self._warn_if_improving(best)
         return self
 
-    def _attempts(self, trial: _Trial) -> list[Attempt]:
+    def _results(self, trial: _Trial) -> list[CandidateResult]:
         """Try the candidates; of the default ones also variants of the best trees."""
         with active_engine(None):
             first = self._candidates(trial)
-        attempts = self._try(first, trial)
+        results = self._try(first, trial)
         if isinstance(self.estimators, str) and trial.folds:
-            trees = Attempts(a for a in attempts if a.name.startswith("LambdaMART"))
-            if trees:
-                best = max(trees, key=goodness).model
-                more = default.refinements(best, trial.budget)
-                attempts += self._try(more, trial)
-        return attempts
+            results += self._try(default.refinements(results, trial.budget), trial)
+        return results
 
-    def _try(self, candidates: Candidates, trial: _Trial) -> list[Attempt]:
+    def _try(self, candidates: Candidates, trial: _Trial) -> list[CandidateResult]:
         jobs = n_threads() if self.n_jobs == -1 else self.n_jobs or 1
         if current_engine() is not None:
             if self.checkpoint is not None:
@@ -240,9 +235,9 @@ class AutoRanker(BestRanker):
                     "resume from. Omit checkpoint; if a worker is lost, only its candidate is "
                     "repeated."
                 )
-            return map_jobs(_attempt_there, candidates, self, trial)
+            return map_jobs(_try_on_worker, candidates, self, trial)
         with Progress(bool(self.verbose)) as progress:
-            return map_blocks(lambda one: self._attempt(*one, trial, progress), candidates, jobs)
+            return map_blocks(lambda one: self._evaluate(*one, trial, progress), candidates, jobs)
 
     def _splits(self, rows: Rows, seed: int | None) -> list[Split]:
         n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
@@ -291,38 +286,42 @@ class AutoRanker(BestRanker):
         if names:
             self._report(f"not tried: {', '.join(names)}: {why}")
 
-    def _attempt(self, name: str, candidate: Any, trial: _Trial, progress: Progress) -> Attempt:
+    def _evaluate(
+        self, name: str, candidate: Any, trial: _Trial, progress: Progress
+    ) -> CandidateResult:
         start, folds = time.perf_counter(), trial.folds
         if not folds:
             progress.text = f"training {name}"
-            attempt = Attempt(name, self._fitted(candidate, name, progress, trial.rows))
+            result = CandidateResult(name, self._fitted(candidate, name, progress, trial.rows))
         else:
             models = []
             for number, (train, valid) in enumerate(folds, start=1):
                 progress.text = f"training {name}: fold {number} of {len(folds)}"
                 key = f"{name}, fold {number}"
                 models.append(self._fitted(clone(candidate), key, progress, train, valid))
-            attempt = self._evaluated(Attempt(name, models[0]), models, trial)
+            result = self._evaluated(CandidateResult(name, models[0]), models, trial)
         if isinstance(self.estimators, str):
-            attempt = replace(attempt, simplicity=default.simplicity(name, candidate))
-        attempt = replace(attempt, seconds=time.perf_counter() - start)
-        self._report(f"training {name}: {attempt}")
-        return attempt
+            result = replace(result, simplicity=default.simplicity(candidate))
+        result = replace(result, seconds=time.perf_counter() - start)
+        self._report(f"training {name}: {result}")
+        return result
 
-    def _evaluated(self, attempt: Attempt, models: list[Any], trial: _Trial) -> Attempt:
+    def _evaluated(
+        self, result: CandidateResult, models: list[Any], trial: _Trial
+    ) -> CandidateResult:
         valid, measures = [valid for _, valid in trial.folds], trial.measures
         rounds = None
         if stops_early(models[0]):
             sign = measures[0].sign
             rounds, curve = best_round([model.validation_ for model in models], sign)
-            attempt = replace(attempt, n_iterations=rounds, curve=curve)
+            result = replace(result, n_iterations=rounds, curve=curve)
         held_out = _predictions(models, valid, "decision_function", rounds)
         reads = any(measure.reads_predictions for measure in measures)
         predictions = _predictions(models, valid, "predict", rounds) if reads else None
         y = np.concatenate([some.y for some in valid])
         qid = None if valid[0].qid is None else np.concatenate([some.qid for some in valid])
         scores = evaluate(held_out, y, qid, measures, predictions=predictions)
-        return replace(attempt, scores=scores, held_out=held_out, n_folds=len(valid))
+        return replace(result, scores=scores, held_out=held_out, n_folds=len(valid))
 
     def _fitted(
         self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None = None
@@ -360,7 +359,7 @@ class AutoRanker(BestRanker):
             self.checkpoint.save(key, model)
         return model
 
-    def _refit(self, best: Attempt, rows: Rows) -> Any:
+    def _refit(self, best: CandidateResult, rows: Rows) -> Any:
         start = time.perf_counter()
         model, how = clone(best.model), ""
         if best.n_iterations is not None:
@@ -375,7 +374,7 @@ class AutoRanker(BestRanker):
         self._report(f"{text}: {time.perf_counter() - start:.1f} s")
         return model
 
-    def _warn_if_improving(self, best: Attempt) -> None:
+    def _warn_if_improving(self, best: CandidateResult) -> None:
         limit = best.model.get_params().get("n_estimators")
         if best.curve is None or best.scores is None or limit is None or len(best.curve) < limit:
             return
@@ -448,10 +447,10 @@ class AutoRanker(BestRanker):
         return tags
 
 
-def _attempt_there(candidate: Any, auto: AutoRanker, trial: _Trial) -> Attempt:
+def _try_on_worker(candidate: Any, auto: AutoRanker, trial: _Trial) -> CandidateResult:
     """One candidate, tried by a worker."""
     name, model = candidate
-    return auto._attempt(name, model, trial, Progress(active=False))
+    return auto._evaluate(name, model, trial, Progress(active=False))
 
 
 def fit_ranker(model: Any, rows: Rows, valid: Rows | None = None) -> Any:

@@ -21,8 +21,6 @@ from rankwright.rankers.gradient.ranksvm import RankSVM
 Candidates = list[tuple[str, Any]]
 
 WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that chooses
-# Simple to complex: of candidates within one standard error of the best, the simplest is chosen.
-SIMPLICITY = {"RankSVM": 0, "RankBoost thresholds": 1, "RankBoost trees": 2, "LambdaMART": 3}
 
 
 class Budget(NamedTuple):
@@ -85,10 +83,12 @@ def unjudged_candidates() -> Candidates:
     return [("RankSVM C=1", RankSVM()), ("RankBoost thresholds", RankBoost())]
 
 
-def refinements(best: Any, budget: Budget) -> Candidates:
-    """The best LambdaMART with fewer leaves, with more, and with smaller steps."""
-    if not isinstance(best, LambdaMART):
+def refinements(results: list[CandidateResult], budget: Budget) -> Candidates:
+    """The best LambdaMART with fewer leaves, with more, and with a smaller learning rate."""
+    boosted = [result for result in results if isinstance(result.model, LambdaMART)]
+    if not boosted:
         return []
+    best = max(boosted, key=goodness).model
     few, _, many = budget.leaves
     changes: list[dict[str, Any]] = [
         {"max_leaf_nodes": few},
@@ -105,15 +105,18 @@ def _name(model: LambdaMART) -> str:
     return f"LambdaMART {weighting}, {model.max_leaf_nodes} leaves{rate}"
 
 
-def simplicity(name: str, model: Any) -> float:
-    """The place of a default candidate between simple (low) and complex."""
-    kind = next(rank for start, rank in SIMPLICITY.items() if name.startswith(start))
+def simplicity(model: Any) -> float:
+    """How complex a default candidate is: linear, boosted thresholds, then boosted trees."""
     last = model[-1] if hasattr(model, "steps") else model
-    return kind + getattr(last, "max_leaf_nodes", getattr(last, "C", 0.0)) / 1000.0
+    if isinstance(last, RankSVM):
+        return float(last.C) / 1000.0
+    if isinstance(last, RankBoost):
+        return 2.0 if isinstance(last.estimator, TreeRanking) else 1.0
+    return 3.0 + float(last.max_leaf_nodes) / 1000.0
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
+class CandidateResult:
     """One candidate and its scores on held-out queries.
 
     Attributes
@@ -147,7 +150,7 @@ class Attempt:
         return ", ".join([*parts, f"{self.seconds:.1f} s"])
 
 
-class Attempts(tuple[Attempt, ...]):
+class CandidateResults(tuple[CandidateResult, ...]):
     """The candidates that were tried, in order. Prints as the table of :func:`compare`."""
 
     __slots__ = ()
@@ -155,11 +158,11 @@ class Attempts(tuple[Attempt, ...]):
     @property
     def comparison(self) -> Comparison | None:
         """The candidates side by side; None if nothing was held out."""
-        scores = {attempt.name: attempt.scores for attempt in self if attempt.scores is not None}
+        scores = {result.name: result.scores for result in self if result.scores is not None}
         return compare(scores) if scores else None
 
     @property
-    def best(self) -> Attempt:
+    def best(self) -> CandidateResult:
         """The candidate to keep.
 
         The best mean of the first measure. Of the default candidates within one standard error
@@ -168,12 +171,12 @@ class Attempts(tuple[Attempt, ...]):
         """
         top = self._top
         near = [
-            attempt for attempt in self if attempt.simplicity is not None and _is_near(attempt, top)
+            result for result in self if result.simplicity is not None and _is_near(result, top)
         ]
-        return min(near, key=lambda attempt: attempt.simplicity or 0.0, default=top)
+        return min(near, key=lambda result: result.simplicity or 0.0, default=top)
 
     @property
-    def _top(self) -> Attempt:
+    def _top(self) -> CandidateResult:
         return max(self, key=goodness)
 
     @property
@@ -194,23 +197,23 @@ class Attempts(tuple[Attempt, ...]):
         return repr(self) if comparison is None else comparison.to_html()
 
 
-def goodness(attempt: Attempt) -> float:
-    if attempt.scores is None:
+def goodness(result: CandidateResult) -> float:
+    if result.scores is None:
         return -np.inf
-    measure = attempt.scores.measures[0]
-    mean = attempt.scores.to_dict()[str(measure)]
+    measure = result.scores.measures[0]
+    mean = result.scores.to_dict()[str(measure)]
     return -np.inf if mean is None else measure.sign * mean
 
 
-def _is_near(attempt: Attempt, top: Attempt) -> bool:
+def _is_near(result: CandidateResult, top: CandidateResult) -> bool:
     """Whether the mean is at most one standard error of the paired difference below the top."""
-    if attempt.scores is None or top.scores is None or top.simplicity is None:
-        return attempt is top
+    if result.scores is None or top.scores is None or top.simplicity is None:
+        return result is top
     measure = top.scores.measures[0]
-    lead = measure.sign * (top.scores.per_query(measure) - attempt.scores.per_query(measure))
+    lead = measure.sign * (top.scores.per_query(measure) - result.scores.per_query(measure))
     lead = lead[np.isfinite(lead)]
     if len(lead) < 2:
-        return attempt is top
+        return result is top
     return bool(lead.mean() <= lead.std(ddof=1) / np.sqrt(len(lead)))
 
 
