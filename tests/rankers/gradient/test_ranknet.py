@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
 
 from rankwright import RankNet
 from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError
@@ -260,6 +262,43 @@ def test_ndcg_weights_need_grades_from_zero() -> None:
         RankNet(weighting="ndcg").fit([[0.0], [1.0]], [-1, 1])
     with pytest.raises(FeedbackError, match="needs grades"):
         RankNet(weighting="ndcg").fit_feedback([[0.0], [1.0]], Pairs([0], [1]))
+
+
+def wide_problem(offset: float = 0.0) -> tuple[Any, Any, Any]:
+    """Sparse rows, of which the first column is full and far from zero by ``offset``."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(120, 40)) * (rng.random((120, 40)) < 0.1)
+    X[:, 0] = rng.normal(size=120) + offset
+    y = np.digitize(X[:, 0] - offset + X[:, 1:9].sum(axis=1), [-0.5, 0.5]).astype(float)
+    return X, y, np.repeat(np.arange(12), 10)
+
+
+@pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
+def test_sparse_rows_of_many_columns_are_learned_as_dense_ones(
+    monkeypatch: pytest.MonkeyPatch, hidden: tuple[int, ...]
+) -> None:
+    X, y, qid = wide_problem(offset=3.0)
+    weight = np.random.default_rng(8).random(120) + 0.5
+    table = csr_array(X)
+    ranker = RankNet(hidden_layer_sizes=hidden, max_iter=20, random_state=0)
+    dense = clone(ranker).fit(table, y, qid=qid, sample_weight=weight)
+    monkeypatch.setattr(ranknet, "MANY_COLUMNS", 10)
+    monkeypatch.setattr(ranknet, "dense", None)  # nothing is made dense
+    sparse = clone(ranker).fit(table, y, qid=qid, sample_weight=weight)
+    np.testing.assert_allclose(sparse.weights_, dense.weights_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(sparse.validation_, dense.validation_, rtol=1e-9)
+
+
+def test_a_wide_sparse_matrix_with_a_column_far_from_zero_is_made_dense_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y, qid = wide_problem(offset=1e8)
+    ranker = RankNet(max_iter=3, random_state=0)
+    dense = clone(ranker).fit(csr_array(X), y, qid=qid)
+    monkeypatch.setattr(ranknet, "MANY_COLUMNS", 10)
+    with pytest.warns(DegenerateDataWarning, match="the mean 1e\\+08 of column 0"):
+        wide = clone(ranker).fit(csr_array(X), y, qid=qid)
+    np.testing.assert_array_equal(wide.weights_, dense.weights_)
 
 
 def test_many_pairs_weighted_by_ndcg_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -25,24 +25,31 @@ from rankwright.scoring.network import Network, n_weights, unpack_layers
 
 
 class Trainee:
-    """A network of tanh layers whose weights are one flat array (see ``scoring.Network``)."""
+    """A network of tanh layers whose weights are one flat array (see ``scoring.Network``).
 
-    def __init__(self, layers: list[int], rng: np.random.Generator) -> None:
-        self.layers = layers
+    Sparse inputs stay sparse: the network reads them minus ``center``, a number for each column.
+    """
+
+    def __init__(self, layers: list[int], rng: np.random.Generator, center: Any = None) -> None:
+        self.layers, self._center = layers, center
         self.weights = np.zeros(n_weights(layers))
         for table, _ in unpack_layers(layers, self.weights):
             bound = np.sqrt(6.0 / sum(table.shape))  # Glorot: signals neither fade nor grow
             table[:] = rng.uniform(-bound, bound, table.shape)
 
-    def forward(self, X: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    def forward(self, X: Any) -> tuple[FloatArray, list[Any]]:
         """The scores, and the values of each layer on the way."""
         values = [X]
         layers = unpack_layers(self.layers, self.weights)
         for table, offset in layers[:-1]:
-            values.append(np.tanh(values[-1] @ table + offset))
-        return np.asarray((values[-1] @ layers[-1][0])[:, 0]), values
+            values.append(np.tanh(self._product(values[-1], table) + offset))
+        return np.asarray(self._product(values[-1], layers[-1][0])[:, 0]), values
 
-    def gradient(self, values: list[FloatArray], slope: FloatArray) -> FloatArray:
+    def _product(self, values: Any, table: FloatArray) -> FloatArray:
+        product = np.asarray(values @ table)
+        return product if isinstance(values, np.ndarray) else product - self._center @ table
+
+    def gradient(self, values: list[Any], slope: FloatArray) -> FloatArray:
         """The derivative of a loss by the weights, from its slope by the scores."""
         gradient = np.zeros_like(self.weights)
         parts = unpack_layers(self.layers, gradient)
@@ -51,6 +58,8 @@ class Trainee:
         for i in range(len(layers) - 1, -1, -1):
             table, offset = parts[i]
             table[:] = values[i].T @ back
+            if not isinstance(values[i], np.ndarray):
+                table -= np.outer(self._center, back.sum(axis=0))
             if len(offset):
                 offset[:] = back.sum(axis=0)
             if i:
@@ -85,7 +94,8 @@ class Adam:
 
 PATIENCE = 10  # epochs without improvement before "auto" stops
 ROWS = 1 << 16  # rows made dense at a time
-MANY_COLUMNS = 10_000
+MANY_COLUMNS = 10_000  # of a sparse matrix, above which its rows are not made dense
+FAR_FROM_ZERO = 1e6  # deviations; subtracting such a mean afterwards would cost six digits
 MANY_PAIRS = 10**9  # weighted by NDCG, about 5 s an epoch
 _SIZE = schema.at_least(1)
 
@@ -224,24 +234,16 @@ class RankNet(Ranker):
                 DegenerateDataWarning,
                 stacklevel=4,
             )
-        if not isinstance(X, np.ndarray) and X.shape[1] > MANY_COLUMNS:
-            warnings.warn(
-                f"RankNet makes sparse rows dense, batch by batch, and these have {X.shape[1]:,} "
-                "columns with values: each epoch takes time in proportion to rows times columns. "
-                "RankSVM() takes sparse rows as they are.",
-                DegenerateDataWarning,
-                stacklevel=4,
-            )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
-        shift, scale = _mean_and_spread(X, weight)
+        standardization = _Standardization.of(X, weight)
         layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
-        net = Trainee(layers, rng)
-        training = _Training(self, X, shift, scale, net)
+        net = Trainee(layers, rng, standardization.center)
+        training = _Training(self, X, standardization, net)
         training.run(all_batches(feedback, self.weighting), rng, validation)
         net.weights = training.best_weights
         self.layers_ = np.array(layers)
-        self.weights_ = net.folded(shift, scale)
+        self.weights_ = net.folded(standardization.shift, standardization.scale)
         self.train_losses_ = np.array(training.train_losses, dtype=np.float64)
         curve = validation.curve if validation else training.held_out_losses
         self.validation_ = np.array(curve) if curve else None
@@ -268,9 +270,10 @@ class _Training:
     """The epochs of one fit."""
 
     def __init__(
-        self, model: RankNet, X: Any, shift: FloatArray, scale: FloatArray, net: Trainee
+        self, model: RankNet, X: Any, standardization: _Standardization, net: Trainee
     ) -> None:
-        self.model, self.X, self.shift, self.scale, self.net = model, X, shift, scale, net
+        self.model, self.X, self.net = model, X, net
+        self._standardized = standardization.apply
         self.best_weights, self.best_epoch = net.weights, 0
         self.train_losses: list[float] = []
         self.held_out_losses: list[float] = []
@@ -336,9 +339,6 @@ class _Training:
     def _scores(self, X: Any) -> FloatArray:
         return self.net.forward(self._standardized(X))[0]
 
-    def _standardized(self, X: Any) -> FloatArray:
-        return (dense(X) - self.shift) / self.scale
-
 
 def _hold_out(batches: list[Batch], rng: np.random.Generator) -> tuple[list[Batch], list[Batch]]:
     """The batches without a tenth of their queries, and these queries."""
@@ -362,14 +362,62 @@ def _cut(n: int, size: int, rng: np.random.Generator) -> list[Any]:
     return [order[start : start + size] for start in range(0, n, size)]
 
 
-def _mean_and_spread(X: Any, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean and deviation of each column, in blocks of rows; a constant column gets 1."""
-    total = weight.sum()
-    share = weight / total if total > 0 else np.full(len(weight), 1.0 / len(weight))
-    mean = np.asarray(X.T @ share).ravel()
+class _Standardization(NamedTuple):
+    """Columns with mean 0 and deviation 1.
+
+    Sparse rows of many columns are only scaled and stay sparse; the network subtracts ``center``.
+    """
+
+    shift: FloatArray
+    scale: FloatArray
+    center: FloatArray | None = None
+
+    @classmethod
+    def of(cls, X: Any, weight: FloatArray) -> _Standardization:
+        total = weight.sum()
+        share = weight / total if total > 0 else np.full(len(weight), 1.0 / len(weight))
+        mean = np.asarray(X.T @ share).ravel()
+        if isinstance(X, np.ndarray) or X.shape[1] <= MANY_COLUMNS:
+            return cls(mean, _deviation(X, share, mean))
+        scale = _sparse_deviation(X, share, mean)
+        center = mean / scale
+        if (np.abs(center) <= FAR_FROM_ZERO).all():
+            return cls(mean, scale, center)
+        column = int(np.argmax(np.abs(center)))
+        warnings.warn(
+            f"RankNet makes sparse rows of {X.shape[1]:,} columns dense, batch by batch: the mean "
+            f"{mean[column]:.3g} of column {column} is more than {FAR_FROM_ZERO:g} times its "
+            "deviation, and digits would be lost without that. Subtract the mean from the column.",
+            DegenerateDataWarning,
+            stacklevel=5,
+        )
+        return cls(mean, _deviation(X, share, mean))
+
+    def apply(self, X: Any) -> Any:
+        if self.center is None:
+            return (dense(X) - self.shift) / self.scale
+        return type(X)((X.data / self.scale[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def _deviation(X: Any, share: FloatArray, mean: FloatArray) -> FloatArray:
+    """The weighted deviation of each column, in blocks of rows; 1 for a constant column."""
     square = np.zeros(X.shape[1])
     for start in range(0, X.shape[0], ROWS):
         rows = slice(start, start + ROWS)
         square += share[rows] @ np.square(dense(X[rows]) - mean)
-    spread = np.sqrt(square)
-    return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+    return _positive(np.sqrt(square), mean)
+
+
+def _sparse_deviation(X: Any, share: FloatArray, mean: FloatArray) -> FloatArray:
+    """As ``_deviation``, in time proportional to the stored values."""
+    X = X.copy()
+    X.sum_duplicates()
+    n_columns, by_value = X.shape[1], np.repeat(share, np.diff(X.indptr))
+    square = np.bincount(X.indices, by_value * np.square(X.data - mean[X.indices]), n_columns)
+    is_full = np.bincount(X.indices, minlength=n_columns) == X.shape[0]
+    zeros = np.where(is_full, 0.0, 1.0 - np.bincount(X.indices, by_value, n_columns))
+    return _positive(np.sqrt(square + np.maximum(zeros, 0.0) * np.square(mean)), mean)
+
+
+def _positive(deviation: FloatArray, mean: FloatArray) -> FloatArray:
+    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
