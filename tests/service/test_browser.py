@@ -207,6 +207,22 @@ def test_an_answer_that_is_not_saved_does_not_look_as_if_it_were(serve, browser)
     page.close()
 
 
+def test_an_item_is_not_shown_before_its_keys_work(serve, browser) -> None:
+    page, held = browser.new_page(), []
+    page.goto(serve() + "/judge")
+    page.route("**/static/judge.js", lambda route: held.append(route))
+    page.fill("#name", "ann")
+    with page.expect_request("**/static/judge.js"):
+        page.keyboard.press("Enter")
+    page.wait_for_timeout(100)
+    assert page.locator("#work").count() == 0
+    held[0].continue_()
+    page.wait_for_selector("#work")
+    press(page, "3")
+    assert page.inner_text(".progress") == "1 of 60"
+    page.close()
+
+
 def test_hostile_texts_are_shown_as_text(serve, open_page, tmp_path) -> None:
     cell = '"' + EVIL.replace('"', '""') + '"'
     (tmp_path / "queue.csv").write_text(

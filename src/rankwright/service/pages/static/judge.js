@@ -1,7 +1,16 @@
 // Keys of the judging page: a key presses the button that names it in data-keys.
 "use strict";
 
+// The scripts are not deferred: an item is never visible without its keys. A key that is pressed
+// before htmx drives the forms waits for that moment.
+let ready = false;
+document.addEventListener("DOMContentLoaded", () => (ready = true)); // htmx's listener was first
 document.addEventListener("keydown", (event) => {
+  if (ready) onKey(event);
+  else document.addEventListener("DOMContentLoaded", () => onKey(event), { once: true });
+});
+
+function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
   const typing = target.matches("textarea, input:not([type=range]):not([type=radio])");
@@ -25,7 +34,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     button.click();
   }
-});
+}
 
 // Arrows and digits move the slider, wherever the focus is.
 function slide(event) {
