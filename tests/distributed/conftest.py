@@ -13,13 +13,19 @@ import rankwright as rw
 
 
 @pytest.fixture(scope="session")
-def clients() -> Iterator[dict[int, Any]]:
+def patience() -> Iterator[None]:
+    """On a busy machine a worker may take longer than the usual 30 seconds to start."""
+    dask = pytest.importorskip("dask")
+    with dask.config.set({"distributed.comm.timeouts.connect": "300s"}):
+        yield
+
+
+@pytest.fixture(scope="session")
+def clients(patience: None) -> Iterator[dict[int, Any]]:
     """Clients of clusters of one, two and three workers."""
-    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    distributed = pytest.importorskip("distributed")
     options = {"threads_per_worker": 1, "processes": False, "silence_logs": 50}
-    # On a busy machine a worker may take longer than the usual 30 seconds to start.
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "300s"}))
         opened = {}
         for n_workers in (1, 2, 3):
             cluster = distributed.LocalCluster(n_workers, dashboard_address=":0", **options)

@@ -13,7 +13,10 @@ import rankwright as rw
 from rankwright.distributed import dask
 from rankwright.exceptions import ClusterError
 
-pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning"),
+    pytest.mark.usefixtures("patience"),
+]
 
 QUIET = {"dashboard_address": ":0", "silence_logs": 50, "threads_per_worker": 1}
 
