@@ -55,7 +55,7 @@ from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError
 from .exceptions import RankwrightError as RankwrightError
 from .exports.writer import export as export
-from .feedback.grades import Grades as Grades
+from .feedback.base import Grades as Grades
 from .feedback.pairs import Bipartite as Bipartite
 from .feedback.pairs import Pairs as Pairs
 from .fusion.learned import LearnedFusion as LearnedFusion

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rankwright import KeepRank, MPRank, RankBoost, RankSVM, Regression
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
-from rankwright.feedback.base import Feedback, Mixture
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades, Mixture
 from rankwright.feedback.pairs import Bipartite, Pairs
 
 

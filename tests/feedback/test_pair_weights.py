@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rankwright import RankBoost, evaluate
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.feedback.pairs import Bipartite, Pairs
 

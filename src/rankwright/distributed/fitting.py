@@ -22,7 +22,7 @@ from rankwright.distributed.shards import (
     merge_shards,
     split_rows,
 )
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 
 # By class: the function fit(estimator, engine, rows) that sets what a local fit sets.
 FITS = {

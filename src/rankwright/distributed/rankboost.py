@@ -21,10 +21,12 @@ from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import ReadColumn, add_pairs, by_columns, learn_edges
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
-from rankwright.feedback.levels import (
+from rankwright.feedback.pair_weights import (
+    NO_CHANGE,
     Levels,
     LevelState,
     Move,
+    PairDistribution,
     Potentials,
     count_roles,
     power_above,
@@ -32,7 +34,6 @@ from rankwright.feedback.levels import (
     sum_of_units,
     unit_sum,
 )
-from rankwright.feedback.pair_weights import NO_CHANGE, PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import training
 from rankwright.rankers.boosting.ensemble import Ensemble
@@ -376,7 +377,7 @@ def _rounds(
 
 def disorder(shard: Shard, scorer: Any) -> FloatArray:
     """The weights of the pairs in the wrong order and of tied ones; sums of whole numbers."""
-    from rankwright.feedback._kernels.disorder import level_disorder
+    from rankwright.feedback._kernels.levels import level_disorder
 
     used, levels, _ = read_feedback(shard.feedback, len(shard.y))
     scores = scorer.decision_function(shard.X) if len(shard.y) else np.zeros(0)

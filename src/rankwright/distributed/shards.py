@@ -18,7 +18,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, encode, hash_ids, hash_rows
 from rankwright.distributed.base import Handles
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.rankers.early_stopping import EvalSet
 
 N_SHARDS = 64

@@ -7,23 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, FeedbackError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import map_blocks
+
+if TYPE_CHECKING:
+    from rankwright.feedback.pair_weights import Levels
 
 PairLoss = Callable[..., tuple[FloatArray, FloatArray]]
 Flags = NDArray[np.uint8]
 
 N_BLOCKS = 8  # fixed, so that the order of additions does not depend on the number of threads
 MAX_GRADE = 50  # 2 ** y - 1 stays exact in float64
+MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay a number
+MOST_COPIES = 1e9
 PAIRS_PER_UNIT = 64  # this many pairs of a list count as one query when batches are cut
 
 
@@ -241,6 +245,50 @@ def ndcg_gains(grade: FloatArray) -> FloatArray:
             f"{grade.min():g} to {grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
         )
     return np.asarray(np.exp2(grade) - 1.0)
+
+
+def copies_of(weight: FloatArray) -> IntArray:
+    """How many places of a list a row of each weight takes: the weight, rounded, at least 1."""
+    copies = np.maximum(np.rint(weight), 1.0)
+    if copies.sum() > MOST_COPIES:
+        raise FeedbackError(
+            "a weight of w counts as w rows, and the weights add up to "
+            f"{copies.sum():.3g} rows; at most {MOST_COPIES:g} are supported. Divide the weights "
+            "by a constant."
+        )
+    return copies.astype(np.int64)
+
+
+def check_gains(grade: FloatArray, gain: FloatArray) -> None:
+    """Raise a FeedbackError if different grades all have the same gain."""
+    if len(grade) and grade.min() < grade.max() and gain.min() == gain.max():
+        raise FeedbackError(
+            f"the grades from {grade.min():g} to {grade.max():g} all have the gain {gain.min():g}, "
+            f"2 ** grade - 1 (a grade above {MAX_GAIN_GRADE:g} counts as {MAX_GAIN_GRADE:g}). Use "
+            "grades such as 0, 1, 2, 3."
+        )
+
+
+class NdcgGains(NamedTuple):
+    """What NDCG counts: the list positions of each document, and the gain of each level."""
+
+    copies: IntArray  # (n_documents,) a document of weight 2 takes two positions
+    gain: FloatArray  # (n_levels,) (2 ** grade - 1) / ideal DCG of the query
+
+    @classmethod
+    def of(cls, levels: Levels) -> Self:
+        copies = copies_of(levels.weight)
+        if not len(levels.grade):
+            return cls(copies, levels.grade)
+        # Grades below zero would have negative gains: count from the lowest instead.
+        grade = levels.grade - min(0.0, levels.grade.min())
+        gain = np.exp2(np.minimum(grade, MAX_GAIN_GRADE)) - 1.0
+        check_gains(levels.grade, gain)
+        query, level = levels.query, np.repeat(levels.level, copies)
+        ends = np.cumsum(np.bincount(query[level], minlength=len(levels.query_weight)))
+        position = ends[query[level]] - np.arange(len(level))  # the best grade comes first
+        ideal = np.bincount(query[level], gain[level] / np.log2(position + 1.0))
+        return cls(copies, np.asarray(gain / ideal[query]))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import as_column, check_probabilities
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.feedback.clicks.diagnostics import effective_sample_size
+from rankwright.feedback.clicks.relevance import effective_sample_size
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from rankwright.data.io.logs.preferences import Preferences
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError, FeedbackError, ParameterError
-from rankwright.feedback.base import Feedback, Mixture
+from rankwright.feedback.base import Feedback, Grades, Mixture
 from rankwright.feedback.clicks.propensity import find_propensities
 from rankwright.feedback.clicks.relevance import ClickRelevance, click_relevance
-from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.online_eval.rankings import LogComparison, compare_on_log
 from rankwright.rankers.boosting.rankboost import RankBoost

@@ -26,8 +26,7 @@ from rankwright import exceptions
 from rankwright._typing import FloatArray
 from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.queries import Queries
-from rankwright.feedback.base import Feedback, Mixture, as_grades
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import current_engine, state_lock

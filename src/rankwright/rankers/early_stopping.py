@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.rankers import schema

@@ -3,6 +3,7 @@
 ``DrawnLandmarks`` are random, their features computed on demand in bounded memory.
 ``PickedLandmarks`` are picked greedily, always the row that is represented worst so far (pivoted
 Cholesky): better features from as few landmarks, kept in memory, exact with all independent rows.
+``StreamedLandmarks`` are added row by row, where the landmarks so far do not represent a row.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Linear
 
 KernelFunction = Callable[[Any, Any], FloatArray]
+
+MOST_ZEROS = 2**27  # values of a dense copy of sparse rows: a gigabyte
+TOLERANCE = 1e-10  # of a row's squared length that may be left unrepresented
+BLOCK = 256  # rows of a stream whose kernels with the landmarks are computed at once
 
 # Shared by every ranker with a kernel: parameters of the same name and meaning as scikit-learn's.
 KERNEL_CONSTRAINTS: dict[str, schema.Constraint] = {
@@ -239,10 +244,6 @@ class FunctionValues(RowMap):
         return np.asarray(self.function(X, self.support), dtype=np.float64)
 
 
-MOST_ZEROS = 2**27  # values of a dense copy of sparse rows: a gigabyte
-TOLERANCE = 1e-10  # of a row's squared length that may be left unrepresented
-
-
 @dataclass(frozen=True, eq=False)
 class DrawnLandmarks:
     """The rows of X as features K(x, landmarks) T: a matrix of shape (n_rows, rank) on demand.
@@ -343,3 +344,68 @@ def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandma
         rest[rows] = -np.inf
     features = np.ascontiguousarray(columns[: len(rows)].T)
     return PickedLandmarks(np.array(rows, dtype=np.int64), features)
+
+
+@dataclass(eq=False)
+class StreamedLandmarks:
+    """Rows that later rows are projected on (approximate linear dependence, Engel et al. 2004).
+
+    A row becomes a landmark if the landmarks so far leave more than ``tol`` of its squared length
+    unexplained, as long as there are fewer than ``limit``. Features are the coordinates of a row's
+    projection in an orthonormal basis: with R R' the kernel of the landmarks, R^-1 K(landmarks, x).
+    A new landmark adds a coordinate, in which all earlier rows are (nearly) zero: earlier rows are
+    never needed again.
+    """
+
+    gram: Gram
+    support: FloatArray  # (n_landmarks, n_features)
+    root: FloatArray  # (n_landmarks, n_landmarks), R: lower triangular
+    limit: int
+    tol: float
+
+    def add(self, X: Any) -> FloatArray:
+        """The features of the rows, (n_rows, n_landmarks) after the last; landmarks are added."""
+        blocks = [
+            self._add_block(dense(X[start : start + BLOCK]))
+            for start in range(0, X.shape[0], BLOCK)
+        ]
+        size = len(self.root)
+        return np.vstack([np.pad(block, ((0, 0), (0, size - block.shape[1]))) for block in blocks])
+
+    def dual(self, coef: FloatArray) -> FloatArray:
+        """The coefficients of the landmarks' kernels for these coefficients of the features."""
+        if not len(coef):
+            return coef
+        return np.asarray(linalg.solve_triangular(self.root, coef, trans=1, lower=True))
+
+    def _add_block(self, rows: FloatArray) -> FloatArray:
+        length = np.asarray(self.gram.diagonal(rows))
+        features, size = self._coordinates(rows), len(self.root)
+        rest = length - np.einsum("ij,ij->i", features, features)
+        row = 0
+        while size < self.limit:
+            unexplained = np.flatnonzero(rest[row:] > self.tol * length[row:])
+            if not len(unexplained):
+                break
+            row += int(unexplained[0])
+            features = np.column_stack([features, np.zeros(len(rows))])
+            later = slice(row + 1, None)
+            spread = float(np.sqrt(rest[row]))
+            kernel = self.gram.block(rows[later], rows[row : row + 1])[:, 0]
+            along = (kernel - features[later, :size] @ features[row, :size]) / spread
+            features[row, size], features[later, size] = spread, along
+            rest[later] -= along**2
+            self._append(rows[row], features[row])
+            row, size = row + 1, size + 1
+        return features
+
+    def _coordinates(self, rows: FloatArray) -> FloatArray:
+        if not len(self.root):
+            return np.zeros((len(rows), 0))
+        kernel = self.gram.block(self.support, rows)
+        return np.ascontiguousarray(linalg.solve_triangular(self.root, kernel, lower=True).T)
+
+    def _append(self, row: FloatArray, coordinates: FloatArray) -> None:
+        self.support = np.vstack([self.support, row])
+        self.root = np.pad(self.root, ((0, 1), (0, 1)))
+        self.root[-1] = coordinates

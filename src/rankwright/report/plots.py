@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.clicks.diagnostics import Calibration
+from rankwright.feedback.clicks.relevance import Calibration
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure

@@ -27,8 +27,7 @@ from rankwright.exceptions import (
     ParameterError,
     RankwrightWarning,
 )
-from rankwright.feedback.base import Mixture
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades, Mixture
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.persist.codec import KINDS
 from rankwright.rankers.base import Ranker, rankers

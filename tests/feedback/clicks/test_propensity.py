@@ -17,8 +17,7 @@ from rankwright.exceptions import (
     ParameterError,
 )
 from rankwright.feedback import calibration, effective_sample_size, estimate_propensities
-from rankwright.feedback.clicks.cells import Cells
-from rankwright.feedback.clicks.propensity import _contrasts, _shrunken_fit
+from rankwright.feedback.clicks.propensity import Cells, _contrasts, _shrunken_fit
 
 
 @pytest.mark.parametrize(

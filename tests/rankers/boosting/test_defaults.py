@@ -11,7 +11,7 @@ import pytest
 import rankwright as rw
 from rankwright import RankBoost
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(60, 3)), 1)

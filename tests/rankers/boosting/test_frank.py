@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwright import FRank
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_losses import all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.boosting.frank import FidelityLoss

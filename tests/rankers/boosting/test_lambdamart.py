@@ -14,7 +14,7 @@ from scipy import sparse
 
 import rankwright as rw
 from rankwright.exceptions import DataError, MemoryLimitError, ParameterError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
 from rankwright.rankers import checks

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,

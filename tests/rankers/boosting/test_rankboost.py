@@ -11,7 +11,7 @@ from scipy import sparse
 
 from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
 from rankwright.exceptions import DegenerateDataWarning, FeedbackError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.feedback.pairs import Bipartite, Pairs
 

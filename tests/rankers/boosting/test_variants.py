@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import rankwright as rw
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.testing import check_weak_learner
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from rankwright import RankBoost, TreeRanking
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.rankers.boosting.training import progress_bar
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import DataError, FeedbackError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers.gradient.pair_sums import pair_sums
 

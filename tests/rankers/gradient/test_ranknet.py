@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from rankwright import RankNet
 from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_losses import LOSSES, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate

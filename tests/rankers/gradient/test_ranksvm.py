@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 
 from rankwright import RankSVM
 from rankwright.exceptions import ConvergenceWarning, DegenerateDataWarning
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.kernels import Gram
 from rankwright.testing.inputs import make_problem

@@ -11,7 +11,7 @@ from scipy.linalg import qr
 from sklearn.linear_model import Ridge
 
 import rankwright as rw
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.gradient.regression import _merge_lone_columns
 from rankwright.testing.inputs import make_problem

@@ -9,8 +9,8 @@ import pytest
 
 from rankwright import KeepRank, OnlineKeepRank
 from rankwright.exceptions import DataError, DegenerateDataWarning
+from rankwright.feedback.base import Grades
 from rankwright.feedback.clicks import skip_above
-from rankwright.feedback.grades import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.keeprank.expansion import SupportTable
 from rankwright.scoring.kernel import Kernel

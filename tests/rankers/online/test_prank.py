@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rankwright import DataError, ParameterError, PRank
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 
 
 def stream(n: int = 400, d: int = 5, k: int = 5, noise: float = 0.4, seed: int = 0) -> Any:

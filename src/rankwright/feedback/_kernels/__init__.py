@@ -1,5 +1,5 @@
 """Compiled sums over the pairs of a feedback that never build the pairs."""
 
-from rankwright.feedback._kernels import disorder, levels
+from rankwright.feedback._kernels import levels, ndcg
 
-__all__ = ["disorder", "levels"]
+__all__ = ["levels", "ndcg"]

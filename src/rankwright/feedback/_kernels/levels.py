@@ -3,7 +3,7 @@
 A pair (lower i, upper j) weighs ``w_i w_j query_weight gap exp(s_i - s_j)``: the exponential pair
 loss of scores s. The gap is the difference of the grades where ``magnitude`` is set, else 1.
 Between levels only logarithms are compared, so nothing overflows however far apart scores are.
-The tuples of arrays are those of :mod:`rankwright.feedback.levels`.
+The tuples of arrays are those of :mod:`rankwright.feedback.pair_weights`.
 """
 
 from __future__ import annotations
@@ -294,3 +294,67 @@ def pair_split(h, pairs):
         elif h[pairs.upper[p]] < h[pairs.lower[p]]:
             wrong += pairs.share[p]
     return right, wrong
+
+
+@njit(cache=True, nogil=True)
+def add_at(trees, level, amount, y):
+    """Add to two Fenwick trees, rows of (2, n + 1): the amount, and the amount times y."""
+    level += 1
+    while level < trees.shape[1]:
+        trees[0, level] += amount
+        trees[1, level] += amount * y
+        level += level & -level
+
+
+@njit(cache=True, nogil=True)
+def gapped_before(trees, level, y, gaps):
+    """The sum below a level, each amount times its gap to y (times one without gaps)."""
+    plain, gapped = 0.0, 0.0
+    while level > 0:
+        plain += trees[0, level]
+        gapped += trees[1, level]
+        level -= level & -level
+    return y * plain - gapped if gaps else plain
+
+
+@njit(cache=True, nogil=True)
+def sort_documents(scores, levels, query):
+    """The first document of a query; of each its level and negative score; the order by these."""
+    level_ptr, first, last = levels.level_ptr, levels.query_ptr[query], levels.query_ptr[query + 1]
+    start, n = level_ptr[first], level_ptr[last] - level_ptr[first]
+    level_of, key = np.empty(n, np.int64), np.empty(n)
+    for level in range(first, last):
+        for k in range(level_ptr[level], level_ptr[level + 1]):
+            level_of[k - start] = level - first
+            key[k - start] = -scores[levels.row[k]]
+    return start, level_of, key, np.argsort(key, kind="mergesort")
+
+
+@njit(cache=True, nogil=True)
+def level_disorder(scores, levels):
+    """The weight of the pairs in the wrong order, and of those with equal scores: O(n log n)."""
+    weight, wrong, tied = levels.weight, 0.0, 0.0
+    for query in range(len(levels.query_ptr) - 1):
+        first, last = levels.query_ptr[query], levels.query_ptr[query + 1]
+        start, level_of, key, order = sort_documents(scores, levels, query)
+        n, y = len(order), levels.grade[first + level_of] - levels.grade[first]
+        # Sums by level over the documents seen so far: those with strictly higher scores, and these
+        # with the equal ones.
+        higher, seen = np.zeros((2, last - first + 1)), np.zeros((2, last - first + 1))
+        at = 0
+        while at < n:
+            end = at
+            while end < n and key[order[end]] == key[order[at]]:
+                k = order[end]
+                add_at(seen, level_of[k], weight[start + k], y[k])
+                end += 1
+            for k in order[at:end]:
+                share = weight[start + k] * levels.query_weight[query]
+                above = gapped_before(higher, level_of[k], y[k], levels.magnitude[query])
+                even = gapped_before(seen, level_of[k], y[k], levels.magnitude[query])
+                wrong += share * above
+                tied += share * (even - above)
+            for k in order[at:end]:
+                add_at(higher, level_of[k], weight[start + k], y[k])
+            at = end
+    return wrong, tied

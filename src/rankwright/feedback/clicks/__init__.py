@@ -1,9 +1,9 @@
 """Feedback from clicks: relevance without position bias, propensities, click models.
 
-``relevance``     click rates corrected for position and trust bias, as grades for any ranker
+``relevance``     click rates corrected for position and trust bias, as grades for any ranker;
+                  effective sample size and calibration
 ``propensity``    how likely each position is examined: from experiments, several rankers, or EM
 ``click_models``  position-based, cascade and dynamic Bayesian network models of users
-``diagnostics``   effective sample size and calibration
 ``preferences``   pairs of a clicked item and those skipped above it; only for shuffled lists
 """
 

@@ -2,12 +2,12 @@ from .click_models import CascadeModel as CascadeModel
 from .click_models import ClickModel as ClickModel
 from .click_models import DynamicBayesianNetwork as DynamicBayesianNetwork
 from .click_models import PositionBasedModel as PositionBasedModel
-from .diagnostics import Calibration as Calibration
-from .diagnostics import calibration as calibration
-from .diagnostics import effective_sample_size as effective_sample_size
 from .preferences import last_click as last_click
 from .preferences import position_propensity as position_propensity
 from .preferences import skip_above as skip_above
 from .propensity import estimate_propensities as estimate_propensities
+from .relevance import Calibration as Calibration
 from .relevance import ClickRelevance as ClickRelevance
+from .relevance import calibration as calibration
 from .relevance import click_relevance as click_relevance
+from .relevance import effective_sample_size as effective_sample_size

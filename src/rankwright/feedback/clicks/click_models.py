@@ -16,8 +16,7 @@ import numpy as np
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
-from rankwright.feedback.clicks.cells import Cells
-from rankwright.feedback.clicks.propensity import _posteriors
+from rankwright.feedback.clicks.propensity import Cells, _posteriors
 
 _LEAST = 1e-6  # probabilities of clicks stay this far from 0 and 1
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
-from rankwright.feedback.levels import power_above
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import Batch, all_batches
+from rankwright.feedback.pair_weights import power_above
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import Team
 from rankwright.rankers import schema

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import Hashes, hash_ids, mix
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble

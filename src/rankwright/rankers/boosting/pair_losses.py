@@ -26,9 +26,8 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.grades import Grades
-from rankwright.feedback.levels import MAX_GAIN_GRADE, check_gains, copies_of
-from rankwright.feedback.pair_losses import QueryPairs
+from rankwright.feedback.base import Grades
+from rankwright.feedback.pair_losses import MAX_GAIN_GRADE, QueryPairs, check_gains, copies_of
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema

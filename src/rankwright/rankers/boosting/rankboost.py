@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.ensemble import (

@@ -17,8 +17,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.exceptions import DataError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from rankwright.feedback._kernels.disorder import tree_add, tree_sum
-
 
 class ScoredQueries(NamedTuple):
     """Rows grouped by query, with scores."""
@@ -25,6 +23,24 @@ class ScoredQueries(NamedTuple):
     lower: Any  # (n_factors, n) float64, ... and as the lower
     scores: Any  # (n,) float64, centered by query
     order: Any  # (n,) int64, rows by descending score within each query
+
+
+@njit(cache=True, nogil=True)
+def tree_add(tree, level, value):
+    """Add the value at a level (1 ..) of a Fenwick tree."""
+    while level < len(tree):
+        tree[level] += value
+        level += level & -level
+
+
+@njit(cache=True, nogil=True)
+def tree_sum(tree, level):
+    """The sum of all values at levels 1 .. level."""
+    total = 0.0
+    while level > 0:
+        total += tree[level]
+        level -= level & -level
+    return total
 
 
 @njit(cache=True, nogil=True)

@@ -16,8 +16,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import FeedbackError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import ndcg_gains
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.parallel import map_blocks

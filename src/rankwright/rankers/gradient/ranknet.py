@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import Batch, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker

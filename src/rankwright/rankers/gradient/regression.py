@@ -10,8 +10,7 @@ from scipy import linalg, sparse
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker

@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker

@@ -12,8 +12,14 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback.base import Feedback, as_classes, as_grades, check_same_classes, codes_of
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import (
+    Feedback,
+    Grades,
+    as_classes,
+    as_grades,
+    check_same_classes,
+    codes_of,
+)
 from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
 from rankwright.rankers.keeprank.base import (

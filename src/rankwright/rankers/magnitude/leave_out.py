@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
 from rankwright.rankers.magnitude.sample import Sample

@@ -13,19 +13,16 @@ from sklearn.utils.validation import _check_sample_weight
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
-from rankwright.feedback.base import Feedback, as_grades
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import exclusive
 from rankwright.rankers import schema
-from rankwright.rankers.kernels import DrawnLandmarks, Gram, dense
+from rankwright.rankers.kernels import DrawnLandmarks, Gram, StreamedLandmarks, dense
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
-from rankwright.rankers.magnitude.dictionary import Dictionary
 from rankwright.rankers.magnitude.leave_out import LeaveOut, Training
-from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
 from rankwright.rankers.magnitude.sample import Sample, Scatter, Stream
 from rankwright.rankers.magnitude.smoothers import center_gram, factorized, scale_gram
-from rankwright.rankers.magnitude.solvers import fit_insensitive
+from rankwright.rankers.magnitude.solvers import InsensitiveCost, fit_insensitive
 from rankwright.rankers.schema import floats, integers
 from rankwright.scoring.kernel import Kernel
 
@@ -333,34 +330,34 @@ class MPRank(LeaveOut, MagnitudeRanker):
         )
         first, linear = stream is None, self.kernel == "linear"
         stream = stream or Stream.empty(X.shape[1] if linear else 0)
-        dictionary = None if linear else self._dictionary(X, first)
+        landmarks = None if linear else self._streamed_landmarks(X, first)
         with np.errstate(over="ignore", invalid="ignore"):  # raised as an error
-            _add_rows(stream, dictionary, X, grades)
+            _add_rows(stream, landmarks, X, grades)
         self._keep_stream(stream)
         scatter = stream.scatter()
         self.n_queries_in_, self.n_iter_ = max(len(stream.keys), 1), 1
         self.mass_, self.kappa_ = scatter.mass, float(np.sqrt(stream.longest))
         scatter.mass = scatter.mass or 1.0
         coef = self._solve(scatter)
-        if dictionary is None:
+        if landmarks is None:
             self._keep_linear(coef)
         else:
-            self._keep_dictionary(dictionary, coef)
+            self._keep_landmarks(landmarks, coef)
         return self
 
-    def _dictionary(self, X: Any, first: bool) -> Dictionary:
+    def _streamed_landmarks(self, X: Any, first: bool) -> StreamedLandmarks:
         """The landmarks so far; at first, none."""
         gamma = self.gamma if first else self.gamma_ or 1.0
         gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
         support, root = np.zeros((0, X.shape[1])), np.zeros((0, 0))
         if not first and self.support_ is not None and self.landmarks_root_ is not None:
             support, root = self.support_, self.landmarks_root_
-        return Dictionary(gram, support, root, self.n_components, self.tol)
+        return StreamedLandmarks(gram, support, root, self.n_components, self.tol)
 
-    def _keep_dictionary(self, dictionary: Dictionary, coef: FloatArray) -> None:
-        kernel = dictionary.gram.kernel
-        self.coef_, self.dual_coef_ = None, dictionary.dual(coef)
-        self.support_, self.landmarks_root_ = dictionary.support, dictionary.root
+    def _keep_landmarks(self, landmarks: StreamedLandmarks, coef: FloatArray) -> None:
+        kernel = landmarks.gram.kernel
+        self.coef_, self.dual_coef_ = None, landmarks.dual(coef)
+        self.support_, self.landmarks_root_ = landmarks.support, landmarks.root
         self.gamma_ = kernel.gamma if isinstance(kernel, Kernel) else None
 
     def _stream(self) -> Stream | None:
@@ -379,10 +376,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
         problem, grades = self._training.problem, self._training.grades
         linear = self.kernel == "linear"
         stream = Stream.empty(self.n_features_in_ if linear else 0)
-        dictionary = None if linear else self._dictionary(problem.X, first=False)
-        _add_rows(stream, dictionary, problem.X, grades)
-        if dictionary is not None:
-            self.support_, self.landmarks_root_ = dictionary.support, dictionary.root
+        landmarks = None if linear else self._streamed_landmarks(problem.X, first=False)
+        _add_rows(stream, landmarks, problem.X, grades)
+        if landmarks is not None:
+            self.support_, self.landmarks_root_ = landmarks.support, landmarks.root
         return stream
 
     def _keep_stream(self, stream: Stream | None) -> None:
@@ -394,19 +391,19 @@ class MPRank(LeaveOut, MagnitudeRanker):
             self.landmarks_root_ = None
 
 
-def _add_rows(stream: Stream, dictionary: Dictionary | None, X: Any, grades: Grades) -> None:
+def _add_rows(stream: Stream, landmarks: StreamedLandmarks | None, X: Any, grades: Grades) -> None:
     """Add rows, or their coordinates in the basis of the landmarks, to the sums."""
     used = np.flatnonzero(grades.row_weight > 0)
-    if dictionary is None or not len(used):
+    if landmarks is None or not len(used):
         stream.add(X, grades)
         return
     rows = dense(X[used])
-    features = dictionary.add(rows)
+    features = landmarks.add(rows)
     stream.widen(features.shape[1])
     table = np.zeros((X.shape[0], features.shape[1]))
     table[used] = features
     stream.add(table, grades)
-    stream.longest = max(stream.longest, float(dictionary.gram.diagonal(rows).max()))
+    stream.longest = max(stream.longest, float(landmarks.gram.diagonal(rows).max()))
 
 
 def _solve_laplacian(K: FloatArray, pairs: Pairs, factor: float) -> tuple[FloatArray, FloatArray]:

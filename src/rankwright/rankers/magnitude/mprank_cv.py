@@ -10,8 +10,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import KERNEL_CONSTRAINTS
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem

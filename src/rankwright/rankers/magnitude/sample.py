@@ -13,7 +13,7 @@ from scipy import linalg, sparse
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.feedback.pairs import Pairs
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.magnitude.base import MagnitudeRanker
-from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
 from rankwright.rankers.magnitude.sample import Sample
-from rankwright.rankers.magnitude.solvers import fit_insensitive
+from rankwright.rankers.magnitude.solvers import InsensitiveCost, fit_insensitive
 from rankwright.rankers.schema import real
 
 

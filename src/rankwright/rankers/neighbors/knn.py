@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.neighbors.vsim import (

@@ -14,8 +14,7 @@ from rankwright._typing import FloatArray
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.scoring.base import Scorer

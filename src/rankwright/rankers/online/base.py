@@ -24,13 +24,13 @@ from rankwright.exceptions import (
 )
 from rankwright.feedback.base import (
     Feedback,
+    Grades,
     as_classes,
     as_grades,
     check_same_classes,
     codes_of,
     refuse_grade,
 )
-from rankwright.feedback.grades import Grades
 from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker

@@ -12,8 +12,7 @@ from sklearn.utils import check_random_state, get_tags
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DegenerateDataWarning
-from rankwright.feedback.base import Feedback
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.parallel import map_blocks
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
-from rankwright.feedback.grades import Grades
+from rankwright.feedback.base import Grades
 from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker

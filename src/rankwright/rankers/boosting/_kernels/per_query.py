@@ -6,7 +6,7 @@ right (wrong) pairs by that of its pairs as upper (lower), less that of its pair
 raised before. Queries with few levels keep that as a few numbers, those with many in Fenwick trees,
 O(log levels) a document.
 
-levels, state  Levels and LevelState, of rankwright.feedback.levels
+levels, state  Levels and LevelState, of rankwright.feedback.pair_weights
 effects        Effects, of query_splitting
 block          Block, of query_splitting
 """
@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from rankwright._typing import FloatArray
-from rankwright.feedback._kernels.disorder import add_at, gapped_before
+from rankwright.feedback._kernels.levels import add_at, gapped_before
 
 MAX_LEVELS = 8  # of a query that is described by a few numbers; the others have trees
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from rankwright.feedback._kernels.levels import level_potentials
-from rankwright.feedback.levels import Move, Potentials
+from rankwright.feedback.pair_weights import Move, Potentials
 from rankwright.rankers.boosting._kernels.cuts import better_of
 
 

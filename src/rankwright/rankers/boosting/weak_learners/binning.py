@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.feedback.levels import pointers, power_above
+from rankwright.feedback.pair_weights import pointers, power_above
 from rankwright.parallel import Team, ranges
 from rankwright.rankers import schema
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.feedback.levels import Levels, pointers
-from rankwright.feedback.pair_weights import Binary, PairDistribution
+from rankwright.feedback.pair_weights import Binary, Levels, PairDistribution, pointers
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.weak_learners.binning import Column, Columns
 from rankwright.rankers.boosting.weak_learners.splitting import (

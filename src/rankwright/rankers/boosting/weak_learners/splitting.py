@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.feedback.levels import pointers
-from rankwright.feedback.pair_weights import Binary
+from rankwright.feedback.pair_weights import Binary, pointers
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.weak_learners.binning import BinnedRows, Columns
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.rankers.magnitude.pair_costs import InsensitiveCost
 from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.solvers import InsensitiveCost
 
 
 def explicit(

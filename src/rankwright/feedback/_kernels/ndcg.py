@@ -1,92 +1,11 @@
-"""Fenwick trees, and sums over pairs that need the documents in the order of their scores."""
+"""Potentials of documents with each pair weighted by its change of NDCG."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-
-@njit(cache=True, nogil=True)
-def tree_add(tree, level, value):
-    """Add the value at a level (1 ..) of a Fenwick tree."""
-    while level < len(tree):
-        tree[level] += value
-        level += level & -level
-
-
-@njit(cache=True, nogil=True)
-def tree_sum(tree, level):
-    """The sum of all values at levels 1 .. level."""
-    total = 0.0
-    while level > 0:
-        total += tree[level]
-        level -= level & -level
-    return total
-
-
-@njit(cache=True, nogil=True)
-def add_at(trees, level, amount, y):
-    """Add to two Fenwick trees, rows of (2, n + 1): the amount, and the amount times y."""
-    level += 1
-    while level < trees.shape[1]:
-        trees[0, level] += amount
-        trees[1, level] += amount * y
-        level += level & -level
-
-
-@njit(cache=True, nogil=True)
-def gapped_before(trees, level, y, gaps):
-    """The sum below a level, each amount times its gap to y (times one without gaps)."""
-    plain, gapped = 0.0, 0.0
-    while level > 0:
-        plain += trees[0, level]
-        gapped += trees[1, level]
-        level -= level & -level
-    return y * plain - gapped if gaps else plain
-
-
-@njit(cache=True, nogil=True)
-def _sort_documents(scores, levels, query):
-    """The first document of a query; of each its level and negative score; the order by these."""
-    level_ptr, first, last = levels.level_ptr, levels.query_ptr[query], levels.query_ptr[query + 1]
-    start, n = level_ptr[first], level_ptr[last] - level_ptr[first]
-    level_of, key = np.empty(n, np.int64), np.empty(n)
-    for level in range(first, last):
-        for k in range(level_ptr[level], level_ptr[level + 1]):
-            level_of[k - start] = level - first
-            key[k - start] = -scores[levels.row[k]]
-    return start, level_of, key, np.argsort(key, kind="mergesort")
-
-
-@njit(cache=True, nogil=True)
-def level_disorder(scores, levels):
-    """The weight of the pairs in the wrong order, and of those with equal scores: O(n log n)."""
-    weight, wrong, tied = levels.weight, 0.0, 0.0
-    for query in range(len(levels.query_ptr) - 1):
-        first, last = levels.query_ptr[query], levels.query_ptr[query + 1]
-        start, level_of, key, order = _sort_documents(scores, levels, query)
-        n, y = len(order), levels.grade[first + level_of] - levels.grade[first]
-        # Sums by level over the documents seen so far: those with strictly higher scores, and these
-        # with the equal ones.
-        higher, seen = np.zeros((2, last - first + 1)), np.zeros((2, last - first + 1))
-        at = 0
-        while at < n:
-            end = at
-            while end < n and key[order[end]] == key[order[at]]:
-                k = order[end]
-                add_at(seen, level_of[k], weight[start + k], y[k])
-                end += 1
-            for k in order[at:end]:
-                share = weight[start + k] * levels.query_weight[query]
-                above = gapped_before(higher, level_of[k], y[k], levels.magnitude[query])
-                even = gapped_before(seen, level_of[k], y[k], levels.magnitude[query])
-                wrong += share * above
-                tied += share * (even - above)
-            for k in order[at:end]:
-                add_at(higher, level_of[k], weight[start + k], y[k])
-            at = end
-    return wrong, tied
-
+from rankwright.feedback._kernels.levels import sort_documents
 
 # Rows of the sums that are kept of a level: over all its documents, over those with a higher score
 # than the present one, over those with an equal score; "_D" is times the discount.
@@ -127,7 +46,7 @@ def ndcg_potentials(scores, levels, state, ndcg, first, last, unit, out):
     for query in range(first, last):
         base = levels.query_ptr[query]
         n_levels = levels.query_ptr[query + 1] - base
-        start, level_of, key, order = _sort_documents(scores, levels, query)
+        start, level_of, key, order = sort_documents(scores, levels, query)
         n = len(order)
         discount, tie_gap = np.empty(n), np.empty(n)
         lower, upper = np.zeros((5, n_levels)), np.zeros((5, n_levels))
