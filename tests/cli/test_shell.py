@@ -202,7 +202,7 @@ main()
         ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
         ("predict", "rankwright.read_items", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
         ("compare", "rankwright.compare", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
-        ("convert", "rankwright.data.io.writing.write_items", ["$F/test.txt", "out.csv"]),
+        ("convert", "rankwright.data.io.conversion.write_items", ["$F/test.txt", "out.csv"]),
         ("demo", "rankwright.report.demonstrations.PARTS", ["--report", "out.html"]),
     ],
 )

@@ -103,7 +103,7 @@ def test_no_failure_looks_like_a_check_that_failed(shell, monkeypatch, error, co
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr("rankwright.data.io.writing.read_items", fail)
+    monkeypatch.setattr("rankwright.data.io.conversion.read_items", fail)
     told = shell("info", "$F/train.txt", code=code)
     assert words in told.stderr
     assert ("Traceback" in told.stderr) == (code == 70)
@@ -140,12 +140,12 @@ def test_a_full_disk_names_the_file(files, tmp_path):
 
 SLOW = """
 import sys, time
-from rankwright.data.io import writing
+from rankwright.data.io import conversion
 def slow(path, **options):
     print("reading", path, file=sys.stderr, flush=True)
     for _ in range(600):
         time.sleep(0.1)
-writing.read_items = slow
+conversion.read_items = slow
 sys.argv = ["rankwright", "info", "-"]
 from rankwright.cli import main
 main()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.validation.findings import detect_kind
+from rankwright.data.io.items import detect_kind
 
 
 def statuses(findings: rw.Findings) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_guide import blocks, run_commands
-from rankwright.data.io.logs.engine_features import read_feature_log
+from rankwright.data.io.logs.features import read_feature_log
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tutorial_export.md"
 TEXT = PAGE.read_text()

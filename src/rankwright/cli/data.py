@@ -59,7 +59,7 @@ def check(
 
 def _detect_kind(path: str, table: opt.TableOptions, reading: opt.RatingsOptions) -> str:
     """What a file holds; options for ratings or for items decide before its columns do."""
-    from rankwright.data.validation.findings import detect_kind
+    from rankwright.data.io.items import detect_kind
 
     if reading != opt.RatingsOptions():
         return "ratings"
@@ -169,7 +169,7 @@ def write(
         target: New file; its extension gives the format: .letor, .csv, .jsonl, .parquet, also .gz.
         part: With a fold: which part of it.
     """
-    from rankwright.data.io.writing import write_data
+    from rankwright.data.io.conversion import write_data
 
     data: Any = rw.load_dataset(name, **({} if fold is None else {"fold": fold}))
     if fold is not None:

@@ -152,7 +152,7 @@ def _make_ranker(name: str, settings: list[str], engine: EngineOptions) -> Any:
 
 def _kind(data: str, table: opt.TableOptions, clicks: ClickOptions) -> str:
     """What the data are: items, a log or pairs."""
-    from rankwright.data.validation.findings import detect_kind
+    from rankwright.data.io.items import detect_kind
 
     plain = table == type(table)()
     found = detect_kind(data, table.format, by_columns=plain)
@@ -322,7 +322,7 @@ def _read_items(
     read: Callable[[str], rw.Items] | None = None,
 ) -> tuple[rw.Items, rw.Items | None]:
     """Training and validation items; those that the ranker cannot learn from are refused."""
-    from rankwright.data.validation.findings import click_findings
+    from rankwright.data.validation import click_findings
     from rankwright.selection.base import check_learnable
 
     with console.working(f"reading {data}"):

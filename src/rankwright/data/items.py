@@ -199,6 +199,25 @@ class Items:
         return f"Items({', '.join(parts)})"
 
 
+def first_missing(items: Items) -> str | None:
+    """Where the first missing value is, in words; None if no value is missing.
+
+    >>> first_missing(Items([[1.0, 2.0], [3.0, float("nan")]], [0, 1]))
+    'item 2 has no value for feature 2 (1 values are missing)'
+    """
+    if items.is_sparse:
+        cells = items.X.tocoo()
+        nan = np.isnan(cells.data)
+        rows, columns = cells.row[nan], cells.col[nan]
+    else:
+        rows, columns = np.isnan(items.X).nonzero()
+    if len(rows) == 0:
+        return None
+    row, column = min(zip(rows.tolist(), columns.tolist(), strict=True))
+    name = f"feature {column + 1}" if items.feature_names is None else items.feature_names[column]
+    return f"item {row + 1} has no value for {name} ({len(rows):,} values are missing)"
+
+
 def _as_matrix(X: Any) -> Matrix:
     """A read-only float matrix; sparse input becomes CSR with sorted indices."""
     X = X if isinstance(X, np.ndarray) else checked_rows(X)

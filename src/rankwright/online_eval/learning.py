@@ -12,9 +12,8 @@ from sklearn.base import clone
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
-from rankwright.data.io.items import first_missing
 from rankwright.data.io.logs.preferences import Preferences
-from rankwright.data.items import Items
+from rankwright.data.items import Items, first_missing
 from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError, FeedbackError, ParameterError
 from rankwright.feedback.base import Feedback, Grades, Mixture

@@ -11,7 +11,7 @@ import rankwright
 from rankwright._typing import FloatArray
 from rankwright.data.io.fields import split_fields
 from rankwright.data.io.files import read_text
-from rankwright.data.io.items import detect_format, read_items
+from rankwright.data.io.items import detect_format, detect_kind, read_items
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run, align
@@ -295,9 +295,9 @@ def describe_file(
     ratings : how to read ratings, as in :func:`rankwright.read_ratings`
     **options : how to read items, as in :func:`rankwright.read_items`
     """
+    from rankwright.data.io.conversion import read_data
     from rankwright.data.io.ratings import read_ratings
-    from rankwright.data.io.writing import read_data
-    from rankwright.data.validation.findings import describe, detect_kind
+    from rankwright.data.validation import describe
 
     kind = kind or detect_kind(path)
     if kind == "model":

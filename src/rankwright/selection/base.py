@@ -19,8 +19,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.io.items import first_missing
-from rankwright.data.items import Items
+from rankwright.data.items import Items, first_missing
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.metrics.measure import predict_with

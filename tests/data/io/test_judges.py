@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.data.io.judges import read_judges
+from rankwright.data.io.trec import read_judges
 from rankwright.data.runs import Judgments
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 

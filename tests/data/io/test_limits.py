@@ -88,7 +88,7 @@ NAMES = ["train[1].parquet", "a*.parquet", "what?.parquet", "grade=7/x=3.parquet
 def test_a_parquet_path_is_one_file_and_its_folders_are_no_columns(
     name: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rankwright.data import frames
+    from rankwright.data import inputs
 
     pytest.importorskip(library)
     path = tmp_path / name
@@ -96,9 +96,9 @@ def test_a_parquet_path_is_one_file_and_its_folders_are_no_columns(
     for other in ("train1.parquet", "ab.parquet", "whata.parquet", "its a.pq"):
         rw.data.write_items(rw.Items([[5.0]], [9]), tmp_path / other, format="parquet")
     rw.data.write_items(rw.Items([[1.5]], [2]), path, format="parquet")
-    monkeypatch.setattr(frames, "find_spec", lambda name: name == library or None)
+    monkeypatch.setattr(inputs, "find_spec", lambda name: name == library or None)
     assert rw.read_items(path).y.tolist() == [2.0]
-    assert frames.parquet_names(path) == ["grade", "f1"]
+    assert inputs.parquet_names(path) == ["grade", "f1"]
 
 
 @pytest.mark.parametrize("name", ["none.parquet", "none*.parquet"])

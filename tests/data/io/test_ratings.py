@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data import frames
+from rankwright.data import inputs
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.io.ratings import read_ratings
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
@@ -131,13 +131,13 @@ def test_book_crossing_leaves_out_implicit_ratings_unless_asked(tmp_path):
 def test_parquet_is_read_by_any_library_that_is_installed(tmp_path, monkeypatch, library):
     frame = pd.DataFrame({"rating": [5, 3], "user_id": ["u", "v"], "movie_id": [7, 8]})
     frame.to_parquet(tmp_path / "ratings")
-    monkeypatch.setattr(frames, "find_spec", lambda name: name == library)
+    monkeypatch.setattr(inputs, "find_spec", lambda name: name == library)
     assert as_dict(read_ratings(tmp_path / "ratings")) == {("u", 7): 5.0, ("v", 8): 3.0}
 
 
 def test_without_a_library_for_parquet_the_extra_is_named(tmp_path, monkeypatch):
     pd.DataFrame(ONE_TABLE, index=[0]).to_parquet(tmp_path / "ratings")
-    monkeypatch.setattr(frames, "find_spec", lambda name: None)
+    monkeypatch.setattr(inputs, "find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"pip install 'rankwright\[data\]'"):
         read_ratings(tmp_path / "ratings")
 
@@ -148,7 +148,7 @@ def test_a_null_in_parquet_is_refused_by_its_row(tmp_path, monkeypatch, library,
     table = {"user": [1, 2], "item": [3, 4], "value": [5, 1]}
     table[column] = [table[column][0], None]
     pd.DataFrame(table).to_parquet(tmp_path / "ratings")
-    monkeypatch.setattr(frames, "find_spec", lambda name: name == library)
+    monkeypatch.setattr(inputs, "find_spec", lambda name: name == library)
     with pytest.raises(DataError, match=rf"{column} is (nan|None) in row 1"):
         read_ratings(tmp_path / "ratings")
 
@@ -156,7 +156,7 @@ def test_a_null_in_parquet_is_refused_by_its_row(tmp_path, monkeypatch, library,
 @pytest.mark.parametrize("library", ["duckdb", "polars", "pyarrow"])
 def test_a_damaged_parquet_file_is_refused(tmp_path, monkeypatch, library):
     (tmp_path / "ratings").write_bytes(b"PAR1 and then something else")
-    monkeypatch.setattr(frames, "find_spec", lambda name: name == library)
+    monkeypatch.setattr(inputs, "find_spec", lambda name: name == library)
     with pytest.raises(DataError, match="cannot read this Parquet"):
         read_ratings(tmp_path / "ratings")
 

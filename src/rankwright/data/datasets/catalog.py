@@ -9,9 +9,9 @@ from typing import Any
 
 from rankwright.data.datasets import loading
 from rankwright.data.datasets.loading import Archive, find_folder
-from rankwright.data.io.judges import read_judges
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import read_table
+from rankwright.data.io.trec import read_judges
 from rankwright.exceptions import ParameterError
 
 

@@ -1,11 +1,12 @@
+from .conversion import convert as convert
+from .conversion import write_items as write_items
 from .interactions import read_features as read_features
 from .interactions import read_feedback as read_feedback
 from .interactions import read_interactions as read_interactions
 from .items import read_items as read_items
-from .judges import read_judges as read_judges
 from .letor.reader import read_letor as read_letor
 from .letor.reader import write_letor as write_letor
-from .logs.impression_features import read_log_features as read_log_features
+from .logs.features import read_log_features as read_log_features
 from .logs.impressions import log_from_events as log_from_events
 from .logs.impressions import log_from_frame as log_from_frame
 from .logs.impressions import read_log as read_log
@@ -14,9 +15,8 @@ from .logs.preferences import read_preferences as read_preferences
 from .ratings import read_ratings as read_ratings
 from .tables import items_from_frame as items_from_frame
 from .tables import read_table as read_table
+from .trec import read_judges as read_judges
 from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run
-from .writing import convert as convert
-from .writing import write_items as write_items

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.io.files import MAX_LINE, Text
+from rankwright.data.io.files import MAX_LINE, Text, open_text, read_text
 from rankwright.data.vocabulary import encode_texts
 
 _BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may be part of an id
@@ -188,6 +188,18 @@ def likely_separator(text: Text) -> str | None:
     line = re.sub(r'"[^"]*"', "", text.first_line.decode(text.encoding, "replace"))
     best = max(",;\t|", key=line.count)
     return best if best in line else None
+
+
+def first_fields(path: str, separator: str | None) -> list[str]:
+    """The fields of the first line of a table: the names of its columns, if it names them."""
+    with open_text(path) as file:
+        line = Text(path, next(file.blocks(1 << 16), b"")).first_line
+    if not line:
+        line = read_text(path).first_line  # raises if the file is empty
+    separator = separator or likely_separator(Text(path, line)) or ","
+    plain = line.decode("utf-8", "replace").replace("\r", " ")  # which csv takes for a line end
+    fields = next(csv.reader([plain], delimiter=separator), [])
+    return [name.strip() for name in fields]
 
 
 def parse_csv(text: Text, separator: str, layout: str) -> Fields:

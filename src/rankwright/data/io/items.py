@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import json
 import os
 import re
 import warnings
@@ -14,15 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rankwright.data.inputs import NOT_NAMES, read_parquet
+from rankwright.data.behavior.ratings import usual_place
+from rankwright.data.inputs import NOT_NAMES, parquet_names, read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.fields import is_number, likely_separator
-from rankwright.data.io.files import Text, bounded, is_parquet, open_text, read_text
+from rankwright.data.io.fields import first_fields, is_number
+from rankwright.data.io.files import bounded, is_parquet, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
-from rankwright.data.io.logs.engine_features import is_feature_log, read_feature_log
+from rankwright.data.io.logs.features import is_feature_log, read_feature_log
+from rankwright.data.io.logs.impressions import is_log
+from rankwright.data.io.logs.preferences import is_preferences
 from rankwright.data.io.tables import GRADE_ADVICE
-from rankwright.data.items import Items
+from rankwright.data.items import Items, first_missing
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -104,6 +107,48 @@ def detect_format(path: str | os.PathLike[str]) -> str | None:
         return "model"
     line = next((line for line in head.splitlines() if line.strip()), b"")
     return next((kind for kind, first in _FIRST_LINES.items() if first.match(line)), None)
+
+
+def detect_kind(
+    path: str | os.PathLike[str], format: str | None = None, *, by_columns: bool = True
+) -> str:
+    """What a file holds: ``"items"``, ``"ratings"``, ``"run"``, ``"qrels"``, ``"model"``, ...
+
+    ``by_columns=False`` takes every table as items, whatever its columns are called.
+    """
+    name = os.fspath(path)
+    format = format or detect_format(name) or "letor"
+    if not by_columns:
+        return "items" if format in ITEM_FORMATS else format
+    if format in ("csv", "tsv"):
+        try:
+            columns = first_fields(name, "\t" if format == "tsv" else None)
+        except DataError:  # a damaged file: its reader says so
+            return "items"
+        if is_log(columns) or is_preferences(columns):
+            return "log" if is_log(columns) else "pairs"
+        # Ratings have the columns user, item, rating and perhaps time, and no others.
+        positions = [usual_place(role, columns) for role in ("user", "item", "value", "time")]
+        known = set(positions) - {None}
+        is_rating = None not in positions[:3] and len(known) == len(columns)
+        return "ratings" if is_rating else "items"
+    if format in ("jsonl", "parquet"):
+        columns = _first_names(name, format)
+        if is_log(columns) or {"kind", "event"} <= set(columns):
+            return "log"
+        if is_preferences(columns):
+            return "pairs"
+    return "items" if format in ITEM_FORMATS else format
+
+
+def _first_names(path: str, format: str) -> list[str]:
+    """The names of the columns of a Parquet file, or of the first object of a JSONL file."""
+    try:
+        if format == "parquet":
+            return parquet_names(path)
+        return list(json.loads(read_text(path).first_line))
+    except Exception:  # damaged in one of many ways: the reader of the file says how
+        return []
 
 
 @bounded
@@ -377,18 +422,6 @@ def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[
     return table, list(table)
 
 
-def first_fields(path: str, separator: str | None) -> list[str]:
-    """The fields of the first line of a table: the names of its columns, if it names them."""
-    with open_text(path) as file:
-        line = Text(path, next(file.blocks(1 << 16), b"")).first_line
-    if not line:
-        line = read_text(path).first_line  # raises if the file is empty
-    separator = separator or likely_separator(Text(path, line)) or ","
-    plain = line.decode("utf-8", "replace").replace("\r", " ")  # which csv takes for a line end
-    fields = next(csv.reader([plain], delimiter=separator), [])
-    return [name.strip() for name in fields]
-
-
 def _find_columns(
     path: str,
     columns: list[str],
@@ -494,22 +527,3 @@ def _warn_of_missing_features(items: Items, path: str) -> None:
             DegenerateDataWarning,
             stacklevel=3,
         )
-
-
-def first_missing(items: Items) -> str | None:
-    """Where the first missing value is, in words; None if no value is missing.
-
-    >>> first_missing(Items([[1.0, 2.0], [3.0, float("nan")]], [0, 1]))
-    'item 2 has no value for feature 2 (1 values are missing)'
-    """
-    if items.is_sparse:
-        cells = items.X.tocoo()
-        nan = np.isnan(cells.data)
-        rows, columns = cells.row[nan], cells.col[nan]
-    else:
-        rows, columns = np.isnan(items.X).nonzero()
-    if len(rows) == 0:
-        return None
-    row, column = min(zip(rows.tolist(), columns.tolist(), strict=True))
-    name = f"feature {column + 1}" if items.feature_names is None else items.feature_names[column]
-    return f"item {row + 1} has no value for {name} ({len(rows):,} values are missing)"

@@ -1,4 +1,4 @@
-from .impression_features import read_log_features as read_log_features
+from .features import read_log_features as read_log_features
 from .impressions import log_from_events as log_from_events
 from .impressions import log_from_frame as log_from_frame
 from .impressions import read_log as read_log

@@ -1,4 +1,4 @@
-"""Items, runs, qrels and ratings as tables in files."""
+"""Read, write and convert data files of every kind."""
 
 from __future__ import annotations
 

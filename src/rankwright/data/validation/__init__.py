@@ -1,5 +1,0 @@
-"""Look for mistakes in data, and say what is in data."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
