@@ -53,6 +53,17 @@ def test_the_cache_is_looked_for_where_numba_keeps_it(tmp_path: Path, monkeypatc
     assert tmp_path / expected in list(_kernel_cache._caches(tmp_path))
 
 
+def test_a_process_without_a_home_folder_looks_in_the_others(monkeypatch: Any) -> None:
+    def no_user(uid: int) -> Any:  # a container that runs under a number that no user has
+        raise KeyError(uid)
+
+    for name in ("HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", no_user)
+    folder = Path(_kernel_cache.__file__).parent / "rankers" / "online"
+    assert folder / "__pycache__" in list(_kernel_cache._caches(folder))
+
+
 def test_every_family_of_rankers_can_be_compiled() -> None:
     families = {cls._family() for cls in rankers().values()}
     assert families <= FAMILIES.keys()

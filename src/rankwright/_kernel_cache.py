@@ -223,7 +223,8 @@ def is_compiled(family: str) -> bool:
 
 def _caches(folder: Path) -> Iterator[Path]:
     """The folders in which numba may keep the code of a folder's kernels."""
-    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    # Path.home raises where neither HOME nor a user of this process exists, as in some containers.
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     inside = (path for path in folder.rglob("*") if path.is_dir() and path.name != "__pycache__")
     for source in (folder, *inside):
         # As numba calls it: the name of the folder, and a hash of its path.
