@@ -69,6 +69,10 @@ def test_pipes_and_devices_may_be_given_twice(shell):
 def test_group_sizes_are_found_beside_the_data(shell, tmp_path):
     (tmp_path / "rank.train").write_text("".join(f"{k % 3} 1:{k} 2:{k % 5}\n" for k in range(30)))
     assert "number of lines" not in shell("info", "rank.train").stderr
+    told = shell("train", "rank.train", "--ranker", "Regression")
+    assert "no line has a qid, so all items are taken as one list" in told.stderr
+    assert "on all 30 rows" in told.stderr
+    assert "held-out rows of a single list" in told.stdout
     (tmp_path / "rank.train.query").write_text("10\n" * 3)
     told = shell("info", "rank.train", "--json")
     assert "each query is read from rank.train.query" in told.stderr

@@ -249,9 +249,12 @@ def read_log_features(log: str, features: str | None, table: TableOptions, **mor
 
 
 def note_missing_queries(items: rw.Items, path: str) -> None:
-    """Say that a table without a column of queries is one long list."""
-    if items.qid is None and items.feature_names is not None:
-        note(
-            f"{path}: no column is called qid, query, session or the like, so all items are taken "
-            "as one list. Name the column of the query with --qid."
-        )
+    """Say that data without queries are one long list."""
+    if items.qid is not None:
+        return
+    if items.feature_names is None:
+        fault, fix = "no line has a qid", "Give LightGBM's file of query sizes with --group"
+    else:
+        fault = "no column is called qid, query, session or the like"
+        fix = "Name the column of the query with --qid"
+    note(f"{path}: {fault}, so all items are taken as one list. {fix}.")

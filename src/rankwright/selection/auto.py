@@ -367,7 +367,8 @@ class AutoRanker(BestRanker):
             model.set_params(early_stopping=None, **{rounds: max(best.n_iterations, 1)})
             how = f" with {rounds}={getattr(model, rounds)}"
         n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
-        text = f"training {best.name} on all {n_queries} queries{how}"
+        amount = f"{n_queries} queries" if n_queries > 1 else f"{len(rows.y)} rows"
+        text = f"training {best.name} on all {amount}{how}"
         with Progress(bool(self.verbose)) as progress:
             progress.text = text
             model = self._fitted(model, f"{best.name}, all queries", progress, rows)
@@ -409,14 +410,16 @@ class AutoRanker(BestRanker):
 
         ``eval_set`` is what to call the rows that were given to evaluate on.
         """
-        comparison = self.results_.comparison
-        if comparison is None:
+        comparison, scores = self.results_.comparison, self.results_[0].scores
+        if comparison is None or scores is None:
             return "too few queries to hold some out: trained on all, and not evaluated"
         n_folds = self.results_[0].n_folds
         held_out = f"{n_folds} folds of the queries" if n_folds > 1 else "held-out queries"
+        if scores.n_queries == 1:
+            held_out = "held-out rows of a single list"
         if self.held_out_rows_ is None:
             held_out = eval_set
-        table = comparison if len(self.results_) > 1 else self.results_[0].scores
+        table = comparison if len(self.results_) > 1 else scores
         reason = f"\n{self.results_.reason}" if self.results_.reason else ""
         return f"validation on {held_out}:\n\n{table}{reason}"
 

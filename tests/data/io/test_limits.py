@@ -211,6 +211,10 @@ def test_group_sizes_of_lightgbm_are_read_and_found_by_name(tmp_path: Path) -> N
     for group in (sizes, str(sizes), "auto", [2, 1], np.array([2, 1])):
         assert rw.read_items(path, group=group).qid.tolist() == [0, 0, 1]
     assert rw.read_items(path).qid is None
+    packed = tmp_path / "rank.train.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert group_file(packed) == str(sizes)
+    assert rw.read_items(packed, group="auto").qid.tolist() == [0, 0, 1]
     path.write_text("1 qid:4 1:2\n0 qid:4 1:1\n")
     assert group_file(path) is None
     with pytest.raises(DataError, match="omit group"):

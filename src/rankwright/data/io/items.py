@@ -285,9 +285,10 @@ def _item_format(path: str, format: str | None) -> str:
 def group_file(path: str | os.PathLike[str]) -> str | None:
     """LightGBM's file of group sizes beside a LETOR file without qid, or None.
 
-    It is called as the file, with ``.query`` or ``.group`` at the end.
+    It is called as the file, with or without its ``.gz``, and ``.query`` or ``.group`` at the end.
     """
-    names = (f"{os.fspath(path)}.{ending}" for ending in ("query", "group"))
+    stems = dict.fromkeys((os.fspath(path), os.fspath(path).removesuffix(".gz")))
+    names = (f"{stem}.{ending}" for stem in stems for ending in ("query", "group"))
     sizes_file = next(filter(os.path.isfile, names), None)
     if sizes_file is None or detect_format(path) not in ("letor", None):
         return None
