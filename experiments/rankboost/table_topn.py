@@ -29,8 +29,12 @@ from experiments.rankboost.topn_peers import SYSTEMS, Lists, System
 
 import rankwright as rw
 from rankwright.data.queries import leave_out
-from rankwright.recommend.evaluation import split_by_time
-from rankwright.recommend.protocol import leave_last_out, measure_lists, relevant_pairs
+from rankwright.recommend.evaluation import (
+    leave_last_out,
+    measure_lists,
+    relevant_pairs,
+    split_by_time,
+)
 
 RESULTS = Path(__file__).parents[1] / "_results"
 DATA: dict[str, tuple[str, float | None]] = {

@@ -17,7 +17,7 @@ from rankwright.recommend.experts import (
     NextItems,
     Popularity,
 )
-from rankwright.recommend.experts.ease import common_users
+from rankwright.recommend.experts.least_squares import common_users
 from rankwright.recommend.experts.weights import learned_by_ranksvm
 
 

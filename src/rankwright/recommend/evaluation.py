@@ -1,19 +1,21 @@
-"""Evaluation of recommenders: splits of ratings, groups of users, comparisons of rankers."""
+"""Evaluation of recommenders: splits, measures of rated items and of top-n lists, comparisons."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.queries import Seed, Split, need_a_share
+from rankwright.data.queries import Seed, Split, leave_out, need_a_share
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -28,6 +30,8 @@ from rankwright.recommend.models.per_user import ReferenceUsers, abstains, prepa
 # Disagreement, and three measures of the top-rated items (Freund et al., 6.2.4), as expectations
 # over random order of ties.
 PAPER_MEASURES = ("Disagreement", "AP(rel=max)", "PROT(rel=max)", "Coverage(rel=max)")
+N_RESAMPLES = 1000
+FEW = 10  # times n: a smaller catalog makes measures look good whatever the order
 
 
 def split_ratings(ratings: Ratings, *, test_size: float = 0.1, random_state: Seed = None) -> Split:
@@ -54,6 +58,17 @@ def split_by_time(ratings: Ratings | Interactions, *, test_size: float = 0.1) ->
     n_test = _n_test(ratings, test_size)
     order = np.argsort(ratings.time, kind="stable")
     return Split(np.sort(order[:-n_test]), np.sort(order[-n_test:]))
+
+
+def leave_last_out(data: Interactions | Ratings, n_left_out: int = 1) -> Split:
+    """Hold out the last events of each user, by time or else by their order.
+
+    >>> events = Interactions([1, 1, 2, 1], [7, 8, 7, 9], time=[3, 1, 2, 2])
+    >>> leave_last_out(events).test
+    array([0])
+    """
+    time = np.arange(len(data)) if data.time is None else data.time
+    return leave_out(data.user, n_left_out, time=time)
 
 
 def density_bins(
@@ -200,3 +215,255 @@ def _n_test(ratings: Ratings | Interactions, test_size: float) -> int:
     if len(ratings) < 2:
         raise DataError(f"{len(ratings)} ratings cannot be split: give two or more.")
     return min(max(round(test_size * len(ratings)), 1), len(ratings) - 1)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over users with its 95 % bootstrap interval, and the value of random order."""
+
+    value: float
+    low: float
+    high: float
+    random: float | None = None
+
+
+@dataclass(frozen=True)
+class TopNReport:
+    """Measures of lists over the whole catalog; prints as a table.
+
+    Attributes
+    ----------
+    n : length of the lists
+    n_users : evaluated users: those who took a new item in the test part
+    measures : name -> Estimate
+    parts : the same of "warm users", "cold users" (no training events), "warm items" and "cold
+        items" (only such items count as relevant), with the number of users
+    per_user : name -> (n_users,) values
+    """
+
+    n: int
+    n_users: int
+    measures: dict[str, Estimate]
+    parts: dict[str, tuple[int, dict[str, Estimate]]]
+    per_user: dict[str, FloatArray]
+
+    def __getitem__(self, name: str) -> float:
+        return self.measures[name].value
+
+    def __str__(self) -> str:
+        head = f"{self.n_users:,} users, each list from the whole catalog"
+        lines = [f"{head:<46}{'value':>9}{'95 % interval':>20}{'random':>9}"]
+        lines += [_line(name, estimate) for name, estimate in self.measures.items()]
+        for part, (n_users, measures) in self.parts.items():
+            lines.append(f"{part} ({n_users:,} users)")
+            lines += [_line("  " + name, estimate) for name, estimate in measures.items()]
+        return "\n".join(lines)
+
+
+def _line(name: str, found: Estimate) -> str:
+    interval = "" if np.isnan(found.low) else f"{found.low:.4f} .. {found.high:.4f}"
+    chance = "" if found.random is None else f"{found.random:.4f}"
+    return f"{name:<46}{found.value:>9.4f}{interval:>20}{chance:>9}"
+
+
+def evaluate_top_n(
+    recommender: Any,
+    data: Interactions,
+    split: str | Split = "last",
+    n: int = 10,
+    *,
+    test_size: float = 0.1,
+    random_state: int = 0,
+    **fit: Any,
+) -> TopNReport:
+    """Fit on one part of the events, and rank the whole catalog for the users of the other.
+
+    Parameters
+    ----------
+    recommender : a Recommender
+    data : Interactions
+    split : "last" (the last event of each user), "time" (the last ``test_size`` of all events) or
+        a Split
+    n : length of the lists
+    random_state : seed of the bootstrap
+    **fit : passed to ``fit``, such as ``item_features``
+
+    Returns
+    -------
+    report : TopNReport
+        ``HitRate``, ``Recall``, ``NDCG``, ``MRR`` (of the relevant items: those taken in the test
+        part and not before), ``ItemCoverage`` (share of the catalog in any list), ``Novelty``
+        (mean bits, -log2 of the share of users), ``Diversity`` (1 - mean cosine of two items of a
+        list) and ``PopularityBias`` (users of the listed items over users of the relevant ones).
+    """
+    if not isinstance(data, Interactions):
+        raise DataError(
+            f"evaluate_top_n got {type(data).__name__}: it takes Interactions. Make them of "
+            "ratings with Interactions.from_ratings(ratings, at_least=4)."
+        )
+    if isinstance(split, str):
+        if split not in ("last", "time"):
+            raise ParameterError(f'split={split!r}: use "last", "time" or a Split.')
+        by_time = split == "time"
+        split = split_by_time(data, test_size=test_size) if by_time else leave_last_out(data)
+    train, test = data.take(split.train), data.take(split.test)
+    model = clone(recommender).fit(train, **fit)
+    relevant = relevant_pairs(train, test)
+    users = np.unique(relevant[0])
+    if len(users) == 0:
+        raise DataError("evaluate_top_n: no user took a new item in the test part.")
+    if train.n_items < FEW * n:
+        warnings.warn(
+            f"evaluate_top_n: {train.n_items} items for lists of {n}: random order scores high as "
+            "well. Compare with the column of random order.",
+            RankwrightWarning,
+            stacklevel=2,
+        )
+    lists = model.recommend_all(train.users[users], n).number
+    return measure_lists(lists, users, train, relevant, random_state=random_state)
+
+
+def relevant_pairs(train: Interactions, test: Interactions) -> tuple[IntArray, IntArray]:
+    """Users and items of the test part, each pair once, without those of the training part."""
+    keys = [part.user * np.int64(part.n_items) + part.item for part in (train, test)]
+    new = np.setdiff1d(keys[1], keys[0])
+    return new // train.n_items, new % train.n_items
+
+
+def measure_lists(
+    lists: NDArray[np.int64],
+    users: IntArray,
+    train: Interactions,
+    relevant: tuple[IntArray, IntArray],
+    *,
+    random_state: int = 0,
+) -> TopNReport:
+    """Measures of lists (numbers of items, best first, -1 for none) of some users (numbers)."""
+    table = _hits(lists, users, relevant)
+    taken = np.unique(train.user * np.int64(train.n_items) + train.item) % train.n_items
+    n_items = max(train.n_items, int(lists.max(initial=0)) + 1)
+    counts = np.bincount(taken, minlength=n_items)
+    per_user = _relevance(*table, train, users)
+    rng = np.random.default_rng(random_state)
+    measures = _estimates(per_user, rng, lists.shape[1])
+    for name, chance in _chance(table[1], train, users, lists.shape[1]).items():
+        at = f"{name}@{lists.shape[1]}"
+        measures[at] = Estimate(measures[at].value, measures[at].low, measures[at].high, chance)
+    beyond = _beyond(lists, users, relevant, train, counts)
+    measures |= _estimates(beyond, rng, lists.shape[1])
+    coverage = len(np.unique(lists[lists >= 0])) / max(int((counts > 0).sum()), 1)
+    measures[f"ItemCoverage@{lists.shape[1]}"] = Estimate(coverage, np.nan, np.nan)
+    parts = {}
+    warm_user = np.bincount(train.user, minlength=train.n_users)[users] > 0
+    warm_item = counts[relevant[1]] > 0
+    for name, rows in (("warm users", warm_user), ("cold users", ~warm_user)):
+        if rows.any() and not rows.all():
+            chosen = {key: values[rows] for key, values in per_user.items()}
+            parts[name] = int(rows.sum()), _estimates(chosen, rng, lists.shape[1])
+    for name, pairs in (("warm items", warm_item), ("cold items", ~warm_item)):
+        if pairs.any() and not pairs.all():
+            chosen_pairs = relevant[0][pairs], relevant[1][pairs]
+            kept = np.isin(users, chosen_pairs[0])
+            hits = _hits(lists[kept], users[kept], chosen_pairs)
+            values = _relevance(*hits, train, users[kept])
+            parts[name] = int(kept.sum()), _estimates(values, rng, lists.shape[1])
+    return TopNReport(lists.shape[1], len(users), measures, parts, per_user | beyond)
+
+
+def _hits(lists: Any, users: IntArray, relevant: Any) -> tuple[NDArray[np.bool_], IntArray]:
+    """Which places of the lists hold a relevant item, and how many there are for each user."""
+    width = np.int64(max(int(lists.max(initial=0)), int(relevant[1].max(initial=0))) + 2)
+    keys = relevant[0] * width + relevant[1]
+    hits = np.isin(users[:, None] * width + lists, keys) & (lists >= 0)
+    n_relevant = np.bincount(relevant[0], minlength=int(users.max(initial=0)) + 1)[users]
+    return hits, n_relevant
+
+
+def _relevance(hits: Any, n_relevant: IntArray, train: Any, users: Any) -> dict[str, FloatArray]:
+    n = hits.shape[1]
+    discount = 1.0 / np.log2(np.arange(2, n + 2))
+    ideal = np.cumsum(discount)[np.minimum(n_relevant, n) - 1]
+    first = np.where(hits.any(axis=1), hits.argmax(axis=1), n)
+    return {
+        "HitRate": hits.any(axis=1).astype(np.float64),
+        "Recall": hits.sum(axis=1) / n_relevant,
+        "NDCG": hits @ discount / ideal,
+        "MRR": np.where(first < n, 1.0 / (first + 1.0), 0.0),
+    }
+
+
+def _chance(n_relevant: IntArray, train: Any, users: IntArray, n: int) -> dict[str, float]:
+    """Expected measures of a random order of the items that a user has not taken."""
+    taken = np.zeros(train.n_users)
+    pairs = np.unique(train.user * np.int64(train.n_items) + train.item)
+    np.add.at(taken, pairs // train.n_items, 1.0)
+    candidates = np.maximum(train.n_items - taken[users], n_relevant)
+    length = np.minimum(n, candidates)
+    discount = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, n + 2)))])
+    ideal = discount[np.minimum(n_relevant, n)]
+    share = n_relevant / candidates
+    # The chance that no relevant item is among the first k of a random order.
+    place = np.arange(n)[None, :]
+    left = np.maximum(candidates[:, None] - n_relevant[:, None] - place, 0.0)
+    none = np.cumprod(left / np.maximum(candidates[:, None] - place, 1.0), axis=1)
+    first = np.diff(none, axis=1, prepend=1.0)
+    return {
+        "HitRate": float((1.0 - none[:, -1]).mean()),
+        "MRR": float((-first / (place + 1)).sum(axis=1).mean()),
+        "Recall": float((length / candidates).mean()),
+        "NDCG": float((share * discount[length.astype(np.int64)] / ideal).mean()),
+    }
+
+
+def _beyond(
+    lists: Any, users: IntArray, relevant: Any, train: Any, counts: IntArray
+) -> dict[str, FloatArray]:
+    """Novelty, diversity and popularity bias of each list."""
+    shown = lists >= 0
+    n_shown = np.maximum(shown.sum(axis=1), 1)
+    taken_by = np.maximum(counts, 1)[np.maximum(lists, 0)] * shown
+    share = np.where(shown, taken_by / max(train.n_users, 1), 1.0)
+    mean_shown = taken_by.sum(axis=1) / n_shown
+    n_users = int(users.max(initial=0)) + 1
+    total = np.bincount(relevant[0], counts[relevant[1]], n_users)[users]
+    size = np.bincount(relevant[0], minlength=n_users)[users]
+    return {
+        "Novelty": -np.log2(share).sum(axis=1) / n_shown,
+        "Diversity": _diversity(lists, train, len(counts)),
+        "PopularityBias": mean_shown / np.maximum(total / size, 1.0),
+    }
+
+
+def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
+    """1 - the mean cosine (of their users) of two items of a list."""
+    from scipy.sparse import csr_array
+
+    ones = np.ones(len(train))
+    table = csr_array((ones, (train.item, train.user)), shape=(n_items, train.n_users))
+    table.data[:] = 1.0
+    used, place = np.unique(lists, return_inverse=True)
+    place = place.reshape(lists.shape)
+    rows = table[np.maximum(used, 0)]
+    size = np.sqrt(np.maximum(np.asarray(rows.sum(axis=1)).ravel(), 1.0))
+    cosine = np.asarray((rows @ rows.T).toarray()) / size[:, None] / size[None, :]
+    np.fill_diagonal(cosine, 0.0)
+    shown = lists >= 0
+    pairs = cosine[place[:, :, None], place[:, None, :]]
+    both = shown[:, :, None] & shown[:, None, :]
+    n_shown = shown.sum(axis=1)
+    n_pairs = np.maximum(n_shown * (n_shown - 1), 1)
+    return np.asarray(1.0 - (pairs * both).sum(axis=(1, 2)) / n_pairs)
+
+
+def _estimates(values: dict[str, FloatArray], rng: Any, n: int) -> dict[str, Estimate]:
+    size = len(next(iter(values.values())))
+    columns = np.stack(list(values.values()), axis=1)
+    means = [  # in parts: there may be many users
+        rng.multinomial(size, np.full(size, 1.0 / size), 50) @ columns / size
+        for _ in range(N_RESAMPLES // 50)
+    ]
+    low, high = np.quantile(np.concatenate(means), [0.025, 0.975], axis=0)
+    return {
+        f"{name}@{n}": Estimate(float(column.mean()), float(low[at]), float(high[at]))
+        for at, (name, column) in enumerate(values.items())
+    }

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.features import Features, as_features
+from rankwright.data.behavior.features import Features, SideFeatures, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
@@ -25,16 +25,9 @@ from rankwright.exceptions import (
 from rankwright.parallel import active_engine, current_engine, map_jobs, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
-from rankwright.recommend.backends import (
-    FromEvents,
-    FromRatings,
-    check_ratings,
-    histories_of,
-    with_ids,
-)
 from rankwright.recommend.experts.content import ItemContent, UserMeans
 from rankwright.recommend.experts.histories import Histories
-from rankwright.recommend.experts.topn import Described, TopN
+from rankwright.recommend.experts.topn import EventBackend, TopN
 from rankwright.recommend.explanations import Recommendation, as_list
 from rankwright.recommend.lists import (
     Block,
@@ -44,7 +37,13 @@ from rankwright.recommend.lists import (
     with_progress,
     write_lists,
 )
-from rankwright.recommend.models.blend import Blend, predict_rows
+from rankwright.recommend.models.blend import (
+    Blend,
+    RatingBackend,
+    check_ratings,
+    predict_rows,
+    with_ids,
+)
 from rankwright.recommend.models.per_user import RANKER, PerUser
 
 
@@ -167,12 +166,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         for name in ("ratings_", "histories_", "titles_", "content_", "user_content_"):
             if hasattr(self, name):
                 delattr(self, name)
-        features = Described(as_features(item_features), as_features(user_features))
+        features = SideFeatures(as_features(item_features), as_features(user_features))
         if isinstance(data, Interactions):
             return self._fit_events(data, features, seed)
         return self._fit_ratings(data, features, seed)
 
-    def _fit_ratings(self, ratings: Ratings, features: Described, seed: int) -> Self:
+    def _fit_ratings(self, ratings: Ratings, features: SideFeatures, seed: int) -> Self:
         ratings = check_ratings(ratings, type(self).__name__)
         if features.users is not None and self.ranker is not None:
             raise ParameterError(
@@ -181,10 +180,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
         ratings = with_ids(ratings, features)
         if features.items is not None:
-            self.content_ = ItemContent().fit(histories_of(ratings), features.items)
+            self.content_ = ItemContent().fit(Histories.of_ratings(ratings), features.items)
             self._set_titles(features.items, ratings.items)
         if features.users is not None:
-            self.user_content_ = UserMeans().fit(histories_of(ratings), features.users)
+            self.user_content_ = UserMeans().fit(Histories.of_ratings(ratings), features.users)
         self.ratings_ = ratings
         if np.ptp(ratings.value) == 0:
             warnings.warn(
@@ -199,14 +198,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             model = PerUser(self.ranker, self.n_reference, self.reference, seed)
         with active_engine(None):  # models of ratings are small: they are fitted here
             self.model_ = model.fit(ratings)
-        self._set_side()
+        self._set_backend()
         return self
 
     def _set_titles(self, features: Features, items: Any) -> None:
         if features.titles is not None:
             self.titles_ = features.titles_of(items)
 
-    def _fit_events(self, events: Interactions, features: Described, seed: int) -> Self:
+    def _fit_events(self, events: Interactions, features: SideFeatures, seed: int) -> Self:
         if self.ranker is not None:
             raise ParameterError(
                 "Recommender(ranker=...) learns from ratings. Leave it out for interactions."
@@ -221,24 +220,19 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             histories = histories.with_users(features.users.ids)
         self.histories_ = histories
         self.model_ = TopN(self.experts, self.holdout, self.combiner, seed).fit(histories, features)
-        self._set_side()
+        self._set_backend()
         return self
 
-    def _set_side(self) -> None:
+    def _set_backend(self) -> None:
         titles = getattr(self, "titles_", None)
         self._backend: Any = (
-            FromEvents(self.histories_, self.model_, titles)
+            EventBackend(self.histories_, self.model_, titles)
             if self._is_events
-            else FromRatings(self.ratings_, self.model_, self._contents(), titles)
+            else RatingBackend(self.ratings_, self.model_, self._contents(), titles)
         )
 
     def _contents(self) -> tuple[Any, Any]:
         return getattr(self, "content_", None), getattr(self, "user_content_", None)
-
-    @property
-    def _side(self) -> Any:
-        check_is_fitted(self)
-        return self._backend
 
     def partial_fit(self, events: Interactions, y: Any = None) -> Self:
         """Follow new events of known or new users and items; ``recommend`` reflects them at once.
@@ -265,7 +259,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 fresh = self.histories_.items[len(self.titles_) :]
                 texts = np.array([str(item) for item in fresh.tolist()], object)
                 self.titles_ = np.concatenate([self.titles_, texts])
-            self._set_side()
+            self._set_backend()
         return self
 
     def refit(self) -> Self:
@@ -287,8 +281,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             check_ratings(self.ratings_, type(self).__name__)
             for content in self._contents():
                 if content is not None:
-                    content.prepare(histories_of(self.ratings_))
-        self._set_side()
+                    content.prepare(Histories.of_ratings(self.ratings_))
+        self._set_backend()
 
     def _before_saving(self) -> None:
         """Files hold no work that updates left for later."""
@@ -325,7 +319,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
         ({item: rating}, or the items taken, oldest first). Higher is better."""
         history = self._history(user)
-        scores: FloatArray = self._side.scores(history, self._item_numbers(items))
+        scores: FloatArray = self._backend.scores(history, self._item_numbers(items))
         return scores
 
     def predict_ratings(self, ratings: Ratings) -> FloatArray:
@@ -340,9 +334,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 "predict_ratings: these ratings have other users or items than those of fit. "
                 "Split one Ratings with take(train) and take(test), without compact()."
             )
-        side = self._side
+        backend = self._backend
         with single_threaded_blas():  # the threads work on different users
-            return predict_rows(lambda user, items: side.scores(side.known([user]), items), ratings)
+            return predict_rows(
+                lambda user, items: backend.scores(backend.known([user]), items), ratings
+            )
 
     def recommend(
         self, user: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
@@ -358,11 +354,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             an id, or None
         """
         _check_n("recommend", n)
-        history = self._side.known([self._user_number(user)])
-        return self._list(history, n, self._selection(exclude, filter))
+        return self._list(self._known(user), n, self._selection(exclude, filter))
+
+    def _known(self, user: Any) -> Any:
+        number = self._user_number(user)
+        return self._backend.known([number])
 
     def _list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
-        best: Block = self._side.lists(history, n, chosen)
+        best: Block = self._backend.lists(history, n, chosen)
         return next(best.lists(self._data.items))
 
     def recommend_new(
@@ -422,16 +421,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _stream(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Blocks:
         """Lists of users, a block at a time."""
-        side, size = self._side, self._side.block_size
+        backend, size = self._backend, self._backend.block_size
         if current_engine() is not None:
             cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
-            jobs = [side.known(numbers[cut]) for cut in cuts]
-            for cut, lists in zip(cuts, map_jobs(_lists_of, jobs, side, n, chosen), strict=True):
+            jobs = [backend.known(numbers[cut]) for cut in cuts]
+            for cut, lists in zip(cuts, map_jobs(_lists_of, jobs, backend, n, chosen), strict=True):
                 yield ids[cut], lists
             return
         for start in range(0, len(ids), size):
             cut = slice(start, start + size)
-            yield ids[cut], side.lists(side.known(numbers[cut]), n, chosen)
+            yield ids[cut], backend.lists(backend.known(numbers[cut]), n, chosen)
 
     def _selection(self, exclude: Any, filter: Any) -> Selection:
         return Selection(self._data.item_vocabulary, exclude, filter, self._similarities)
@@ -466,7 +465,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _likeness(self, number: int) -> FloatArray:
         """How like an item all items are: by the experts, or else the cosine of their users."""
-        data, found = self._data, self._side.likeness(number)
+        data, found = self._data, self._backend.likeness(number)
         if found is not None:
             return np.asarray(found)
         users = data.user[data.item == number]
@@ -488,7 +487,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         _check_n("explain", n)
         history = self._history(user)
-        return self._side.explain(history, int(self._item_numbers([item])[0]), n)
+        return self._backend.explain(history, int(self._item_numbers([item])[0]), n)
 
     def to_columns(self, lists: Mapping[Any, list[Recommendation]]) -> dict[str, list[Any]]:
         """Lists of ``recommend_all`` as columns: ``pandas.DataFrame(model.to_columns(lists))``."""
@@ -514,14 +513,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if isinstance(user, list) and self._is_events:
             user = dict.fromkeys(user, 1.0)
         if not isinstance(user, Mapping):
-            return self._side.known([self._user_number(user)])
+            return self._known(user)
         check_is_fitted(self)
         for item, rating in user.items():
             if not schema.number().test(rating):
                 raise DataError(f"item {item!r} is rated {rating!r}, not a finite number.")
         value = np.array(list(user.values()), dtype=np.float64)
         items = self._item_numbers(list(user)) if len(value) else np.zeros(0, np.int64)
-        return self._side.new(items, value, user)
+        return self._backend.new(items, value, user)
 
     def _user_number(self, user: Any) -> int:
         data = self._data
@@ -555,9 +554,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return np.asarray(known.numbers(ids))
 
 
-def _lists_of(histories: Any, side: Any, n: int, chosen: Selection) -> Block:
+def _lists_of(histories: Any, backend: Any, n: int, chosen: Selection) -> Block:
     """Lists of some users, made by a worker."""
-    best: Block = side.lists(histories, n, chosen)
+    best: Block = backend.lists(histories, n, chosen)
     return best
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,13 @@ class Features:
     def __repr__(self) -> str:
         titles = "" if self.titles is None else ", titles"
         return f"Features({len(self):,} rows, {self.matrix.shape[1]:,} features{titles})"
+
+
+class SideFeatures(NamedTuple):
+    """Features of the items and of the users of a recommender, where they are known."""
+
+    items: Features | None = None
+    users: Features | None = None
 
 
 def as_features(given: Any) -> Features | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
 from rankwright.data.behavior.interactions import Interactions, joined
+from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
 from rankwright.exceptions import DataError
 
@@ -117,6 +118,11 @@ class Histories(UsersAndItems):
             order, item, weight = order[kept], item[kept], weight[kept]
         time = None if events.time is None else events.time[order]
         return cls(events.users, events.items, ptr, item, weight, time)
+
+    @classmethod
+    def of_ratings(cls, ratings: Ratings) -> Histories:
+        """What each user rated."""
+        return cls.of(Interactions.from_ratings(ratings))
 
     def __len__(self) -> int:
         return len(self.item)

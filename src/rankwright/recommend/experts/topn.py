@@ -1,23 +1,23 @@
-"""Top-N from interactions: experts combined by weights learned on held-out time."""
+"""Top-n lists from interactions: experts combined by weights learned on held-out time."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from rankwright._typing import IntArray
-from rankwright.data.behavior.features import Features
+from rankwright._typing import FloatArray, IntArray
+from rankwright.data.behavior.features import Features, SideFeatures
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
-from rankwright.recommend.experts.als import ImplicitALS
 from rankwright.recommend.experts.base import Expert, Popularity, Scores
 from rankwright.recommend.experts.content import Content, ItemContent, UserContent
-from rankwright.recommend.experts.ease import EASE
-from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.experts.histories import Histories, Rows, check_weights
+from rankwright.recommend.experts.least_squares import EASE, ImplicitALS
 from rankwright.recommend.experts.neighbors import ItemCosine, NextItems
 from rankwright.recommend.experts.weights import (
     COMBINERS,
@@ -30,19 +30,14 @@ from rankwright.recommend.experts.weights import (
     lengths,
     scaled,
 )
+from rankwright.recommend.explanations import EventExplanation, Taken
+from rankwright.recommend.lists import POOL, Block, Selection
 
 CELLS = 2**21  # scores in a block of users
 N_USERS = 1000  # users of each question that the weights are learned on
 
 
-class Described(NamedTuple):
-    """Features of the items and of the users, where they are known."""
-
-    items: Features | None = None
-    users: Features | None = None
-
-
-def default_experts(random_state: int, features: Described) -> list[Expert]:
+def default_experts(random_state: int, features: SideFeatures) -> list[Expert]:
     experts: list[Expert] = [
         Popularity(half_life=None),
         Popularity(half_life=0.1),
@@ -57,7 +52,7 @@ def default_experts(random_state: int, features: Described) -> list[Expert]:
     return [*experts, *content, *([] if features.users is None else [UserContent()])]
 
 
-NOTHING = Described()
+NOTHING = SideFeatures()
 
 
 class TopN(BaseEstimator):  # type: ignore[misc]
@@ -112,7 +107,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         self.combiner = combiner
         self.random_state = random_state
 
-    def fit(self, histories: Histories, features: Described = NOTHING) -> Self:
+    def fit(self, histories: Histories, features: SideFeatures = NOTHING) -> Self:
         self._set(histories)
         experts = self.experts
         if experts is None:
@@ -257,6 +252,92 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 each = size * expert.contributions(items, weight, item)
                 found[_label(expert)], added = float(each.sum()), added + each
         return found, added
+
+
+class EventBackend:
+    """What a recommender does with histories: rank the whole catalog for each.
+
+    Parameters
+    ----------
+    data : Histories
+    model : TopN
+    titles : (n_items,) texts or None
+    """
+
+    def __init__(self, data: Histories, model: TopN, titles: Any = None) -> None:
+        self.data, self.model, self.titles = data, model, titles
+        self.known_items = model.known_items()
+
+    @property
+    def block_size(self) -> int:
+        """Users whose lists are made at once."""
+        return max(1, min(256, CELLS // max(self.data.n_items, 1)))
+
+    def known(self, numbers: IntArray) -> Rows:
+        """The histories of users of the data."""
+        return self.data.rows.take(np.asarray(numbers, np.int64))
+
+    def new(self, items: IntArray, weight: FloatArray, given: Mapping[Any, float]) -> Rows:
+        """The history of a new user."""
+        if (weight <= 0).any():
+            bad = list(given)[int(np.argmax(weight <= 0))]
+            raise DataError(f"item {bad!r} has the weight {given[bad]!r}: give weights > 0.")
+        check_weights(weight)
+        ptr = np.array([0, len(items)])
+        return Rows(ptr, items.astype(np.int32), weight.astype(np.float32))
+
+    def scores(self, history: Rows, items: IntArray) -> FloatArray:
+        """Scores of some items for one history."""
+        return np.asarray(self.model.scores(history)[0, items], np.float64)
+
+    def lists(self, histories: Rows, n: int, chosen: Selection) -> Block:
+        """The best items for each history."""
+        scores = self.model.scores(histories)
+        hidden = np.flatnonzero(~(chosen.allowed & self.known_items))
+        scores[:, hidden] = -np.inf
+        if chosen.exclude_taken:
+            row = np.repeat(np.arange(histories.n_rows), np.diff(histories.ptr))
+            scores[row, histories.item] = -np.inf
+        pool = n if chosen.is_plain else POOL * n
+        if chosen.filter.max_per_category is not None:
+            pool = scores.shape[1]
+        best = self.model.best(scores, min(pool, scores.shape[1]))
+        if chosen.is_plain:
+            found = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
+            short = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
+            return Block(np.pad(best, short, constant_values=-1), np.pad(found, short))
+        picked = []
+        for row, ranked in zip(scores, best, strict=True):
+            ranked = ranked[ranked >= 0]
+            picked.append(chosen.pick(ranked, row[ranked], n))
+        return Block.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
+
+    def likeness(self, number: int) -> FloatArray | None:
+        """How like an item all items are by the experts; None if none looks at the history."""
+        if not any(expert.personal for expert in self.model.experts_):
+            return None
+        rows = Rows(np.array([0, 1]), np.array([number], np.int32), np.ones(1, np.float32))
+        return np.asarray(self.model.scores(rows, personal=True)[0], np.float64)
+
+    def explain(self, history: Rows, number: int, n: int) -> EventExplanation:
+        """The part of each expert, and the n items of the history that add most."""
+        taken = history.row(0)[0]
+        score = float(self.scores(history, np.array([number]))[0])
+        parts, added = self.model.parts(history, number)
+        kept = self.model.own_share(number)
+        if kept < 1.0:  # the rest comes from known items that are like it
+            parts, added = {name: kept * part for name, part in parts.items()}, kept * added
+            parts["items like it"] = score - sum(parts.values())
+        first = [at for at in np.argsort(-added, kind="stable")[:n] if added[at] > 0]
+        ids = self.data.items[taken[first]].tolist() if first else []
+        titles = {}
+        if self.titles is not None:
+            named = [number, *(int(taken[at]) for at in first)]
+            keys = self.data.items[named].tolist()
+            titles = dict(zip(keys, self.titles[named].tolist(), strict=True))
+        reasons = tuple(map(Taken, ids, added[first].tolist()))
+        item = self.data.items[[number]].tolist()[0]
+        return EventExplanation(item, score, parts, reasons, titles)
 
 
 def by_users(histories: Histories) -> NDArray[np.int64]:

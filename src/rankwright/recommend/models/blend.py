@@ -1,25 +1,33 @@
-"""Several rating models as ranking features of one ranker: the default recommender."""
+"""Lists from ratings: several rating models as ranking features of one ranker (the default)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.ratings import Ratings
-from rankwright.exceptions import DataError
+from rankwright.data.behavior.features import SideFeatures
+from rankwright.data.behavior.ratings import Ratings, first_twice
+from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.feedback.base import Grades
 from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
+from rankwright.recommend.experts.histories import extended
+from rankwright.recommend.explanations import Explanation, Liked, Viewer
+from rankwright.recommend.lists import POOL, Block, Selection
 from rankwright.recommend.models.base import ItemMeans, RatingModel, Reasons, Table
 from rankwright.recommend.models.factors import MatrixFactorization
 from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
 
+# Models sum squares of ratings in float32.
+LARGEST_RATING, LEAST_SPREAD = 1e15, 1e-6
 SHARE = 0.1  # of the ratings in a fold
 ENOUGH = 20_000  # held-out ratings to train the ranker on; folds are added until there are so many
 MODELS: tuple[type[RatingModel], ...] = (ItemMeans, ItemKNN, UserSimilarity, MatrixFactorization)
@@ -166,3 +174,185 @@ def predict_rows(
 
     map_blocks(block, ranges(ratings.n_users, 4 * n_threads()))
     return scores
+
+
+class Rated(NamedTuple):
+    """What a user rated."""
+
+    items: IntArray
+    value: FloatArray
+    number: int  # of a user of the data, -1 for a new one
+
+
+class RatingBackend:
+    """What a recommender does with ratings: order items by how high a user would rate them.
+
+    Parameters
+    ----------
+    data : Ratings
+    model : Blend or PerUser
+    contents : ItemContent or None, UserMeans or None
+        Features of items: those with few ratings take part of the scores of items like them. And of
+        users: those with few ratings follow users like them.
+    titles : (n_items,) texts or None
+    """
+
+    def __init__(
+        self, data: Ratings, model: Any, contents: Any = (None, None), titles: Any = None
+    ) -> None:
+        self.data, self.model, self.titles = data, model, titles
+        self.content, self.people = contents
+        if self.people is not None:
+            self.people.learn(data)
+        self._by_user = Table.by_user(data)
+        self._rated = data.item_counts > 0
+        self._rated_items = np.flatnonzero(self._rated)
+        self._known = self._rated if self.content is None else self._rated | self.content.described
+        self._low, self._high = data.value.min(), data.value.max()
+        # Ties are broken by average rating, then by number of ratings.
+        order = np.lexsort((-data.item_counts, -ItemMeans().fit(data).item_bias_))
+        self._popularity = np.empty(len(order), np.int64)
+        self._popularity[order] = np.arange(len(order))
+
+    @property
+    def block_size(self) -> int:
+        """Users whose lists are made at once."""
+        return 16 * n_threads()
+
+    def known(self, numbers: IntArray) -> list[Rated]:
+        """What users of the data rated."""
+        return [Rated(*self._by_user.row(n), n) for n in np.asarray(numbers).tolist()]
+
+    def new(self, items: IntArray, value: FloatArray, given: Mapping[Any, float]) -> list[Rated]:
+        """What a new user rated, with a warning about ratings far outside the scale."""
+        low, high = self._low, self._high
+        # Some tolerance, because the data need not contain the ends of their scale.
+        outside = np.maximum(low - value, value - high) > 0.5 * (high - low)
+        if outside.any() and high > low:
+            at = int(np.argmax(outside))
+            warnings.warn(
+                f"Recommender: item {list(given)[at]!r} is rated {value[at]:g}, and the ratings of "
+                f"the data lie in {low:g} .. {high:g}. Give ratings on the same scale.",
+                RankwrightWarning,
+                stacklevel=4,
+            )
+        return [Rated(items, value, -1)]
+
+    def scores(self, history: list[Rated], items: IntArray) -> FloatArray:
+        """Scores of some items for one user."""
+        if self.content is None and self.people is None:
+            return self._model_scores(history, items)
+        everything, user = np.zeros((1, self.data.n_items)), history[0].number
+        everything[0, self._rated_items] = self._model_scores(history, self._rated_items)
+        everything += self._by_features(user)
+        if self.content is not None:
+            everything = self.content.lend(everything, average=True)
+        return np.asarray(everything[0, items])
+
+    def _by_features(self, user: int) -> FloatArray:
+        """What users like a user of the data add to the scores of all items."""
+        known = self.people is not None and user >= 0
+        return np.asarray(self.people.added(user) if known else np.zeros(self.data.n_items))
+
+    def _model_scores(self, history: list[Rated], items: IntArray) -> FloatArray:
+        rated, value, number = history[0]
+        scores: FloatArray = self.model.scores(rated, value, items, number)
+        if scores.shape != items.shape:
+            raise ParameterError(
+                f"Recommender(ranker={self.model.ranker!r}): decision_function returns shape "
+                f"{scores.shape} for {len(items)} items. Use a ranker, which gives one score each."
+            )
+        if not np.isfinite(scores).all():
+            raise DataError(
+                "Recommender: a score overflows. A rating is far outside the scale of the data, or "
+                "the model file holds such values. Give ratings on the scale of the data."
+            )
+        return scores
+
+    def lists(self, histories: list[Rated], n: int, chosen: Selection) -> Block:
+        """The best items for each user."""
+        if len(histories) == 1:
+            found = [self._list(histories[0], n, chosen)]
+        else:
+            with single_threaded_blas():  # the threads work on different users
+                found = map_blocks(lambda history: self._list(history, n, chosen), histories)
+        return Block.of([items for items, _ in found], [scores for _, scores in found], n)
+
+    def _list(self, history: Rated, n: int, chosen: Selection) -> tuple[IntArray, FloatArray]:
+        items = np.flatnonzero(self._known & chosen.allowed)
+        items = items[~np.isin(items, history.items)] if chosen.exclude_taken else items
+        scores = self.scores([history], items)
+        order = np.lexsort((self._popularity[items], -scores))
+        order = order if chosen.filter.max_per_category else order[: POOL * n]
+        picked = chosen.pick(items[order], scores[order], n)
+        return picked, scores[np.searchsorted(items, picked)]
+
+    def likeness(self, number: int) -> FloatArray | None:
+        """None: items are alike by the cosine of their users."""
+        return None
+
+    def explain(self, history: list[Rated], number: int, n: int) -> Explanation:
+        """The users and the own ratings that say most about the score."""
+        item = self.data.items[[number]].tolist()[0]
+        if not self._known[number]:
+            raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
+        rated, value, user = history[0]
+        score = float(self.scores(history, np.array([number]))[0])
+        # An item that nobody rated is explained by the item most like it.
+        source = number if self._rated[number] else self.content.most_like(number)
+        reasons = self.model.explain(rated, value, source, user, n)
+        first = np.argsort(-np.abs(reasons.weight), kind="stable")[:n]
+        users = self.data.users[reasons.users[first]].tolist()
+        own = self.data.items[rated[reasons.rated]].tolist()
+        points, weight = reasons.points[first].tolist(), reasons.weight[first].tolist()
+        viewers = tuple(map(Viewer, users, points, weight))
+        liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
+        agreement = self.model.weight_is_agreement
+        middle = float(self.data.value.mean()) if agreement else None
+        if source != number:
+            viewers = ()
+        titles, added = self._titles_of(item, own), float(self._by_features(user)[number])
+        return Explanation(item, score, viewers, liked, agreement, middle, titles, added)
+
+    def _titles_of(self, item: Any, others: list[Any]) -> dict[Any, str]:
+        if self.titles is None:
+            return {}
+        ids = [item, *others]
+        numbers = self.data.item_vocabulary.numbers(ids)
+        return dict(zip(ids, self.titles[numbers].tolist(), strict=True))
+
+
+def with_ids(ratings: Ratings, features: SideFeatures) -> Ratings:
+    """The same ratings, of a catalog and users that include those with features."""
+    users, items = ratings.users, ratings.items
+    if features.users is not None:
+        users = extended(ratings.user_vocabulary, features.users.ids)[0]
+    if features.items is not None:
+        items = extended(ratings.item_vocabulary, features.items.ids)[0]
+    return replace(ratings, users=users, items=items)
+
+
+def check_ratings(ratings: Any, owner: str) -> Ratings:
+    """Ratings to learn from, each pair of user and item at most once."""
+    if not isinstance(ratings, Ratings):
+        raise DataError(
+            f"{owner}.fit got {type(ratings).__name__}: it takes Ratings or Interactions. Make "
+            "them with read_ratings or Ratings.from_frame, read_interactions or "
+            "Interactions.from_frame."
+        )
+    if len(ratings) == 0:
+        raise DataError(f"{owner}.fit got no ratings: there is nothing to learn from.")
+    largest, spread = float(np.abs(ratings.value).max()), float(np.ptp(ratings.value))
+    if largest > LARGEST_RATING or 0.0 < spread < LEAST_SPREAD:
+        raise DataError(
+            f"{owner}.fit: the ratings reach {largest:g} and differ by {spread:g}: squares of such "
+            "numbers overflow or vanish. Scale them, such as to 1 .. 5."
+        )
+    twice = first_twice(ratings)
+    if twice is not None:
+        user, item = ratings.users[ratings.user[twice[0]]], ratings.items[ratings.item[twice[0]]]
+        raise DataError(
+            f"{owner}.fit: user {user} rated item {item} in row {twice[1]} and again in row "
+            f'{twice[0]}. Read the ratings with duplicates="last" or "mean".'
+        )
+    return ratings
