@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import rankwright as rw
-from rankwright.data.queries import halve_users
+from rankwright.data.queries import split_within_users
 from rankwright.recommend.evaluation import compare_rankers
 
 RESULTS = Path(__file__).parents[1] / "_results"
@@ -158,7 +158,7 @@ def _work(job: Job) -> float:
     """Keep one table (users x measures) a method; the CPU seconds that it took."""
     start = time.process_time()
     point, before = job.point, kept(job.path)
-    split = halve_users(SHARED[0].user, random_state=job.seed)
+    split = split_within_users(SHARED[0].user, random_state=job.seed)
     chosen = {n: a for n, a in algorithms(len(point.reference)).items() if n not in before}
     fill = {name: how for name, how in FILL.items() if name in chosen}
     found = compare_rankers(SHARED[0], split, chosen, point.targets, point.reference, missing=fill)

@@ -36,7 +36,7 @@ from experiments.rankboost.movies import (
 from rankwright.recommend.per_user import ReferenceUsers, prepared
 
 import rankwright as rw
-from rankwright.data.queries import halve_users
+from rankwright.data.queries import split_within_users
 
 SEED, N_VALIDATION = 101, 100
 ROUNDS, SCALES = (5, 10, 20, 40, 80, 140, 280), (0.5, 1.0, 2.0, 4.0)
@@ -177,7 +177,7 @@ def _work(methods: list[Any], job: Job) -> float:
 def _shared(reference: bytes) -> Any:
     """The reference users, and a user's training and test rows; once for each process."""
     ratings = SHARED[0]
-    split = halve_users(ratings.user, random_state=SEED)
+    split = split_within_users(ratings.user, random_state=SEED)
     halves = [ratings.take(rows) for rows in (split.train, split.test)]
 
     def rows(user: int) -> Any:

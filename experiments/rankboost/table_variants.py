@@ -18,7 +18,7 @@ import numpy as np
 from experiments.rankboost.movies import RESULTS, load, mean_and_error, size_of
 
 import rankwright as rw
-from rankwright.data.queries import halve_users
+from rankwright.data.queries import split_within_users
 from rankwright.recommend.evaluation import compare_rankers
 
 SEED = 100
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> None:
     n_features = 200 if size.quick else 1000
     people = np.random.default_rng(SEED).permutation(ratings.n_users)
     reference, targets = people[:n_features], people[n_features : n_features + size.targets]
-    split = halve_users(ratings.user, random_state=SEED)
+    split = split_within_users(ratings.user, random_state=SEED)
     films = np.bincount(ratings.user[split.train], minlength=ratings.n_users)[targets]
     bins = [(films >= low) & (films < high) for low, high in pairwise(FILMS)]
     groups = [np.ones(len(targets), bool), *bins]

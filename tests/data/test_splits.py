@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.data.queries import Split, fold_queries, halve_users, leave_out, split_queries
+from rankwright.data.queries import (
+    Split,
+    fold_queries,
+    leave_n_out,
+    split_queries,
+    split_within_users,
+)
 from rankwright.exceptions import ParameterError
 
 IDS = st.lists(st.integers(0, 8), min_size=1, max_size=60)
@@ -46,7 +52,7 @@ def test_each_query_is_tested_in_exactly_one_fold_of_equal_size(qid, n_folds, se
 
 @given(IDS, SEED)
 def test_every_user_keeps_half_of_his_rows_and_the_odd_one(user, seed):
-    split = halve_users(user, random_state=seed)
+    split = split_within_users(user, random_state=seed)
     ids = np.array(user)
     assert covers(split, len(user))
     for key in set(user):
@@ -55,19 +61,19 @@ def test_every_user_keeps_half_of_his_rows_and_the_odd_one(user, seed):
 
 
 @given(IDS, st.integers(1, 3), SEED)
-def test_a_fixed_number_of_rows_is_left_out_of_every_user_who_has_more(user, n_left_out, seed):
-    split = leave_out(user, n_left_out, random_state=seed)
+def test_a_fixed_number_of_rows_is_left_out_of_every_user_who_has_more(user, n, seed):
+    split = leave_n_out(user, n, random_state=seed)
     ids = np.array(user)
     assert covers(split, len(user))
     for key in set(user):
         size = int((ids == key).sum())
-        assert (ids[split.test] == key).sum() == (n_left_out if size > n_left_out else 0)
+        assert (ids[split.test] == key).sum() == (n if size > n else 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1))
 def test_with_times_the_latest_rows_are_left_out(rows):
     user, time = np.array(rows).T
-    split = leave_out(user, time=time)
+    split = leave_n_out(user, time=time)
     for row in split.test:
         mine = user == user[row]
         assert time[row] == time[mine].max()
@@ -76,7 +82,7 @@ def test_with_times_the_latest_rows_are_left_out(rows):
 
 @given(MANY, SEED)
 def test_the_same_seed_gives_the_same_split(qid, seed):
-    for split in (split_queries, halve_users, leave_out):
+    for split in (split_queries, split_within_users, leave_n_out):
         one, two = split(qid, random_state=seed), split(qid, random_state=seed)
         assert (one.test == two.test).all()
 
@@ -93,7 +99,7 @@ def test_splits_differ_from_seed_to_seed():
         lambda: split_queries([1, 2], test_size=1.0),
         lambda: split_queries([1, 1]),
         lambda: fold_queries([1, 2], 1),
-        lambda: leave_out([1, 2], 0),
+        lambda: leave_n_out([1, 2], 0),
     ],
 )
 def test_wrong_sizes_are_refused(call):
@@ -105,8 +111,8 @@ def test_wrong_sizes_are_refused(call):
 def test_numbers_of_folds_and_rows_are_whole(number) -> None:
     with pytest.raises(ParameterError, match=r"n_folds=.*: must be an integer >= 2"):
         fold_queries([1, 2, 3], number)
-    with pytest.raises(ParameterError, match=r"n_left_out=.*: must be an integer >= 1"):
-        leave_out([1, 1, 1, 1], number)
+    with pytest.raises(ParameterError, match=r"n=.*: must be an integer >= 1"):
+        leave_n_out([1, 1, 1, 1], number)
 
 
 def test_a_share_that_is_not_a_number_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.data.queries import halve_users
+from rankwright.data.queries import split_within_users
 from rankwright.exceptions import DegenerateDataWarning
 
 
@@ -17,7 +17,7 @@ from rankwright.exceptions import DegenerateDataWarning
 def test_few_ratings_do_not_lead_it_below_what_everybody_likes(n_users, n_items, seed):
     # With a tenth of 1,400 ratings alone, the weights of the experts were mostly noise.
     ratings = make_ratings(n_users, n_items, random_state=seed).ratings
-    split = halve_users(ratings.user, random_state=0)
+    split = split_within_users(ratings.user, random_state=0)
     train, test = ratings.take(split.train), ratings.take(split.test)
     total = np.bincount(train.item, train.value, train.n_items)
     mean = total / np.maximum(np.bincount(train.item, minlength=train.n_items), 1)

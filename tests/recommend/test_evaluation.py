@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.queries import halve_users, leave_out
+from rankwright.data.queries import leave_n_out, split_within_users
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend.evaluation import (
-    assess,
     compare_rankers,
     density_bins,
+    evaluate_ratings,
     evaluate_top_n,
     leave_last_out,
     measure_lists,
@@ -68,7 +68,7 @@ def test_gaps_are_filled_with_the_reference_users_own_average() -> None:
 
 
 def test_random_order_has_the_measures_of_guessing(sample) -> None:
-    split = halve_users(sample.ratings.user, random_state=0)
+    split = split_within_users(sample.ratings.user, random_state=0)
     found = compare_rankers(
         sample.ratings, split, {"random": None}, np.arange(50), np.arange(50, 150)
     )["random"]
@@ -76,7 +76,7 @@ def test_random_order_has_the_measures_of_guessing(sample) -> None:
 
 
 def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
-    split = halve_users(sample.ratings.user, random_state=0)
+    split = split_within_users(sample.ratings.user, random_state=0)
     rankers = {
         "RankBoost": rw.RankBoost(n_estimators=20, cumulative=True),
         "VSIM": rw.VSIM(),
@@ -96,20 +96,20 @@ def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
 
 @pytest.mark.parametrize("targets", [[], [150], [-1], ["u1"], [[0]]])
 def test_targets_must_be_numbers_of_users(sample, targets) -> None:
-    halves = halve_users(sample.ratings.user, random_state=0)
+    halves = split_within_users(sample.ratings.user, random_state=0)
     with pytest.raises(DataError, match=r"targets=.*positions in ratings.users \(0 \.\. 149\)"):
         compare_rankers(sample.ratings, halves, {"guess": None}, targets, [1, 2])
 
 
 def test_targets_may_be_a_list(sample) -> None:
-    halves = halve_users(sample.ratings.user, random_state=0)
+    halves = split_within_users(sample.ratings.user, random_state=0)
     found = compare_rankers(sample.ratings, halves, {"guess": None}, [3, 4], [1, 2])
     assert found["guess"]["Disagreement"] == 0.5
 
 
 def test_one_measure_may_be_given_by_its_name(sample, split) -> None:
     model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0)
-    found = assess(model, sample.ratings, split, "NDCG@3")
+    found = evaluate_ratings(model, sample.ratings, split, "NDCG@3")
     assert 0 < found["NDCG@3"] <= 1
 
 
@@ -118,7 +118,7 @@ def test_features_that_say_nothing_are_no_cause_for_warnings_in_any_thread() -> 
     user, item = np.divmod(np.arange(400), 8)
     value = np.random.default_rng(0).integers(1, 6, 400)
     ratings = rw.Ratings.from_arrays([*user, 99], [*item, 99], [*value, 3])
-    split = halve_users(ratings.user, random_state=0)
+    split = split_within_users(ratings.user, random_state=0)
     rankers = {"RankBoost": rw.RankBoost(n_estimators=5)}
     for _ in range(5):
         found = compare_rankers(ratings, split, rankers, np.arange(50), np.array([50]))
@@ -186,9 +186,9 @@ def test_cold_users_and_items_are_apart() -> None:
 
 
 def test_few_candidates_are_said_with_the_score_of_random_order(sample) -> None:
-    split = leave_out(sample.ratings.user, 1, random_state=0)
+    split = leave_n_out(sample.ratings.user, 1, random_state=0)
     with pytest.warns(RankwrightWarning, match=r"1 for the median user.*NDCG@10 1\.0000"):
-        assess(rw.Recommender(random_state=0), sample.ratings, split, ["NDCG@10"])
+        evaluate_ratings(rw.Recommender(random_state=0), sample.ratings, split, ["NDCG@10"])
 
 
 def test_ratings_are_refused_with_advice(sample) -> None:

@@ -155,7 +155,7 @@ def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> li
     return [_split(fold[queries.codes] == k) for k in range(n_folds)]
 
 
-def halve_users(user: Any, *, random_state: Seed = None) -> Split:
+def split_within_users(user: Any, *, random_state: Seed = None) -> Split:
     """Split every user's rows in half, at random; an odd row goes to training.
 
     Parameters
@@ -165,7 +165,7 @@ def halve_users(user: Any, *, random_state: Seed = None) -> Split:
 
     Examples
     --------
-    >>> split = halve_users([7, 7, 7, 8, 8], random_state=0)
+    >>> split = split_within_users([7, 7, 7, 8, 8], random_state=0)
     >>> split.train, split.test
     (array([0, 1, 4]), array([2, 3]))
     """
@@ -174,15 +174,13 @@ def halve_users(user: Any, *, random_state: Seed = None) -> Split:
     return _split(users.places(-key) <= users.sizes[users.codes] // 2)
 
 
-def leave_out(
-    user: Any, n_left_out: int = 1, *, time: Any = None, random_state: Seed = None
-) -> Split:
+def leave_n_out(user: Any, n: int = 1, *, time: Any = None, random_state: Seed = None) -> Split:
     """Hold out a fixed number of rows of every user for testing: the latest ones, or random ones.
 
     Parameters
     ----------
     user : (n_rows,) ids of any type, such as ``ratings.user``
-    n_left_out : int, default=1
+    n : int, default=1
         Test rows per user. A user with no more rows than that stays in training.
     time : (n_rows,) numbers or None
         The time of each row. The latest rows are left out (of equal times, the later row); None
@@ -191,17 +189,17 @@ def leave_out(
 
     Examples
     --------
-    >>> leave_out([7, 7, 7, 8], time=[30, 10, 20, 10]).test
+    >>> leave_n_out([7, 7, 7, 8], time=[30, 10, 20, 10]).test
     array([0])
     """
-    _need_at_least(1, "n_left_out", n_left_out)
+    _need_at_least(1, "n", n)
     users = Queries.from_ids(user)
     if time is None:
         key = np.random.default_rng(random_state).uniform(size=users.n_items)
     else:
         key = as_column(time, "time", users.n_items)
     size = users.sizes[users.codes]
-    return _split((size - users.places(-key) < n_left_out) & (size > n_left_out))
+    return _split((size - users.places(-key) < n) & (size > n))
 
 
 def _split(in_test: NDArray[np.bool_]) -> Split:

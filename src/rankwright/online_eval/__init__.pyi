@@ -6,8 +6,8 @@ from .interleaving import Interleaved as Interleaved
 from .interleaving import credit as credit
 from .interleaving import interleave as interleave
 from .interleaving import stable_seed as stable_seed
-from .learning import LogFit as LogFit
-from .learning import PairFit as PairFit
+from .learning import LogTrainingResult as LogTrainingResult
+from .learning import PairTrainingResult as PairTrainingResult
 from .learning import learn_from_log as learn_from_log
 from .learning import learn_from_pairs as learn_from_pairs
 from .rankings import LogComparison as LogComparison

@@ -30,7 +30,7 @@ _FEW_QUERIES = 5  # with fewer, none are held out
 
 
 @dataclass(frozen=True, eq=False)
-class LogFit:
+class LogTrainingResult:
     """A ranker trained on a log, with its estimated clicks.
 
     Attributes
@@ -75,7 +75,7 @@ class LogFit:
 
 
 @dataclass(frozen=True, eq=False)
-class PairFit:
+class PairTrainingResult:
     """A ranker trained on pairs of items.
 
     Attributes
@@ -99,7 +99,7 @@ class PairFit:
         return about | {"training_agreement": round(self.agreement, 4)}
 
 
-def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> PairFit:
+def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> PairTrainingResult:
     """Train a ranker on preferences between items.
 
     Parameters
@@ -121,7 +121,7 @@ def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> Pa
     right = scores[feedback.upper] > scores[feedback.lower]
     agreed = float((right * feedback.weight).sum() / feedback.total_weight)
     name_features(model, items)
-    return PairFit(model, feedback, agreed)
+    return PairTrainingResult(model, feedback, agreed)
 
 
 def learn_from_log(
@@ -135,7 +135,7 @@ def learn_from_log(
     weight: float | None = None,
     unseen: float = 0.0,
     random_state: int = 0,
-) -> LogFit:
+) -> LogTrainingResult:
     """Train a ranker on clicks, corrected for position bias, and compare it with the logged lists.
 
     A fifth of the queries is held out. Each candidate is trained on the others, and its clicks per
@@ -198,7 +198,7 @@ def learn_from_log(
     everything = data.feedback(log)
     model = _fitted(candidates[name], items, everything)
     name_features(model, items)
-    return LogFit(model, name, chance, method, comparison, everything.relevance)
+    return LogTrainingResult(model, name, chance, method, comparison, everything.relevance)
 
 
 def _check_log(log: ImpressionLog, judgments: Qrels | None, weight: float | None) -> None:

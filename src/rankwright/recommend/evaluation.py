@@ -15,7 +15,7 @@ from sklearn.base import clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.queries import Seed, Split, leave_out, need_a_share
+from rankwright.data.queries import Seed, Split, leave_n_out, need_a_share
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -60,7 +60,7 @@ def split_by_time(ratings: Ratings | Interactions, *, test_size: float = 0.1) ->
     return Split(np.sort(order[:-n_test]), np.sort(order[-n_test:]))
 
 
-def leave_last_out(data: Interactions | Ratings, n_left_out: int = 1) -> Split:
+def leave_last_out(data: Interactions | Ratings, n: int = 1) -> Split:
     """Hold out the last events of each user, by time or else by their order.
 
     >>> events = Interactions([1, 1, 2, 1], [7, 8, 7, 9], time=[3, 1, 2, 2])
@@ -68,7 +68,7 @@ def leave_last_out(data: Interactions | Ratings, n_left_out: int = 1) -> Split:
     array([0])
     """
     time = np.arange(len(data)) if data.time is None else data.time
-    return leave_out(data.user, n_left_out, time=time)
+    return leave_n_out(data.user, n, time=time)
 
 
 def density_bins(
@@ -90,7 +90,7 @@ def density_bins(
     return {name: np.flatnonzero(bins == n) for n, name in enumerate([*names, f"{low[-1]}+"])}
 
 
-def assess(
+def evaluate_ratings(
     recommender: Any,
     ratings: Ratings,
     split: Split,
@@ -119,8 +119,8 @@ def _warn_of_few_candidates(test: Ratings, measures: list[Any]) -> None:
         chance = evaluate(np.zeros(len(test)), test.value, test.user, few)
         values = ", ".join(f"{name} {float(chance[name]):.4f}" for name in few)
         warnings.warn(
-            f"assess ranks only the test items: {typical:g} for the median user. Random order "
-            f"scores {values}. Rank the whole catalog with evaluate_top_n.",
+            f"evaluate_ratings ranks only the test items: {typical:g} for the median user. Random "
+            f"order scores {values}. Rank the whole catalog with evaluate_top_n.",
             RankwrightWarning,
             stacklevel=3,
         )
@@ -147,7 +147,8 @@ def compare_rankers(
 
     Parameters
     ----------
-    ratings, split : all ratings; training and test rows, such as ``halve_users(ratings.user)``
+    ratings : all ratings
+    split : training and test rows, such as ``split_within_users(ratings.user)``
     rankers : name -> ranker, pipeline, or None for random order
     targets, reference : numbers of users; a target that is also a reference does not see itself
     measures : measures or their names

@@ -15,7 +15,7 @@ from rankwright.data.datasets.synthetic import (
     make_queries,
     make_ratings,
 )
-from rankwright.data.queries import halve_users, split_queries
+from rankwright.data.queries import split_queries, split_within_users
 from rankwright.metrics.comparison import Comparison
 from rankwright.persist.systems import evaluate_system
 from rankwright.report import sections
@@ -138,7 +138,7 @@ def metasearch(seed: int) -> Part:
 def ratings(seed: int) -> Part:
     """Ratings of films by users, and recommendations for a new user."""
     data = make_ratings(150, 80, random_state=seed).ratings
-    split = halve_users(data.user, random_state=seed)
+    split = split_within_users(data.user, random_state=seed)
     train, test = data.take(split.train), data.take(split.test)
     reference: dict[str, Any] = {"n_reference": 50, "random_state": seed}
     models = {
