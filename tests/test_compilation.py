@@ -150,6 +150,15 @@ def test_damaged_files_are_compiled_again_and_it_says_so(run: Any, tmp_path: Pat
     assert run() == ("3.0 1 0\n", "")
 
 
+def test_files_of_another_version_are_replaced_without_a_word(run: Any, tmp_path: Path) -> None:
+    run()
+    (file,) = _files(tmp_path / "package", ".nbi")
+    content = b"cno_such_module\nName\n."  # a pickle that needs a module that has moved
+    file.write_bytes(content + _kernel_cache._MARK + _kernel_cache._digest(content))
+    assert run() == ("3.0 0 1\n", "")
+    assert run() == ("3.0 1 0\n", "")
+
+
 def _truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 

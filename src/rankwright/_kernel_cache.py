@@ -99,13 +99,15 @@ def _kernel_cache(caching: Any) -> Any:
             return self._checked(lambda: load(name), Path(self._data_path(name)), None)
 
         def _checked(self, load: Any, path: Path, missing: Any) -> Any:
+            intact = False
             try:
-                _check_digest(path)
+                intact = _check_digest(path)
                 return load()
             except FileNotFoundError:
                 return missing
             except Exception as error:  # a damaged pickle may raise anything
-                _say_damaged(path, error)
+                if not intact:  # else another version wrote it, with modules that have moved
+                    _say_damaged(path, error)
                 path.unlink(missing_ok=True)
                 return missing
 
@@ -152,13 +154,14 @@ def _kernel_cache(caching: Any) -> Any:
     return make
 
 
-def _check_digest(path: Path) -> None:
-    """Raise a ValueError if the file ends with a checksum of other content."""
+def _check_digest(path: Path) -> bool:
+    """Whether a file ends with its checksum; a ValueError if it is that of other content."""
     content = path.read_bytes()
     data, tail = content[:-_TAIL], content[-_TAIL:]
     # Without a mark it was written by numba itself, or cut short, which loading will tell.
     if tail.startswith(_MARK) and tail != _MARK + _digest(data):
         raise ValueError("its checksum does not match")
+    return tail.startswith(_MARK)
 
 
 def _digest(data: bytes) -> bytes:

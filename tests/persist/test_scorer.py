@@ -122,8 +122,19 @@ def test_words_are_encoded_inside_the_model(tmp_path: Path) -> None:
     forms = [frame, frame.astype({"size": float}), pl.DataFrame(frame), pl.DataFrame(frame).lazy(),
              rows, [{**row, "size": str(row["size"])} for row in rows], frame.to_dict("list"),
              frame.astype({"color": "category", "price": str})]  # fmt: skip
+    loaded = rw.load(path)
     for form in forms:
         assert scorer.decision_function(form).tolist() == expected.tolist()
+        assert np.allclose(loaded.decision_function(form), expected, rtol=1e-14, atol=1e-14)
+    for model in (scorer, loaded):
+        with pytest.raises(
+            rw.exceptions.DataError, match=r"Give a single row as a list of one dict"
+        ):
+            model.decision_function(rows[0])
+        with pytest.raises(rw.exceptions.DataError, match="'color' has 1 values and 'price' 2"):
+            model.decision_function({"price": [1.0, 2.0], "color": ["red"], "size": [7]})
+    with pytest.raises(rw.exceptions.DataError, match="fitted to named columns"):
+        rw.Regression().fit(rows, [0, 1, 2])
     with pytest.raises(rw.exceptions.DataError, match="lacks the column 'color=blue' and 1 more"):
         scorer.decision_function(frame.drop(columns="color"))
     with pytest.raises(rw.exceptions.DataError, match="row 1 lacks 'price': give None"):

@@ -170,13 +170,15 @@ def feature_matrix(columns: Mapping[str, Any], names: Sequence[str]) -> FloatArr
 
 
 def encoded_words(X: Any, names: Sequence[str] | None) -> FloatArray | None:
-    """The features of a data frame in which some columns hold words; None if no name needs that.
+    """The features of dicts, or of a data frame in which some columns hold words; None for others.
 
     >>> import pandas as pd
     >>> encoded_words(pd.DataFrame({"color": ["red", "green"]}), ("color=blue", "color=red"))
     array([[0., 1.],
            [0., 0.]])
     """
+    if names is not None and (given := columns_of_dicts(X)) is not None:
+        return feature_matrix(given, names)
     if names is None or not hasattr(type(X), "columns"):
         return None
     columns = dict.fromkeys(map(str, X.columns))
@@ -186,10 +188,19 @@ def encoded_words(X: Any, names: Sequence[str] | None) -> FloatArray | None:
     return feature_matrix(columns_of(X), names)
 
 
-def columns_of_rows(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
+def columns_of_dicts(X: Any) -> Mapping[str, Any] | None:
+    """The columns of a dict of columns or of a list of dicts, one for each row; None for others."""
+    if isinstance(X, Mapping):
+        return _checked_columns(X)
+    if isinstance(X, Sequence) and len(X) and all(isinstance(row, Mapping) for row in X):
+        return _columns_of_rows(X)
+    return None
+
+
+def _columns_of_rows(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
     """The columns of a list of dicts, which all have the same keys.
 
-    >>> columns_of_rows([{"price": 9.5, "color": "red"}, {"color": "blue", "price": None}])
+    >>> _columns_of_rows([{"price": 9.5, "color": "red"}, {"color": "blue", "price": None}])
     {'price': [9.5, None], 'color': ['red', 'blue']}
     """
     first = rows[0].keys()
@@ -199,6 +210,28 @@ def columns_of_rows(rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
             problem = "lacks" if name in map(str, first) else "has, unlike row 0,"
             raise DataError(f"row {number} {problem} {name!r}: give None for a missing value.")
     return {str(name): [row[name] for row in rows] for name in first}
+
+
+def _checked_columns(columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns of a dict as given; each has one value per row.
+
+    >>> _checked_columns({"price": 9.5})
+    Traceback (most recent call last):
+    rankwright.exceptions.DataError: 'price' of X is 9.5, not a column of values. Give a single row
+    as a list of one dict: [X].
+    """
+    n_rows = None
+    for name, column in columns.items():
+        if np.ndim(column) != 1:
+            kind = repr(column)[:40] if np.ndim(column) == 0 else f"an array of {np.shape(column)}"
+            fix = "Give a single row as a list of one dict: [X]."
+            raise DataError(f"{name!r} of X is {kind}, not a column of values. {fix}")
+        n_rows = len(column) if n_rows is None else n_rows
+        if len(column) != n_rows:
+            first = next(iter(columns))
+            lengths = f"{name!r} has {len(column)} values and {first!r} {n_rows}"
+            raise DataError(f"the columns of X differ in length: {lengths}. Give one per row.")
+    return columns
 
 
 def _source(name: str, columns: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
-from rankwright.data.inputs import checked_csr, columns_of, columns_of_rows, feature_matrix
+from rankwright.data.inputs import checked_csr, columns_of, columns_of_dicts, feature_matrix
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import (
@@ -263,13 +263,10 @@ def _as_array(X: Any) -> FloatArray:
 
 def _named_rows(X: Any, names: Sequence[str] | None) -> Any:
     """The features of a data frame, a dict of columns or a list of dicts; other X as it is."""
-    if isinstance(X, Mapping):
-        columns: Mapping[str, Any] = X
-    elif isinstance(X, Sequence) and len(X) and all(isinstance(row, Mapping) for row in X):
-        columns = columns_of_rows(X)
-    elif hasattr(type(X), "columns"):
+    columns = columns_of_dicts(X)
+    if columns is None and hasattr(type(X), "columns"):
         columns = columns_of(X)
-    else:
+    if columns is None:
         return X
     if names is not None:
         return feature_matrix(columns, names)

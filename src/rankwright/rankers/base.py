@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from rankwright import exceptions
 from rankwright._typing import FloatArray
-from rankwright.data.inputs import checked_rows, encoded_words
+from rankwright.data.inputs import checked_rows, columns_of_dicts, encoded_words
 from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
@@ -411,6 +411,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 return check_array(features, **self._row_checks())
             return validate_data(self, rows, *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
+            if columns_of_dicts(X) is not None:
+                raise exceptions.DataError(
+                    "X holds dicts, which only a model that was fitted to named columns scores. "
+                    "Give a data frame, such as pandas.DataFrame(X)."
+                ) from None
             name = _column_of_text(X)
             if name is None:
                 raise
