@@ -26,10 +26,10 @@ from rankwright.data.datasets.synthetic import make_queries
 from rankwright.online_eval import always_valid_interval
 from rankwright.selection.progressive_validation import progressive
 from rankwright.service import Settings, create_app, read_entries
+from rankwright.service.api.types import RankRequest
 from rankwright.service.experiments import Experiment
 from rankwright.service.learning.live import Plan
 from rankwright.service.log.entries import Event, Feedback, encode
-from rankwright.service.protocol.types import RankRequest
 
 ROUNDS, PER_ROUND, CLIENTS = 8, 250, 4
 

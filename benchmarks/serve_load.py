@@ -21,7 +21,7 @@ def floor_app() -> Any:
     """The least that any such service does: decode the body with msgspec, answer a constant."""
     import msgspec
 
-    from rankwright.service.protocol.types import RankRequest
+    from rankwright.service.api.types import RankRequest
 
     decoder = msgspec.json.Decoder(RankRequest)
     items = [{"id": f"d{i:03}", "score": 0.123456789 * i, "rank": i + 1} for i in range(N_ITEMS)]

@@ -121,7 +121,7 @@ def timed(work: Callable[..., Any], *arguments: Any, **more: Any) -> tuple[float
 @contextmanager
 def collecting(call: Callable[[int], Any]) -> Iterator[None]:
     """Call a function with 1, 2, 3 ... whenever a fit on Dask asks for a result."""
-    from rankwright.distributed.dask import DaskEngine
+    from rankwright.distributed.engines import DaskEngine
 
     collect, count = DaskEngine._collect, [0]
 
@@ -139,7 +139,7 @@ def collecting(call: Callable[[int], Any]) -> Iterator[None]:
 
 def counted(client: Any, model: Any, folder: Path) -> tuple[Any, int, int]:
     """A fitted model, for how many sums it waited, and how many tasks it started."""
-    from rankwright.distributed.dask import DaskEngine
+    from rankwright.distributed.engines import DaskEngine
 
     sums: list[int] = []
     apply, tasks = DaskEngine._apply, [0]

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_queries
-from rankwright.service.judging.assignment import rank_variance
+from rankwright.service.judging.active_learning import rank_variance
 
 TRIALS, FIRST, STEP, MEMBERS = 20, 40, 20, 50
 SIZES = (40, 80, 160, 320, 640)

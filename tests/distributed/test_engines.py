@@ -10,8 +10,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.distributed.base import tree_reduce
-from rankwright.distributed.dask import DaskEngine
-from rankwright.distributed.engines import LocalEngine, open_engine
+from rankwright.distributed.engines import DaskEngine, LocalEngine, open_engine
 from rankwright.exceptions import ClusterError, ParameterError
 
 
@@ -77,7 +76,7 @@ def test_what_is_no_engine():
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr("rankwright.distributed.dask.PATIENCE", 0.2)
+    monkeypatch.setattr("rankwright.distributed.engines.PATIENCE", 0.2)
     with pytest.raises(ClusterError, match="no scheduler answers"):
         open_engine("tcp://127.0.0.1:9")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.distributed import dask
+from rankwright.distributed import engines
 from rankwright.exceptions import ClusterError
 
 pytestmark = [
@@ -26,7 +26,7 @@ def interrupt(monkeypatch):
     """Call a function when a fit collects results for the n-th time."""
 
     def at(number, function):
-        collect, left = dask.DaskEngine._collect, [number]
+        collect, left = engines.DaskEngine._collect, [number]
 
         def collect_or_else(self, blocks):
             left[0] -= 1
@@ -34,7 +34,7 @@ def interrupt(monkeypatch):
                 function()
             return collect(self, blocks)
 
-        monkeypatch.setattr(dask.DaskEngine, "_collect", collect_or_else)
+        monkeypatch.setattr(engines.DaskEngine, "_collect", collect_or_else)
 
     return at
 
@@ -76,8 +76,8 @@ def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
 @pytest.mark.parametrize("who", ["client", "scheduler"])
 def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(dask, "PATIENCE", 1.0)
-    monkeypatch.setattr(dask, "POLL", 0.2)
+    monkeypatch.setattr(engines, "PATIENCE", 1.0)
+    monkeypatch.setattr(engines, "POLL", 0.2)
     with distributed.LocalCluster(n_workers=1, processes=False, **QUIET) as cluster:
         client = distributed.Client(cluster)
         interrupt(2, client.close if who == "client" else cluster.close)

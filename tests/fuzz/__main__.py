@@ -190,8 +190,8 @@ def model_case(name: str, data: bytes, folder: Path) -> str:
 
 def upload_case(name: str, data: bytes, folder: Path) -> str:
     """The service serves an upload, or answers with a problem (a status below 500)."""
+    from rankwright.service.api.problems import Problem
     from rankwright.service.models import served_from_bytes
-    from rankwright.service.protocol.problems import Problem
 
     try:
         served_from_bytes(data, "fuzzed", "upload")

@@ -431,7 +431,7 @@ def test_methods_and_paths_that_do_not_exist_are_problems(client):
 
 
 def test_a_token_may_do_what_its_scopes_say(serve, tmp_path):
-    from rankwright.service.protocol.tokens import Tokens
+    from rankwright.service.api.security import Tokens
 
     tokens = tmp_path / "tokens"
     tokens.write_text("reader 0123456789abcdef rank\nboss fedcba9876543210\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rankwright.service.protocol.tokens import Tokens
+from rankwright.service.api.security import Tokens
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

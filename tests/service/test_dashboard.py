@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 import rankwright as rw
-from rankwright.service.protocol.tokens import Tokens
+from rankwright.service.api.security import Tokens
 
 EVIL = "<script>alert(1)</script>"
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rankwright.scoring.traversal import can_compile
+from rankwright.service.api.candidates import ItemReader
+from rankwright.service.api.types import RankRequest
 from rankwright.service.log.entries import pack_rows, unpack
-from rankwright.service.protocol.candidates import ItemReader
-from rankwright.service.protocol.types import RankRequest
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba compiles nothing here")
 BODIES = [

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rankwright.service.protocol.tokens import Tokens
+from rankwright.service.api.security import Tokens
 
 EVIL = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
 QUEUE = "query,id,query_text,title,text,url,image,x\n" + "".join(

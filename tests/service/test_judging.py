@@ -16,11 +16,9 @@ import rankwright as rw
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.service.demo import JUDGES, demo_judgments, demo_queue
-from rankwright.service.judging.assignment import rank_variance
-from rankwright.service.judging.exports import consensus, to_csv, to_letor, to_qrels
-from rankwright.service.judging.live_model import FIRST
+from rankwright.service.judging.active_learning import FIRST, rank_variance
 from rankwright.service.judging.queue import Queue, read_queue
-from rankwright.service.judging.state import Judging
+from rankwright.service.judging.state import Judging, consensus, to_csv, to_letor, to_qrels
 from rankwright.service.log.entries import MODES
 from rankwright.service.pages.rendering import render_markdown
 

@@ -16,7 +16,7 @@ from schemathesis import GenerationMode, checks
 
 from rankwright.service import Settings, create_app
 from rankwright.service.api.operations import OPERATIONS
-from rankwright.service.protocol.openapi import describe
+from rankwright.service.api.routing import describe
 
 N_CASES = int(os.environ.get("RANKWRIGHT_CASES", "2000"))
 CHECKS = [

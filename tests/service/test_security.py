@@ -11,7 +11,7 @@ import pytest
 
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.service import Settings, create_app, serve
-from rankwright.service.protocol.tokens import Principal, RateLimit, Sessions, Tokens
+from rankwright.service.api.security import Principal, RateLimit, Sessions, Tokens
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

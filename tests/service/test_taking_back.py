@@ -9,8 +9,7 @@ import pytest
 
 from rankwright.service.experiments import Experiments
 from rankwright.service.learning import follower as follower_module
-from rankwright.service.learning.follower import Follower
-from rankwright.service.learning.history import History
+from rankwright.service.learning.follower import Follower, History
 from rankwright.service.learning.live import LEARNERS, LiveRanker, Plan
 from rankwright.service.log.entries import Event, Feedback, Judgment, encode
 from rankwright.service.log.store import Store

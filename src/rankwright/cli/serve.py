@@ -83,8 +83,8 @@ def serve(
             "--documents, --queries and --guidelines belong to a --queue: give it."
         )
     from rankwright.selection.by_name import parse_grades, parse_settings, parse_value
+    from rankwright.service.api.security import NO_TOKENS, Tokens
     from rankwright.service.app import Settings
-    from rankwright.service.protocol.tokens import NO_TOKENS, Tokens
     from rankwright.service.server import serve as run
 
     console.check_targets(*models, tokens, *files, store=store)

@@ -1,7 +1,7 @@
 """The same estimators on a cluster, or on data larger than memory: equal models, bit for bit.
 
 ===============  ===================================================================================
-``engines``      :func:`engine`, and the threads of this process; ``dask``: a Dask cluster
+``engines``      :func:`engine`: threads of this process, or the workers of a Dask cluster
 ``shards``       queries hashed into a fixed number of logical shards, whole
 ``fitting``      ``fit`` on an engine: checks, shards, and the function that learns from them
 ===============  ===================================================================================

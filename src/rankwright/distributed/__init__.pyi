@@ -1,6 +1,6 @@
 from .base import Engine as Engine
-from .base import Handles as Handles
-from .dask import DaskEngine as DaskEngine
+from .base import ShardedValues as ShardedValues
+from .engines import DaskEngine as DaskEngine
 from .engines import LocalEngine as LocalEngine
 from .engines import engine as engine
 from .files import evaluate_files as evaluate_files

@@ -1,6 +1,6 @@
 """Base class of engines: map over shards, reduce by a fixed tree, broadcast.
 
-Values are in :class:`Handles`: one value per shard, in blocks of neighboring shards. A block is one
+:class:`ShardedValues` holds one value per shard, in blocks of neighboring shards. A block is one
 task, so a round costs few tasks, regardless of the number of shards. Blocks have a power of two of
 shards and start at multiples of it, so the tree of ``reduce`` is the same for every number of
 blocks, and with it the rounding of sums of floats.
@@ -19,8 +19,8 @@ from rankwright.exceptions import ParameterError
 from rankwright.parallel import active_engine, one_thread, single_threaded_blas
 
 
-class Handles(NamedTuple):
-    """Blocks of values that stay where they were computed; ``sizes`` is the length of each."""
+class ShardedValues(NamedTuple):
+    """Values in blocks that stay on the workers that computed them; ``sizes`` are their lengths."""
 
     blocks: tuple[Any, ...]
     sizes: tuple[int, ...]
@@ -29,12 +29,12 @@ class Handles(NamedTuple):
         return sum(self.sizes)
 
 
-Several = Handles | tuple[Handles, ...]
+OneOrMore = ShardedValues | tuple[ShardedValues, ...]
 
 
-def side_by_side(handles: Several) -> list[tuple[Any, ...]]:
-    """The blocks of handles; of several handles, those that belong together."""
-    several = (handles,) if isinstance(handles, Handles) else handles
+def side_by_side(values: OneOrMore) -> list[tuple[Any, ...]]:
+    """The blocks of values; of several values, those that belong together."""
+    several = (values,) if isinstance(values, ShardedValues) else values
     return list(zip(*(h.blocks for h in several), strict=True))
 
 
@@ -131,7 +131,9 @@ class Engine(ABC):
         """Send a value to all workers once; pass the result to ``map``."""
 
     @abstractmethod
-    def exchange(self, handles: Handles, split: Any, merge: Any, n_values: int) -> Handles:
+    def exchange(
+        self, values: ShardedValues, split: Any, merge: Any, n_values: int
+    ) -> ShardedValues:
         """Send parts of values to other blocks: the shuffle.
 
         ``split(value, n_blocks)`` gives a list with a piece for each block;
@@ -140,43 +142,45 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def adopt(self, delayed: Sequence[Any]) -> Handles:
+    def adopt(self, delayed: Sequence[Any]) -> ShardedValues:
         """What ``dask.delayed`` objects compute, as values."""
 
-    def scatter(self, values: Iterable[Any], *, blocks: int | None = None) -> Handles:
+    def scatter(self, values: Iterable[Any], *, blocks: int | None = None) -> ShardedValues:
         """Give values to workers, each value a block of its own, or in so many ``blocks``."""
         values = list(values)
         size = 1 if blocks is None else len(values) // blocks
         cut = [values[i : i + size] for i in range(0, len(values), size)]
-        return Handles(tuple(self.broadcast(b) for b in cut), tuple(map(len, cut)))
+        return ShardedValues(tuple(self.broadcast(b) for b in cut), tuple(map(len, cut)))
 
-    def map(self, function: Callable[..., Any], handles: Several, *arguments: Any) -> Handles:
+    def map(
+        self, function: Callable[..., Any], values: OneOrMore, *arguments: Any
+    ) -> ShardedValues:
         """``function(value, *arguments)`` of each value; the results stay with the workers.
 
-        Of a tuple of handles with the same blocks: ``function(one, other, *arguments)``.
+        Of a tuple of values with the same blocks: ``function(one, other, *arguments)``.
         """
-        sizes = (handles if isinstance(handles, Handles) else handles[0]).sizes
-        return Handles(tuple(self._apply_all(_each, function, handles, arguments)), sizes)
+        sizes = (values if isinstance(values, ShardedValues) else values[0]).sizes
+        return ShardedValues(tuple(self._apply_all(_each, function, values, arguments)), sizes)
 
-    def map_blocks(self, function: Any, handles: Several, *arguments: Any) -> Handles:
+    def map_blocks(self, function: Any, values: OneOrMore, *arguments: Any) -> ShardedValues:
         """``function(values of a block, *arguments)``: one result a block.
 
         How many there are depends on the workers: use it for sums that do not depend on the order.
         """
-        blocks = self._apply_all(_whole, function, handles, arguments)
-        return Handles(tuple(blocks), (1,) * len(blocks))
+        blocks = self._apply_all(_whole, function, values, arguments)
+        return ShardedValues(tuple(blocks), (1,) * len(blocks))
 
-    def _apply_all(self, how: Any, function: Any, handles: Any, arguments: Any) -> list[Any]:
-        blocks = side_by_side(handles)
+    def _apply_all(self, how: Any, function: Any, values: Any, arguments: Any) -> list[Any]:
+        blocks = side_by_side(values)
         return [self._apply(how, function, len(block), *block, *arguments) for block in blocks]
 
-    def reduce(self, handles: Handles, combine: Callable[[Any, Any], Any]) -> Any:
+    def reduce(self, values: ShardedValues, combine: Callable[[Any, Any], Any]) -> Any:
         """The values combined by a fixed binary tree over the order of shards; the value is here.
 
         ``combine`` may change its first argument if that is a result of ``map`` nobody else uses.
         """
-        blocks = list(handles.blocks)
-        if any(size > 1 for size in handles.sizes):
+        blocks = list(values.blocks)
+        if any(size > 1 for size in values.sizes):
             blocks = [self._apply(_reduced, block, combine) for block in blocks]
             return tree_reduce(self._collect(blocks), combine)
         while len(blocks) > 8:  # the last few are combined here: a task costs more than that
@@ -187,17 +191,17 @@ class Engine(ABC):
             blocks = pairs + blocks[2 * len(pairs) :]
         return tree_reduce([value for (value,) in self._collect(blocks)], combine)
 
-    def fold(self, function: Any, handles: Several, combine: Any, *arguments: Any) -> Any:
+    def fold(self, function: Any, values: OneOrMore, combine: Any, *arguments: Any) -> Any:
         """The sum of ``function(value, *arguments, total)`` over all values; it is here.
 
         ``function`` adds to ``total``, which is None at first. Which values share a total depends
         on the engine: use it for sums that do not depend on the order.
         """
-        return self.reduce(self.map(function, handles, *arguments, None), combine)
+        return self.reduce(self.map(function, values, *arguments, None), combine)
 
-    def gather(self, handles: Handles) -> list[Any]:
+    def gather(self, values: ShardedValues) -> list[Any]:
         """Return all values to this process, in order."""
-        return [value for block in self._collect(handles.blocks) for value in block]
+        return [value for block in self._collect(values.blocks) for value in block]
 
     @property
     def n_blocks(self) -> int:

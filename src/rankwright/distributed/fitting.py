@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from rankwright import exceptions
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
     N_SHARDS,
@@ -125,7 +125,7 @@ def _warn_small(engine: Engine, n_rows: int) -> None:
 
 def _scattered(
     engine: Engine, estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
-) -> Handles:
+) -> ShardedValues:
     """Plain arrays, checked here and given to the workers shard by shard."""
     X, y = estimator._checked_training(X, y)
     if sample_weight is not None:

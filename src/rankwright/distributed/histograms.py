@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.distributed.base import Engine, Handles, side_by_side
+from rankwright.distributed.base import Engine, ShardedValues, side_by_side
 from rankwright.distributed.shards import Shard
 from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.weak_learners.binning import (
@@ -101,7 +101,7 @@ def learn_edges(
     engine: Engine,
     read: Any,
     find: Any,
-    held: tuple[Handles, ...],
+    held: tuple[ShardedValues, ...],
     size: tuple[int, int],
     *arguments: Any,
 ) -> list[FloatArray]:
@@ -155,7 +155,11 @@ def _find_share(
 
 
 def learn_bins(
-    engine: Engine, held: tuple[Handles, Handles], n_rows: int, max_bins: int, categorical: Any
+    engine: Engine,
+    held: tuple[ShardedValues, ShardedValues],
+    n_rows: int,
+    max_bins: int,
+    categorical: Any,
 ) -> QuantileBins:
     """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
     find, size = partial(_find_bins, max_bins, categorical), (n_rows, len(categorical))

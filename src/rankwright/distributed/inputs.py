@@ -22,7 +22,7 @@ from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.tables import items_from_frame
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_ids
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
 from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
@@ -69,7 +69,7 @@ def is_remote(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> Handles:
+def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> ShardedValues:
     """The shards of rows that workers read; sets the names of features of the estimator."""
     checks = estimator._row_checks()
     if isinstance(X, str | os.PathLike):
@@ -313,7 +313,7 @@ def fit_part(part: Part, width: int, as_text: bool) -> Rows:
     return rows._replace(X=X, qid=ids)
 
 
-def _blocks(engine: Engine, X: Any, roles: Roles) -> Handles:
+def _blocks(engine: Engine, X: Any, roles: Roles) -> ShardedValues:
     """The partitions of Dask collections as numbered values."""
     import dask
 

@@ -15,7 +15,7 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.vocabulary import Hashes
 from rankwright.distributed import histograms as sums_of
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades
 from rankwright.exceptions import ParameterError
@@ -131,7 +131,7 @@ def _boost(
     estimator: Any,
     engine: Engine,
     rows: ShardedRows,
-    used: Handles,
+    used: ShardedValues,
     total: Totals,
     validation: Validation | None,
     pool: Team,
@@ -193,7 +193,7 @@ class ShardGrower(Grower):
     def __init__(
         self,
         engine: Engine,
-        blocks: Handles,
+        blocks: ShardedValues,
         bins: QuantileBins,
         monotone: Any,
         rules: TreeRules,
@@ -205,7 +205,7 @@ class ShardGrower(Grower):
         )
         self._engine, self._workers, self._all = engine, blocks, total
 
-    def grow_on(self, gradients: Handles, draw: Any, features: Any) -> Tree:
+    def grow_on(self, gradients: ShardedValues, draw: Any, features: Any) -> Tree:
         """One tree on the gradients that workers hold."""
         self._features = np.ones(self.n_features, bool) if features is None else features
         self._gradients = gradients

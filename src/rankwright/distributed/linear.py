@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.shards import Shard, ShardedRows
 from rankwright.exceptions import ParameterError
@@ -110,7 +110,9 @@ class ShardLosses:
 class ShardPoint:
     """A ``LossPoint`` of all shards."""
 
-    def __init__(self, sums: FloatArray, engine: Engine, shards: Handles, points: Handles) -> None:
+    def __init__(
+        self, sums: FloatArray, engine: Engine, shards: ShardedValues, points: ShardedValues
+    ) -> None:
         n_features = (len(sums) - 3) // 3
         self.value, self.hinge, self.gradient = sums[0], sums[1], sums[2 : 2 + n_features]
         self._moments = sums[2 + n_features :]

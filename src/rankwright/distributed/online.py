@@ -28,7 +28,7 @@ import numpy as np
 from scipy import linalg
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.shards import N_SHARDS, Shard, ShardedRows, join_matrices
 from rankwright.exceptions import ParameterError
@@ -147,7 +147,7 @@ def _grades(shard: Shard) -> FloatArray:
     return np.unique(shard.y)
 
 
-def _stream(engine: Engine, rows: ShardedRows) -> Handles:
+def _stream(engine: Engine, rows: ShardedRows) -> ShardedValues:
     """All rows in the order in which they were given, in chunks of nearly the same size."""
     numbers = np.sort(np.concatenate(engine.gather(engine.map(_row_numbers, rows.shards))))
     positions = np.arange(N_SHARDS) * len(numbers) // N_SHARDS

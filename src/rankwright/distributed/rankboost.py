@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import hash_rows
-from rankwright.distributed.base import Engine, Handles
+from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.histograms import ReadColumn, add_pairs, by_columns, learn_edges
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
@@ -275,14 +275,16 @@ def summarize(codes: Any, state: State, bound: float) -> tuple[int, IntArray]:
 class ShardPairs(PairDistribution):
     """The distribution over pairs that workers hold; ``sums`` is the histogram of potentials."""
 
-    def __init__(self, engine: Engine, rows: Handles, state: Handles, facts: Facts) -> None:
+    def __init__(
+        self, engine: Engine, rows: ShardedValues, state: ShardedValues, facts: Facts
+    ) -> None:
         self._engine, self._rows, self.state = engine, rows, state  # type: ignore[assignment]
         self.weight, self.n_pairs, self._n_queries = facts.weight, facts.n_pairs, facts.n_queries
         self.log_weight, self.total, self.unit = 0.0, 1.0, 0.0
         self.shift = self._first_shift = self._refresh_shift = float(np.log(self.weight))
         self._travel, self._moves = 0.0, 0
 
-    def start(self, codes: Handles, abstains: BoolArray, bound: float) -> None:
+    def start(self, codes: ShardedValues, abstains: BoolArray, bound: float) -> None:
         """Take the first weights of all pairs as the unit."""
         self._codes, self._abstains, self.bound = codes, abstains, bound
         self._arrive(self._summed())

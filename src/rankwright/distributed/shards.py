@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, encode, hash_ids, hash_rows
-from rankwright.distributed.base import Handles
+from rankwright.distributed.base import ShardedValues
 from rankwright.feedback.base import Grades
 from rankwright.rankers.early_stopping import EvalSet
 
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
 class ShardedRows:
     """The shards of a fit, with properties of all rows."""
 
-    shards: Handles
+    shards: ShardedValues
     n_rows: int
     n_queries: int
     n_features: int

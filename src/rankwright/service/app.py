@@ -20,7 +20,19 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rankwright.exceptions import ParameterError
+from rankwright.service.api.candidates import ItemReader, shape_of
+from rankwright.service.api.metrics import Metrics
 from rankwright.service.api.operations import OPERATIONS
+from rankwright.service.api.routing import Api
+from rankwright.service.api.security import (
+    NO_TOKENS,
+    Security,
+    Sessions,
+    Tokens,
+    is_loopback,
+    session_cookie,
+)
+from rankwright.service.api.types import RankRequest
 from rankwright.service.demo import demo_judgments, demo_queue
 from rankwright.service.experiments import Experiments
 from rankwright.service.judging.queue import read_queue
@@ -32,12 +44,6 @@ from rankwright.service.models import Models, Served
 from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages
 from rankwright.service.pages.rendering import login_page, missing_page
-from rankwright.service.protocol.candidates import ItemReader, shape_of
-from rankwright.service.protocol.metrics import Metrics
-from rankwright.service.protocol.routing import Api
-from rankwright.service.protocol.security import Security, is_loopback
-from rankwright.service.protocol.tokens import NO_TOKENS, Sessions, Tokens, session_cookie
-from rankwright.service.protocol.types import RankRequest
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 PAGES = Path(__file__).parent / "pages"

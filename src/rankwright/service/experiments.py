@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from rankwright.online_eval import Interleaved, PairResult, credit, interleave, stable_seed
+from rankwright.service.api.problems import Problem
+from rankwright.service.api.types import ExperimentInfo, ExperimentRequest, RankRequest
 from rankwright.service.log.entries import Event, Feedback
 from rankwright.service.log.store import Store, put_state
-from rankwright.service.protocol.problems import Problem
-from rankwright.service.protocol.types import ExperimentInfo, ExperimentRequest, RankRequest
 
 MOST_OPEN = 1000  # sessions whose later clicks still count
 MOST_SHOWN = 100  # items of a shared list, unless the request says n

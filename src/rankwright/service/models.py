@@ -27,9 +27,9 @@ from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.traversal import ROWS_FOR_MASKS, can_compile, warming_up
 from rankwright.scoring.trees import Additive, Trees
+from rankwright.service.api.problems import Problem
+from rankwright.service.api.types import ModelInfo
 from rankwright.service.log.store import Store, put_state
-from rankwright.service.protocol.problems import Problem
-from rankwright.service.protocol.types import ModelInfo
 
 Task = Literal["rank", "recommend", "fuse"]
 Source = Literal["demo", "file", "upload", "live", "trained"]

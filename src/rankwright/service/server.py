@@ -9,8 +9,8 @@ from typing import Any
 
 import uvicorn
 
+from rankwright.service.api.security import is_loopback
 from rankwright.service.app import Settings, create_app
-from rankwright.service.protocol.security import is_loopback
 
 MOST_CONNECTIONS = 256
 KEEP_ALIVE_SECONDS = 5

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rankwright.service.api.problems import Problem
+from rankwright.service.api.routing import Call, Reply
+from rankwright.service.api.types import Click, Deleted, FeedbackAnswer, FeedbackRequest
 from rankwright.service.learning.labels import (
     choose_labels,
     json_lines,
@@ -16,9 +19,6 @@ from rankwright.service.learning.labels import (
     qrels_lines,
 )
 from rankwright.service.log.entries import Feedback, decode_feedback, encode
-from rankwright.service.protocol.problems import Problem
-from rankwright.service.protocol.routing import Call, Reply
-from rankwright.service.protocol.types import Click, Deleted, FeedbackAnswer, FeedbackRequest
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from rankwright.service.api import feedback, ranking
+from rankwright.service.api import feedback, ranking, types
+from rankwright.service.api.metrics import metrics
+from rankwright.service.api.problems import Problem
+from rankwright.service.api.routing import Call, Operation, Parameter, Reply, document, page
 from rankwright.service.learning.labels import items_from_log
-from rankwright.service.protocol import types
-from rankwright.service.protocol.metrics import metrics
-from rankwright.service.protocol.openapi import document, page
-from rankwright.service.protocol.problems import Problem
-from rankwright.service.protocol.routing import Call, Operation, Parameter, Reply
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

@@ -12,12 +12,10 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
-from rankwright.service.log.entries import Event, encode, pack_rows
-from rankwright.service.models import Served
-from rankwright.service.protocol.candidates import Candidates, candidates, score
-from rankwright.service.protocol.problems import Problem
-from rankwright.service.protocol.routing import Call
-from rankwright.service.protocol.types import (
+from rankwright.service.api.candidates import Candidates, candidates, score
+from rankwright.service.api.problems import Problem
+from rankwright.service.api.routing import Call
+from rankwright.service.api.types import (
     FuseRequest,
     RankAnswer,
     RankBatch,
@@ -25,6 +23,8 @@ from rankwright.service.protocol.types import (
     RankRequest,
     RecommendRequest,
 )
+from rankwright.service.log.entries import Event, encode, pack_rows
+from rankwright.service.models import Served
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

@@ -1,4 +1,8 @@
-"""One thread that follows the log: it teaches the live ranker and counts experiments."""
+"""One thread that follows the log: it teaches the live ranker and counts experiments.
+
+A ranker cannot unlearn an example. When a judgment is taken back or replaced, the ranker goes back
+to an earlier state, before that judgment, and learns the log again from there, without it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from rankwright.service.experiments import Experiments
-from rankwright.service.learning.history import History
 from rankwright.service.learning.live import LiveRanker, Plan
 from rankwright.service.log.entries import (
     Event,
@@ -22,8 +25,7 @@ from rankwright.service.log.entries import (
     decode_feedback,
     decode_judgment,
 )
-from rankwright.service.log.reader import Entry
-from rankwright.service.log.standing import Standing
+from rankwright.service.log.reader import CurrentJudgments, Entry
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import LIVE, Models, Served
 
@@ -32,7 +34,81 @@ ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
 LEAST_KEPT = 200  # entries that are learned again between two states that are kept
 STATE = "live/"  # names of the earlier states in the store
+MOST_COPIES = 40  # states before judgments, in memory only
+LATEST = 8  # of them that are kept whatever their ages
 log = logging.getLogger("rankwright.service")
+
+
+class History:
+    """Earlier states of a ranker. Each has learned what counts now up to its entry, and no more.
+
+    Snapshots are in the store, copies of the states just before judgments are in memory only. Fewer
+    are kept the older they are, so that going back ``n`` entries learns a few times ``n`` again.
+
+    Parameters
+    ----------
+    stored : snapshots by their last entries
+    """
+
+    def __init__(self, stored: Mapping[int, bytes] | None = None) -> None:
+        self.stored: dict[int, bytes] = dict(stored or {})
+        self.unwritten: set[int] = set()  # not in the store yet
+        self._copies: dict[int, LiveRanker] = {}
+
+    def remember(self, live: LiveRanker) -> None:
+        """Keep a copy of the state before a judgment."""
+        last = live.progress.last_seq
+        self._copies[last] = live.copy()
+        if len(self._copies) > MOST_COPIES:
+            kept = _spread(self._copies, last) | set(sorted(self._copies)[-LATEST:])
+            self._copies = {seq: self._copies[seq] for seq in kept}
+
+    def keep(self, live: LiveRanker) -> bytes:
+        """Keep a snapshot, which goes to the store with the next write."""
+        content, seq = live.snapshot(), live.progress.last_seq
+        self.stored[seq] = content
+        self.unwritten.add(seq)
+        return content
+
+    def before(self, seq: int) -> LiveRanker | None:
+        """The latest state before an entry."""
+        copied = max((last for last in self._copies if last < seq), default=-1)
+        stored = max((last for last in self.stored if last < seq), default=-1)
+        if copied >= stored:
+            return None if copied < 0 else self._copies[copied].copy()
+        return LiveRanker.restore(self.stored[stored])
+
+    def thin(self, last: int) -> None:
+        """Keep fewer snapshots the older they are."""
+        kept = _spread(self.stored, last)
+        self.stored = {seq: self.stored[seq] for seq in kept}
+        self.unwritten &= kept
+
+    def drop_from(self, seq: int) -> None:
+        """Drop the states that have learned an entry which does not count, or lack one."""
+        self._drop({last for last in (*self.stored, *self._copies) if last >= seq})
+
+    def drop_until(self, seq: int) -> None:
+        """Drop the states that the log no longer leads on from."""
+        self._drop({last for last in (*self.stored, *self._copies) if last < seq})
+
+    def _drop(self, seqs: set[int]) -> None:
+        for seq in seqs:
+            self.stored.pop(seq, None)
+            self._copies.pop(seq, None)
+        self.unwritten -= seqs
+
+
+def _spread(seqs: Iterable[int], last: int) -> set[int]:
+    """The oldest entry of each power of two of entries back from the last one.
+
+    >>> sorted(_spread(range(100), last=99))
+    [0, 36, 68, 84, 92, 96, 98, 99]
+    """
+    by_age: dict[int, int] = {}
+    for seq in sorted(seqs):
+        by_age.setdefault((last - seq).bit_length(), seq)
+    return set(by_age.values())
 
 
 class _Interrupted(Exception):
@@ -43,9 +119,10 @@ class Follower:
     """Applies the feedback and the judgments of the log in order, and keeps snapshots in the store.
 
     The ranker has learned, in log order, all feedback and the judgments that count: those that were
-    neither taken back nor replaced (:class:`Standing`). Where an entry changes which earlier ones
-    count, the ranker goes back to a state before them and learns again from there. So its state is
-    a function of the log up to its last entry, whenever the service was stopped or killed.
+    neither taken back nor replaced (:class:`CurrentJudgments`). Where an entry changes which
+    earlier ones count, the ranker goes back to a state before them and learns again from there. So
+    its state is a function of the log up to its last entry, whenever the service was stopped or
+    killed.
 
     The thread is the only one that changes the ranker. Requests see copies (:class:`Served`).
     """
@@ -66,7 +143,7 @@ class Follower:
         self._kinds = ("feedback", "judgment") if judged else ("feedback",)
         self.live = self._restored(plan)
         self.history = History(self._stored_states())
-        self.standing = self._standing()
+        self.judgments = self._current_judgments()
         self.lag = 0.0  # seconds between the last feedback and its being learned
         self.error: str | None = None
         self._unsaved, self._published, self._swept = 0, 0.0, -math.inf
@@ -150,7 +227,7 @@ class Follower:
         if self._rebuild:
             self._forget()
         elif self.error is not None:  # it may have failed between two changes
-            self.standing = self._standing()
+            self.judgments = self._current_judgments()
         for entry in self.store.entries(self._kinds, after=self.seen):
             self._apply(entry)
             if self._unsaved >= self.snapshot_every:
@@ -177,7 +254,7 @@ class Follower:
     def _learn_next(self, live: LiveRanker, entry: Entry) -> None:
         """Learn an entry, after going back where it changes which earlier judgments count."""
         if entry.kind == "judgment":
-            changed = self.standing.apply(entry)
+            changed = self.judgments.apply(entry)
             if changed:
                 self.history.drop_from(changed[0])
                 self.live = self._relearned(entry.seq)
@@ -187,7 +264,7 @@ class Follower:
     def _learn(self, live: LiveRanker, entry: Entry) -> None:
         if entry.kind == "feedback":
             live.apply(entry.seq, decode_feedback(entry.body), self._event(entry.event))
-        elif entry.seq in self.standing:
+        elif entry.seq in self.judgments:
             self.history.remember(live)
             live.apply(entry.seq, *decode_judgment(entry.body).as_feedback())
         else:
@@ -257,7 +334,7 @@ class Follower:
             oldest.pass_over(last)
             self.history.keep(oldest)
             self.history.drop_until(last)
-            self.standing.forget_until(last)
+            self.judgments.forget_until(last)
         self._snapshot()
         self.store.delete_before(moment, self.seen)
         self._swept = time.monotonic()
@@ -266,7 +343,7 @@ class Follower:
         self.seen = 0
         self._rebuild = False
         self.live = None if self.plan is None else LiveRanker(self.plan)
-        self.history, self.standing = History(), Standing()
+        self.history, self.judgments = History(), CurrentJudgments()
         self.experiments.reset_counts()
         self._snapshot()
 
@@ -289,13 +366,13 @@ class Follower:
         rows = self.store.select(f"SELECT name, value FROM state WHERE name GLOB '{STATE}*'")
         return {int(name.removeprefix(STATE)): value for name, value in rows}
 
-    def _standing(self) -> Standing:
+    def _current_judgments(self) -> CurrentJudgments:
         """Which judgments counted when the ranker learned its last entry."""
         if self.live is None:
-            return Standing()
+            return CurrentJudgments()
         last = self.live.progress.last_seq
         entries = self.store.entries(("judgment",))
-        return Standing(takewhile(lambda entry: entry.seq <= last, entries))
+        return CurrentJudgments(takewhile(lambda entry: entry.seq <= last, entries))
 
     def _first_seq(self) -> int:
         """Where to begin: everything before it is in the snapshots, or matters to nobody."""

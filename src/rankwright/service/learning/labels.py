@@ -23,8 +23,7 @@ from rankwright.service.log.entries import (
     decode_judgment,
     describe,
 )
-from rankwright.service.log.reader import LogReader, read_entries
-from rankwright.service.log.standing import Standing, median_value
+from rankwright.service.log.reader import CurrentJudgments, LogReader, median_value, read_entries
 
 CLICKED, SKIPPED = 1.0, 0.0
 
@@ -86,11 +85,11 @@ def labels_of(log: LogReader, labels: str, user: str | None = None) -> list[Labe
 
 def _judged(log: LogReader, user: str | None) -> list[Label]:
     """The consensus of the judges about each document."""
-    standing = Standing(log.entries(("judgment",), user=user))
+    current = CurrentJudgments(log.entries(("judgment",), user=user))
     given: dict[tuple[str, str], list[float]] = {}
     keys: dict[tuple[str, str], str] = {}
     for entry in log.entries(("judgment",), user=user):
-        if entry.seq in standing:
+        if entry.seq in current:
             judgment = decode_judgment(entry.body)
             assert judgment.value is not None
             document = judgment.query, judgment.documents[0]

@@ -15,6 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from rankwright.exceptions import RankwrightError
+from rankwright.service.api.candidates import candidates, score
+from rankwright.service.api.types import RankRequest
 from rankwright.service.judging.state import Judging
 from rankwright.service.log.entries import Event, decode_event, describe
 from rankwright.service.pages.rendering import (
@@ -24,8 +26,6 @@ from rankwright.service.pages.rendering import (
     page_list,
     require,
 )
-from rankwright.service.protocol.candidates import candidates, score
-from rankwright.service.protocol.types import RankRequest
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

@@ -15,8 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from rankwright.exceptions import DataError
-from rankwright.service.judging.exports import to_csv, to_letor, to_qrels
-from rankwright.service.judging.state import KIND, Judging
+from rankwright.service.api.problems import Problem
+from rankwright.service.judging.state import KIND, Judging, to_csv, to_letor, to_qrels
 from rankwright.service.learning.retraining import file_of
 from rankwright.service.log.entries import MODES, Judgment, Mode, encode
 from rankwright.service.models import LIVE
@@ -28,7 +28,6 @@ from rankwright.service.pages.rendering import (
     render_markdown,
     require,
 )
-from rankwright.service.protocol.problems import Problem
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

@@ -17,9 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rankwright.exceptions import RankwrightError
-from rankwright.service.protocol.problems import PROBLEM, Problem, as_problem, encode_problem
-from rankwright.service.protocol.security import form_fields
-from rankwright.service.protocol.tokens import ANYONE, session_cookie
+from rankwright.service.api.problems import PROBLEM, Problem, as_problem, encode_problem
+from rankwright.service.api.security import ANYONE, form_fields, session_cookie
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

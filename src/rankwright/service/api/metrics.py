@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from rankwright.service.protocol.routing import Call, Reply
+from rankwright.service.api.routing import Call, Reply
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service

@@ -17,8 +17,8 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
 from rankwright.scoring.traversal import can_compile
-from rankwright.service.protocol.problems import Problem
-from rankwright.service.protocol.types import Id, Item, RankRequest
+from rankwright.service.api.problems import Problem
+from rankwright.service.api.types import Id, Item, RankRequest
 
 BYTES_TO_LOAD = 2 * 2**20  # JSON after which the kernel is loaded: numba takes half a second
 _ITEMS = re.compile(rb'"items"[ \t\n\r]*:[ \t\n\r]*(?=\[)')
@@ -277,7 +277,7 @@ class ItemReader:
 
     def load(self) -> None:
         """Load the kernels now."""
-        from rankwright.service.protocol import _kernels
+        from rankwright.service.api import _kernels
 
         _kernels.read_items(np.frombuffer(b"[}", np.uint8), 0, _kernels.Table(*_buffers(2)))
         _kernels.pack_millionths(np.zeros(1), np.zeros(1, np.int32), np.zeros(3, np.uint8))

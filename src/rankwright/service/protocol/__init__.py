@@ -1,1 +1,0 @@
-"""HTTP: types of requests and answers, problems, the OpenAPI document, security."""
