@@ -72,7 +72,7 @@ from .rankers.boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .rankers.boosting.frank import FRank as FRank
 from .rankers.boosting.lambdamart import LambdaMART as LambdaMART
 from .rankers.boosting.rankboost import RankBoost as RankBoost
-from .rankers.boosting.weak_learners.grower import TreeRanking as TreeRanking
+from .rankers.boosting.weak_learners.estimators import TreeRanking as TreeRanking
 from .rankers.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal

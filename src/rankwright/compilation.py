@@ -76,7 +76,7 @@ def _rankers(family: str) -> Iterator[Callable[[], Any]]:
     from scipy.sparse import csr_array
 
     from rankwright.rankers.base import rankers
-    from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
+    from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(40, 4)), np.repeat(np.arange(5), 8)

@@ -17,7 +17,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.exceptions import ModelFileError
-from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
+from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 
 Edit = Callable[[Any], Any]  # changes a Forgery; may give the manifest's text back instead
 

@@ -19,7 +19,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.distributed.base import Engine, ShardedValues, side_by_side
 from rankwright.distributed.shards import Shard
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.weak_learners.binning import (
+from rankwright.rankers.boosting.binning import (
     BinnedRows,
     QuantileBins,
     column,

@@ -21,10 +21,8 @@ from rankwright.distributed.shards import Shard, ShardedRows, join_grades
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.parallel import Team
-from rankwright.rankers.boosting.lambdamart import query_keys
-from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
-from rankwright.rankers.boosting.weak_learners.binning import QuantileBins
-from rankwright.rankers.boosting.weak_learners.grower import (
+from rankwright.rankers.boosting.binning import QuantileBins
+from rankwright.rankers.boosting.grower import (
     Grower,
     Node,
     Split,
@@ -33,6 +31,8 @@ from rankwright.rankers.boosting.weak_learners.grower import (
     _first_best,
     integer_units,
 )
+from rankwright.rankers.boosting.lambdamart import query_keys
+from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 
 

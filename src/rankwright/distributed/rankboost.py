@@ -36,21 +36,19 @@ from rankwright.feedback.pair_weights import (
 )
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import training
+from rankwright.rankers.boosting.binning import integer_mass
 from rankwright.rankers.boosting.ensemble import Ensemble
 from rankwright.rankers.boosting.explain import BASELINE_ROWS, feature_parts, typical_rows
 from rankwright.rankers.boosting.rankboost import NO_EDGE
 from rankwright.rankers.boosting.training import Trained, _draws, _loop, _smoothing
-from rankwright.rankers.boosting.weak_learners.binning import integer_mass
-from rankwright.rankers.boosting.weak_learners.features import (
-    DEFAULTS,
-    Directions,
-    FeatureLearner,
-)
+from rankwright.rankers.boosting.weak_learners.features import FeatureLearner
 from rankwright.rankers.boosting.weak_learners.splitting import (
+    DEFAULTS,
     UNIT,
     BinnedScan,
     Bins,
     Cuts,
+    Directions,
     Gains,
     Weighted,
     binary_ranking,

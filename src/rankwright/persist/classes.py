@@ -196,7 +196,7 @@ OTHERS = {
 # Small objects inside models: frozen dataclasses, or classes with get_params.
 PARTS: dict[str, str] = {
     "EarlyStopping": "rankwright.rankers.early_stopping",
-    "TreeRanking": "rankwright.rankers.boosting.weak_learners.grower",
+    "TreeRanking": "rankwright.rankers.boosting.weak_learners.estimators",
     "Ratings": "rankwright.data.behavior.ratings",
     "Histories": "rankwright.recommend.experts.histories",
     "ImplicitFeatures": "rankwright.recommend.models.factors",

@@ -3,7 +3,7 @@ from .boosting.adaboost import AdaBoostRanker as AdaBoostRanker
 from .boosting.frank import FRank as FRank
 from .boosting.lambdamart import LambdaMART as LambdaMART
 from .boosting.rankboost import RankBoost as RankBoost
-from .boosting.weak_learners.grower import TreeRanking as TreeRanking
+from .boosting.weak_learners.estimators import TreeRanking as TreeRanking
 from .early_stopping import EarlyStopping as EarlyStopping
 from .gradient.ranknet import RankNet as RankNet
 from .gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal

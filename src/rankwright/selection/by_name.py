@@ -11,7 +11,7 @@ from typing import Any
 import rankwright.rankers as package
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.base import find_ranker, rankers
-from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
+from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.schema import check_parameters as check_constraints
 from rankwright.selection.space import Range
 

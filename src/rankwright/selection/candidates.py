@@ -14,7 +14,7 @@ from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
 from rankwright.rankers.boosting.lambdamart import LambdaMART
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
+from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.gradient.ranksvm import RankSVM
 

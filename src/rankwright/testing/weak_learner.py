@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.boosting.weak_learners.custom import IS_WEAK_ESTIMATOR, predictions
+from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, predictions
 from rankwright.testing.inputs import make_problem
 
 

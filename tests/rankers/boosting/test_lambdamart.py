@@ -18,8 +18,8 @@ from rankwright.feedback.base import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
 from rankwright.rankers import checks
-from rankwright.rankers.boosting.weak_learners.binning import QuantileBins
-from rankwright.rankers.boosting.weak_learners.grower import Grower, Shared, TreeRules
+from rankwright.rankers.boosting.binning import QuantileBins
+from rankwright.rankers.boosting.grower import Grower, Shared, TreeRules
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
 

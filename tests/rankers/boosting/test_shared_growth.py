@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from rankwright.parallel import Team
+from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting._kernels import tree as kernels
-from rankwright.rankers.boosting.weak_learners import grower
-from rankwright.rankers.boosting.weak_learners.binning import QuantileBins
+from rankwright.rankers.boosting.binning import QuantileBins
 
 pytestmark = pytest.mark.skipif(not kernels.SHARES, reason="one thread grows all trees here")
 

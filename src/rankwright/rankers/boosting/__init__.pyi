@@ -2,4 +2,4 @@ from .adaboost import AdaBoostRanker as AdaBoostRanker
 from .frank import FRank as FRank
 from .lambdamart import LambdaMART as LambdaMART
 from .rankboost import RankBoost as RankBoost
-from .weak_learners.grower import TreeRanking as TreeRanking
+from .weak_learners.estimators import TreeRanking as TreeRanking

@@ -11,15 +11,16 @@ from rankwright.feedback.base import Feedback, Grades
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import (
     THRESHOLDS,
     Ensemble,
     keep_thresholds,
     round_scores,
 )
-from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakRanking, edge_alpha
+from rankwright.rankers.boosting.weak_learners.features import WeakRanking, edge_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
+    DEFAULTS,
     BinnedScan,
     Cuts,
     Scan,

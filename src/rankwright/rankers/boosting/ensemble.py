@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.feedback.pair_weights import pointers
-from rankwright.rankers.boosting.weak_learners.custom import EstimatorRanking, EstimatorSum
+from rankwright.feedback.levels import pointers
+from rankwright.rankers.boosting.grower import Tree
+from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking
-from rankwright.rankers.boosting.weak_learners.grower import Tree
 from rankwright.rankers.schema import floats, integers, numbers
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Slopes

@@ -16,16 +16,17 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import (
     THRESHOLDS,
     Ensemble,
     keep_thresholds,
     round_scores,
 )
-from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.weak_learners.features import Directions, WeakRanking, split_alpha
+from rankwright.rankers.boosting.weak_learners.features import WeakRanking, split_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
     BinnedScan,
+    Directions,
     Scan,
     SortedScan,
 )

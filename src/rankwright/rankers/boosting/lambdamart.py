@@ -17,8 +17,10 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.parallel import Team
 from rankwright.rankers import schema
+from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
 from rankwright.rankers.boosting.explain import Explained
+from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
     WEIGHTING,
@@ -28,8 +30,6 @@ from rankwright.rankers.boosting.pair_losses import (
     gradients_of,
 )
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Round, progress_bar
-from rankwright.rankers.boosting.weak_learners.binning import QuantileBins
-from rankwright.rankers.boosting.weak_learners.grower import Grower, Tree, TreeRules
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer

@@ -14,6 +14,7 @@ from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
+from rankwright.rankers.boosting.binning import MAX_BINS
 from rankwright.rankers.boosting.ensemble import (
     LEARNED,
     Curve,
@@ -23,10 +24,8 @@ from rankwright.rankers.boosting.ensemble import (
 )
 from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Trained, boost
-from rankwright.rankers.boosting.weak_learners.binning import MAX_BINS
-from rankwright.rankers.boosting.weak_learners.custom import IS_WEAK_ESTIMATOR
-from rankwright.rankers.boosting.weak_learners.features import DEFAULTS
-from rankwright.rankers.boosting.weak_learners.grower import TreeRanking
+from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
+from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer

@@ -22,19 +22,19 @@ from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.boosting.binning import Columns, SparseBins
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
-from rankwright.rankers.boosting.weak_learners.binning import Columns, SparseBins
-from rankwright.rankers.boosting.weak_learners.custom import EstimatorLearner
+from rankwright.rankers.boosting.weak_learners.estimators import (
+    EstimatorLearner,
+    TreeLearner,
+    TreeRanking,
+)
 from rankwright.rankers.boosting.weak_learners.features import (
-    DEFAULTS,
-    Allowed,
-    Directions,
     FeatureLearner,
     WeakLearner,
     WeakRanking,
 )
-from rankwright.rankers.boosting.weak_learners.grower import TreeLearner, TreeRanking
-from rankwright.rankers.boosting.weak_learners.splitting import Scan
+from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, Allowed, Directions, Scan
 from rankwright.rankers.early_stopping import Validation
 
 

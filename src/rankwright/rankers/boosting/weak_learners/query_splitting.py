@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.pair_weights import Binary, Levels, PairDistribution, pointers
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.weak_learners.binning import Column, Columns
+from rankwright.rankers.boosting.binning import Column, Columns
 from rankwright.rankers.boosting.weak_learners.splitting import (
     Bins,
     Cuts,

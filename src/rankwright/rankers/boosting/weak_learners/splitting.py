@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import Binary, pointers
 from rankwright.parallel import Team, ranges
-from rankwright.rankers.boosting.weak_learners.binning import BinnedRows, Columns
+from rankwright.rankers.boosting.binning import BinnedRows, Columns
 
+DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
 UNIT = 2.0**60  # potentials are rounded to integers times the bound of their sum over this
 Parts = list[tuple[int, int]]  # ranges of rows
 Int32Array = NDArray[np.int32]
@@ -122,6 +123,117 @@ def concatenate(pieces: list[Any]) -> tuple[IntArray, Any]:
         out[ptr[i] : ptr[i + 1]] = pieces[i]
         pieces[i] = pieces[i][:0].copy()
     return ptr, out
+
+
+class Candidate(NamedTuple):
+    """A weak ranking that a scan found; its gain has the sign of its weight."""
+
+    feature: int
+    cut: int
+    default: int
+    gain: float
+
+
+class Allowed(NamedTuple):
+    """Which cuts may be used."""
+
+    direction: Any  # (n_features,) int8: +1 / -1 where only this sign may be used, 0 where both may
+    defaults: BoolArray  # (2,) which defaults may be used
+    upward: bool  # whether "has the feature" may count upward only, too
+
+
+class Directions:
+    """The choice of the best cut under the paper's .cum constraint and its relatives.
+
+    ``True``: a weak ranking may be chosen only if its cumulative weight stays positive, so that
+    every feature counts upward. ``"signed"``: the first threshold of a feature that is chosen
+    fixes the direction in which the feature counts; its weak rankings keep cumulative weights of
+    that sign. What "has a value at all" adds is a contribution of its own and not bound by the
+    direction. ``False``: no constraint.
+
+    """
+
+    def __init__(self, cumulative: Any, default: Any, n_features: int) -> None:
+        self._kind, upward = cumulative, cumulative is True
+        direction = np.full(n_features, int(upward), np.int8)
+        # A real default starts from 0 and 1; another given value is number 0.
+        defaults = DEFAULTS.get(default, DEFAULTS["learned" if default == "real" else 0])
+        self.allowed = Allowed(direction, np.array(defaults), upward)
+        self._cuts, self._weight = np.zeros((3, 0), np.int64), np.zeros(0)
+        self._index: dict[tuple[int, int, int], int] = {}
+
+    @property
+    def earlier(self) -> Cuts:
+        """The cuts chosen so far, of which part of the weight may be taken back."""
+        return Cuts(*self._cuts)
+
+    def choose(
+        self,
+        scan: Scan,
+        pairs: Weighted,
+        earlier_gain: FloatArray,
+        alpha: Callable[[Candidate], float],
+    ) -> Candidate | None:
+        """The best candidate allowed, or None where no ranking has any edge."""
+        from rankwright.rankers.boosting._kernels.cuts import pick_cut
+
+        margin = scan.margin * pairs.total
+        gain, feature, kind, default = pick_cut(scan.gains, scan.abstains, self.allowed, margin)
+        best = None
+        if feature >= 0:
+            cut = (
+                scan.gains.top_cut[default, feature],
+                scan.gains.bottom_cut[default, feature],
+                scan.present_cut(feature),
+                scan.empty_cut(feature),
+            )[kind]
+            best = Candidate(int(feature), int(cut), int(default), float(gain))
+        return self._step_back(earlier_gain, abs(gain) + margin, alpha) or best
+
+    def candidates(self, scan: Scan) -> list[Candidate]:
+        """The best cut of every feature in each direction that it may have."""
+        gains, found = scan.gains, []
+        for feature in range(scan.n_features):
+            for default in np.flatnonzero(self.allowed.defaults).tolist():
+                for best, cuts, sign in (
+                    (gains.top, gains.top_cut, 1),
+                    (gains.bottom, gains.bottom_cut, -1),
+                ):
+                    gain, cut = float(best[default, feature]), int(cuts[default, feature])
+                    turned = sign * self.allowed.direction[feature] < 0
+                    useless = default and not scan.abstains[feature]
+                    if cut >= 0 and sign * gain > 0 and not turned and not useless:
+                        found.append(Candidate(feature, cut, default, gain))
+        return found
+
+    def _step_back(
+        self, gain: FloatArray, least: float, alpha: Callable[[Candidate], float]
+    ) -> Candidate | None:
+        """The best earlier ranking to take weight from without turning its sign, if any exceeds
+        ``least``."""
+        better = np.flatnonzero((np.abs(gain) > least) & (gain * self._weight < 0))
+        for i in better[np.argsort(-np.abs(gain[better]), kind="stable")].tolist():
+            feature, cut, default = self._cuts[:, i].tolist()
+            candidate = Candidate(feature, cut, default, float(gain[i]))
+            if abs(alpha(candidate)) < abs(self._weight[i]):
+                return candidate
+        return None
+
+    def record(self, scan: Scan, chosen: Candidate, alpha: float) -> None:
+        """Remember what was chosen."""
+        feature, cut = chosen[:2]
+        if self._kind is False:
+            return
+        if self._kind == "signed":
+            if cut in (scan.present_cut(feature), scan.empty_cut(feature)):
+                return
+            if self.allowed.direction[feature] == 0:
+                self.allowed.direction[feature] = 1 if alpha > 0 else -1
+        i = self._index.setdefault(chosen[:3], len(self._index))
+        if i == len(self._weight):
+            self._cuts = np.concatenate([self._cuts, np.array([chosen[:3]]).T], axis=1)
+            self._weight = np.concatenate([self._weight, [0.0]])
+        self._weight[i] += alpha
 
 
 class Bins(NamedTuple):

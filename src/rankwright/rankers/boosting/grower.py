@@ -1,83 +1,21 @@
-"""Trees as weak rankings: one tree a round, grown leaf by leaf, best split first."""
+"""Grows trees on gradients and Hessians, leaf by leaf, best split first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team, require_memory
-from rankwright.rankers import schema
-from rankwright.rankers.boosting.weak_learners.binning import BinnedRows, Columns
-from rankwright.rankers.boosting.weak_learners.features import DEFAULTS, WeakLearner, newton_alpha
-from rankwright.rankers.boosting.weak_learners.splitting import BinnedScan
+from rankwright.rankers.boosting.binning import BinnedRows
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
 SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
-
-
-class TreeRanking(BaseEstimator):  # type: ignore[misc]
-    r"""Trees as weak rankings, so that RankBoost learns interactions between features.
-
-    A tree is grown leaf by leaf on the potentials :math:`\pi` (how strongly its pairs pull a row
-    up)
-    and the masses :math:`\mu` (the weight of its pairs). Each split is the one that adds most to
-    :math:`\sum \pi^2 / (\mu + \lambda)` over the leaves, and a leaf has the value
-    :math:`\pi / (\mu + \lambda)`. The weight of the tree is the one that minimizes Z (method 1),
-    times the learning rate; Z is convex, so any fraction of that weight still lowers it.
-
-    Parameters
-    ----------
-    max_leaf_nodes : int >= 2, default 8
-    min_samples_leaf : int >= 1, default 20
-        Minimum number of rows in a leaf.
-    l2_regularization : float >= 0, default 1.0
-        :math:`\lambda`, counted in rows of average mass.
-    learning_rate : float, 0 < rate <= 1, default 0.1
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from rankwright import RankBoost
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(300, 2))
-    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)         # no single feature says anything
-    >>> model = RankBoost(estimator=TreeRanking(max_leaf_nodes=4), n_estimators=30).fit(X, y)
-    >>> model.score(X, y) > 0.95
-    True
-    """
-
-    _constraints: ClassVar = {
-        "max_leaf_nodes": schema.at_least(2),
-        "min_samples_leaf": schema.at_least(1),
-        "l2_regularization": schema.number(0.0),
-        "learning_rate": schema.between(1e-6, 1.0),
-    }
-
-    def __init__(
-        self,
-        *,
-        max_leaf_nodes: int = 8,
-        min_samples_leaf: int = 20,
-        l2_regularization: float = 1.0,
-        learning_rate: float = 0.1,
-    ) -> None:
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.learning_rate = learning_rate
-
-    def check(self) -> None:
-        """Raise a ParameterError unless every parameter is in its range."""
-        for name, rule in self._constraints.items():
-            rule.check("TreeRanking", name, getattr(self, name))
 
 
 @dataclass(eq=False)
@@ -238,7 +176,7 @@ class TreeRules:
     max_leaf_nodes: int
     min_samples_leaf: int
     l2_regularization: float
-    default: Any = "learned"
+    defaults: tuple[bool, bool] = (True, True)  # whether missing values may go down, and up
     missing_unseen: str = (
         "majority"  # where missing values go that no row of the node had, or "low"
     )
@@ -362,7 +300,7 @@ class Grower:
         """What all splits of a tree obey, given the sums of all its rows."""
         n_counted, mass = total[1] & ((1 << bits) - 1), total[1] >> bits
         average = mass / max(n_counted, 1)
-        defaults = np.array(DEFAULTS[self.rules.default])
+        defaults = np.array(self.rules.defaults)
         self._growth = Growth(
             max(self.rules.l2_regularization * average, 1e-12 * mass, 1e-3),
             10.0 * average,
@@ -509,54 +447,3 @@ def _first_best(gains: Any) -> int:
     largest = max(gains)
     limit = largest - 1e-9 * abs(largest)
     return next(i for i, gain in enumerate(gains) if gain >= limit)
-
-
-class TreeLearner(WeakLearner):
-    """A tree on the potentials, weighted by method 1 (or by the learning rate alone)."""
-
-    def __init__(
-        self,
-        columns: Columns,
-        pairs: PairDistribution,
-        pool: Team,
-        ranking: TreeRanking,
-        *,
-        default: Any,
-        smoothing: float,
-        draw: Iterator[Any],
-        line_search: bool,
-    ) -> None:
-        self._draw = draw
-        scan = BinnedScan(columns, pool)
-        rules = TreeRules(
-            ranking.max_leaf_nodes,
-            ranking.min_samples_leaf,
-            ranking.l2_regularization,
-            default,
-            "low",
-        )
-        count = np.rint(pairs.count).astype(np.int64)
-        none = np.zeros(0)
-        self._grower = Grower(
-            scan.packed(), count, lambda f, cut, up: (scan.threshold(f, cut), none), rules, pool
-        )
-        self._rate, self._smoothing, self._line_search = (
-            ranking.learning_rate,
-            smoothing,
-            line_search,
-        )
-
-    def learn(self, pairs: PairDistribution) -> Tree | None:
-        tree = self._grower.grow(pairs.potential, pairs.mass, None, next(self._draw))
-        value = self._grower.values
-        width = float(np.ptp(value))
-        if len(value) == 1 or width <= 0:
-            return None
-        alpha, leaf_of = 1.0, self._grower.leaf_of()
-        if self._line_search:
-            alpha = newton_alpha(pairs.leaf_curve(leaf_of, value), width, self._smoothing)
-        tree.alpha = self._rate * alpha
-        if tree.alpha == 0.0:
-            return None
-        pairs.move(value[leaf_of], tree.alpha)
-        return tree
