@@ -198,7 +198,7 @@ def _say(message: str) -> None:
 
 
 def _family(module: str) -> str:
-    """The family whose kernels a module holds: rankwright.rankers.boosting._kernels.tree."""
+    """The family whose kernels a module holds: rankwright.rankers.boosting._kernels.grower."""
     below = module.split(".")[1:]
     return below[1] if below[0] == "rankers" else below[0]
 

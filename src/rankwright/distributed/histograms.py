@@ -228,7 +228,7 @@ class _Partition:
     """The rows of each leaf; leaf 0 is the root, split k makes leaves 2 k + 1 and 2 k + 2."""
 
     def __init__(self, block: Block, gradients: Gradients, request: Request) -> None:
-        from rankwright.rankers.boosting._kernels.tree import quantize
+        from rankwright.rankers.boosting._kernels.histogram import quantize
 
         n = len(block.copies)
         self.gradients = gradients  # kept, so that no other array can have its address
@@ -239,7 +239,7 @@ class _Partition:
 
     def follow(self, block: Block, splits: list[tuple[int, int, bytes]]) -> None:
         """Make the splits that were not made yet."""
-        from rankwright.rankers.boosting._kernels.tree import partition_rows
+        from rankwright.rankers.boosting._kernels.histogram import partition_rows
 
         for leaf, feature, up in splits[len(self.bounds) // 2 :]:
             start, stop = self.bounds[leaf]
@@ -259,7 +259,7 @@ def histograms(
 
     They are added to ``total`` unless that is None.
     """
-    from rankwright.rankers.boosting._kernels.tree import add_leaf
+    from rankwright.rankers.boosting._kernels.histogram import add_leaf
 
     known = _PARTITIONS.pop(id(gradients.gradient), None)
     stale = known is None or known.gradients.gradient is not gradients.gradient

@@ -119,7 +119,7 @@ def gradients_at(block: Block, scores: FloatArray) -> Gradients:
 def next_scores(
     block: Block, scores: FloatArray, gradients: Gradients, nodes: Any, rate: float
 ) -> FloatArray:
-    from rankwright.rankers.boosting._kernels.tree import walk_tree
+    from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
     sums_of.forget(gradients)
     moved = scores.copy()

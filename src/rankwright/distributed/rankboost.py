@@ -221,7 +221,7 @@ def read_mass(
 
 def find_cuts(max_bins: int, feature: int, values: FloatArray, mass: IntArray) -> FloatArray:
     """The highest values of bins, as ``Columns`` cuts them: at most ``max_bins`` of equal mass."""
-    from rankwright.rankers.boosting._kernels.cuts import find_bins
+    from rankwright.rankers.boosting._kernels.binning import find_bins
 
     if len(values) + 1 <= max_bins:
         return values
@@ -262,7 +262,7 @@ def advance(codes: Any, rows: Rows, state: State, move: Move, abstains: bool) ->
 
 def summarize(codes: Any, state: State, bound: float) -> tuple[int, IntArray]:
     """The weight of all pairs and the histogram of potentials, as whole numbers."""
-    from rankwright.rankers.boosting._kernels.histogram import sum_part
+    from rankwright.rankers.boosting._kernels.splitting import sum_part
 
     n_blocks, n = codes.shape
     units, sums = np.zeros(n, np.int64), np.zeros((4 * n_blocks, 256), np.int64)

@@ -13,7 +13,7 @@ import pytest
 
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import grower
-from rankwright.rankers.boosting._kernels import tree as kernels
+from rankwright.rankers.boosting._kernels import grower as kernels
 from rankwright.rankers.boosting.binning import QuantileBins
 
 pytestmark = pytest.mark.skipif(not kernels.SHARES, reason="one thread grows all trees here")

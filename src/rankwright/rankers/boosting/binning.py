@@ -161,7 +161,7 @@ class Columns:
         distinct = np.flatnonzero(starts)
         if self.max_bins is None or len(distinct) + 2 <= self.max_bins:
             return starts, implied > 0
-        from rankwright.rankers.boosting._kernels.cuts import find_bins
+        from rankwright.rankers.boosting._kernels.binning import find_bins
 
         firsts = distinct if implied == 0 else np.concatenate([[0], distinct])
         mass = np.add.reduceat(self._mass[rows], firsts)
@@ -201,7 +201,7 @@ class SparseBins(NamedTuple):
     @classmethod
     def read(cls, columns: Columns) -> Self:
         """A bin per value, unless a feature has more values than bins are allowed."""
-        from rankwright.rankers.boosting._kernels.sparse import sort_entries
+        from rankwright.rankers.boosting._kernels.binning import sort_entries
 
         ptr, feature, value = columns.entries()
         order, starts = np.empty(len(value), np.int64), np.zeros(len(value), bool)
@@ -276,7 +276,7 @@ class QuantileBins:
 
     def encode(self, X: Any, rows: IntArray | None, pool: Team) -> NDArray[np.uint32]:
         """The codes of rows of X (all of them without ``rows``), four features to a word."""
-        from rankwright.rankers.boosting._kernels.tree import write_codes
+        from rankwright.rankers.boosting._kernels.binning import encode_values
 
         X = X.tocsc() if hasattr(X, "tocsc") else X
         n_blocks, n = -(-len(self.edges) // 4), X.shape[0] if rows is None else len(rows)
@@ -289,7 +289,7 @@ class QuantileBins:
                 if self.categorical[feature]:
                     values = _category_codes(values, known)
                     known = np.arange(len(known), dtype=np.float64)
-                write_codes(values, known, 8 * (feature % 4), codes[feature // 4])
+                encode_values(values, known, 8 * (feature % 4), codes[feature // 4])
 
         pool.map(encode, ranges(n_blocks, 2 * pool.threads))
         return codes
@@ -336,7 +336,7 @@ def distinct_values(values: FloatArray, count: IntArray | None) -> tuple[FloatAr
 
 def find_edges(distinct: FloatArray, mass: FloatArray, max_bins: int) -> FloatArray:
     """The edges of bins of about as many rows each."""
-    from rankwright.rankers.boosting._kernels.cuts import find_bins
+    from rankwright.rankers.boosting._kernels.binning import find_bins
 
     if len(distinct) < 2:
         return np.zeros(0)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.feedback.levels import pointers
+from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking

@@ -212,7 +212,7 @@ def tree_shap(trees: Trees, cover: IntArray, X: Any) -> FloatArray:
 
 
 def _add_shap(paths: Paths, up: BoolArray, values: FloatArray) -> None:
-    from rankwright.rankers.boosting._kernels.shap import add_shap_values
+    from rankwright.rankers.boosting._kernels.predictor import add_shap_values
 
     rows = ranges(len(up), n_threads())
     map_blocks(lambda part: add_shap_values(up, paths, *part, values), rows)

@@ -101,7 +101,7 @@ class Best(NamedTuple):
 class Shared(NamedTuple):
     """What the threads that grow a tree share."""
 
-    job: IntArray  # see _kernels.tree
+    job: IntArray  # see _kernels.grower
     leaves: Leaves
     best: Best
     rows: NDArray[np.int32]  # (n_rows,) the rows in use, those of a leaf side by side
@@ -113,7 +113,8 @@ class Shared(NamedTuple):
 
     @classmethod
     def of(cls, codes: NDArray[np.uint32], n_features: int, n_slots: int) -> Self:
-        from rankwright.rankers.boosting._kernels import tree as _kernels
+        from rankwright.rankers.boosting._kernels import grower as _kernels
+        from rankwright.rankers.boosting._kernels.histogram import turn_codes
 
         n_blocks, n_rows = codes.shape
         require_memory(
@@ -122,7 +123,7 @@ class Shared(NamedTuple):
             "Drop columns with few values, or set a smaller max_leaf_nodes.",
         )
         by_row = np.empty((n_rows, n_blocks), np.uint32)
-        _kernels.turn_codes(codes, by_row)
+        turn_codes(codes, by_row)
         # An odd number of cache lines, so that those of all blocks fit in a cache at once.
         n_copied = 16 * ((n_rows // SPARSE // 16) | 1)
         shape = n_blocks, 2
@@ -249,7 +250,7 @@ class Grower:
     @contextmanager
     def _helpers(self) -> Iterator[None]:
         """Let the other threads work on the histograms of one tree."""
-        from rankwright.rankers.boosting._kernels import tree as _kernels
+        from rankwright.rankers.boosting._kernels import grower as _kernels
 
         def help_out() -> None:
             _kernels.scan_leaves(self.bins, self._shared, self._growth, False)
@@ -270,7 +271,7 @@ class Grower:
 
     def add_values(self, factor: float, out: FloatArray) -> None:
         """Add the last tree to the scores of the rows that it was grown on."""
-        from rankwright.rankers.boosting._kernels.tree import add_values
+        from rankwright.rankers.boosting._kernels.predictor import add_values
 
         starts = np.array([leaf.start for leaf in self._leaves] + [self.n_in_use], np.int64)
         add_values(self._rows, starts, factor * self.values, out)
@@ -284,7 +285,7 @@ class Grower:
 
     def _quantize(self, gradient: FloatArray, hessian: FloatArray, rows: Any) -> tuple[int, int]:
         """Round gradients and Hessians to integers whose sums cannot overflow."""
-        from rankwright.rankers.boosting._kernels.tree import quantize
+        from rankwright.rankers.boosting._kernels.histogram import quantize
 
         whole = len(rows) == self.n_rows
         largest = float(np.abs(gradient).max()), float(hessian.max())
@@ -328,7 +329,7 @@ class Grower:
         node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
 
     def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
-        from rankwright.rankers.boosting._kernels.tree import partition_rows
+        from rankwright.rankers.boosting._kernels.histogram import partition_rows
 
         split = leaf.split
         assert split is not None
@@ -389,7 +390,7 @@ class Grower:
 
         The sums of its rows go to the first slot. They are subtracted from the second slot.
         """
-        from rankwright.rankers.boosting._kernels import tree as _kernels
+        from rankwright.rankers.boosting._kernels import grower as _kernels
 
         shared = self._shared
         n = rows[1] - rows[0]

@@ -317,7 +317,7 @@ class LambdaMART(Explained, BoostedRanker):
         keys: Hashes | None,
     ) -> list[Tree]:
         """The trees of ``n_new`` rounds after those that are known."""
-        from rankwright.rankers.boosting._kernels.tree import walk_tree
+        from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
         categorical = self._feature_mask(X.shape[1])
         monotone = self._monotone(categorical)
@@ -355,7 +355,7 @@ class LambdaMART(Explained, BoostedRanker):
         held_out: Any,
     ) -> list[Tree]:
         """Grow trees and add them to the scores until one of several ends comes."""
-        from rankwright.rankers.boosting._kernels.tree import walk_tree
+        from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
         trees: list[Tree] = []
         with progress_bar(type(self).__name__, n_new, self.verbose) as show:

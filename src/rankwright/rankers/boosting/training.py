@@ -92,7 +92,7 @@ def boost_few_values(
     model: Any, columns: Columns, pairs: PairDistribution, smoothing: float
 ) -> tuple[list[WeakRanking], list[float]]:
     """The weak rankings of all rounds and their z; moves the scores of ``pairs``, nothing else."""
-    from rankwright.rankers.boosting._kernels import sparse as _kernels
+    from rankwright.rankers.boosting._kernels.splitting import boost as boost_in_one_call
 
     bins, n_estimators = SparseBins.read(columns), model.n_estimators
     allowed = Directions(model.cumulative, model.default, columns.n_features).allowed
@@ -106,7 +106,7 @@ def boost_few_values(
         while len(rounds) < n_estimators:
             n = min(stretch, n_estimators - len(rounds))
             new = Rounds(np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n))
-            done = _kernels.boost(
+            done = boost_in_one_call(
                 bins, pairs.levels, pairs.state, pairs.scores, pairs.potential, rules, history, new
             )
             rounds += _weak_rankings(bins, new.ranking[:done], new.alpha[:done])

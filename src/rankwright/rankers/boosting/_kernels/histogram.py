@@ -1,104 +1,193 @@
-"""WeakLearn.3 on bins: a sum of potentials for each bin, then the best sum above a cut.
+"""Histograms of trees: sums of gradients and Hessians per feature and bin, as integers.
 
-Potentials are rounded to integers before they are added, so a sum is the same in any order.
+Gradients and Hessians are rounded to integers before they are added, so a sum is the same in any
+order, on any number of threads. A row adds two numbers to a bin: its gradient, and its Hessian
+shifted left by ``bits`` plus the number of rows it counts as.
 
-bins  Bins, of splitting; cut c has h = 1 for the codes > c
+codes  (n_blocks, n_rows) uint32: four features to a word, a byte each; 255 where a value is missing
+sums   (4 * n_blocks, 256, 2) int64: per feature and bin
+
+The codes of a small leaf lie far apart: each would cost a cache line for every four features. So
+its rows are first copied side by side, from a second copy of the codes that is stored by row.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
+
+AHEAD = 8  # how many rows ahead of the one that is copied codes are fetched from memory
+WORDS = 64  # how many words of a row are copied at a time
 
 
-@njit(cache=True, nogil=True)
-def round_rows(potential, scale, begin, end, units):
-    """Write scale times the potentials of rows begin .. end, rounded, to units (n_rows,) int64."""
-    own, out = potential[begin:end], units[begin:end]
-    for i in range(len(own)):
-        out[i] = np.int64(np.rint(own[i] * scale))
+def _add_quad(typing_context, sums, word, pairs, k):
+    """sums[f, byte f of word] += pairs[k] for f in 0 .. 3: four additions of two integers each."""
+    signature = types.void(sums, word, pairs, k)
+
+    def generate(context, builder, signature, args):
+        integer, two = ir.IntType(64), ir.VectorType(ir.IntType(64), 2)
+
+        def data(i):
+            array = context.make_array(signature.args[i])(context, builder, args[i])
+            return builder.bitcast(array.data, two.as_pointer())
+
+        pair = builder.load(builder.gep(data(2), [args[3]]), align=8)
+        target = data(0)
+        for feature in range(4):
+            byte = builder.lshr(args[1], ir.Constant(args[1].type, 8 * feature))
+            byte = builder.zext(builder.and_(byte, ir.Constant(byte.type, 255)), integer)
+            place = builder.add(byte, ir.Constant(integer, 256 * feature))
+            at = builder.gep(target, [place])
+            builder.store(builder.add(builder.load(at, align=8), pair), at, align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
-@njit(cache=True, nogil=True)
-def sum_bins(codes, units, begin, end, first, last, sums):
-    """Sums of the potentials of rows begin .. end, per feature and bin.
+def _prefetch(typing_context, values, place):
+    """Fetch the cache line of values[place] from memory; no result depends on it."""
 
-    codes        (n_blocks, n_rows) uint32: four features to a word, a byte each
-    units        (n_rows,) int64
-    first, last  which features, from a multiple of four on
-    sums         (4 * n_blocks, 256) int64   written
+    def generate(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        at = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        # to read, to be kept in all caches, data
+        builder.call(function, [at, *(ir.Constant(word, option) for option in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(values, types.intp), generate
+
+
+if config.DISABLE_JIT:
+
+    def add_quad(sums, word, pairs, k):
+        for feature in range(4):
+            sums[feature, (int(word) >> (8 * feature)) & 255] += pairs[k]
+
+    def prefetch(values, place):
+        pass
+else:
+    add_quad, prefetch = intrinsic(_add_quad), intrinsic(_prefetch)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def quantize(gradient, hessian, count, scales, bits, pairs):
+    """Write the integers of each row, and return their sums.
+
+    scales  (2,) float64: what gradients and Hessians are multiplied by
+    pairs   (n_rows, 2) int64   written
     """
-    byte = np.uint32(255)
-    own = units[begin:end]
-    for block in range(first // 4, (last + 3) // 4):
-        words, at = codes[block][begin:end], sums[4 * block : 4 * block + 4]
-        a, b, c, d = at[0], at[1], at[2], at[3]
-        at[:] = 0
-        for i in range(len(own)):
-            word, p = words[i], own[i]
-            a[word & byte] += p
-            b[(word >> np.uint32(8)) & byte] += p
-            c[(word >> np.uint32(16)) & byte] += p
-            d[word >> np.uint32(24)] += p
+    first, second = 0, 0
+    for i in range(len(gradient)):
+        pairs[i, 0] = np.int64(np.rint(gradient[i] * scales[0]))
+        pairs[i, 1] = (np.int64(np.rint(hessian[i] * scales[1])) << bits) + count[i]
+        first += pairs[i, 0]
+        second += pairs[i, 1]
+    return first, second
 
 
-@njit(cache=True, nogil=True)
-def sum_part(codes, potential, scale, begin, end, units, sums):
-    """``round_rows`` and ``sum_bins`` of all features in one call."""
-    round_rows(potential, scale, begin, end, units)
-    sum_bins(codes, units, begin, end, 0, len(sums), sums)
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(pairs, rows, out):
+    """Copy the pairs of some rows side by side."""
+    for k in range(len(rows)):
+        row = np.uint32(rows[k])
+        out[k, 0] = pairs[row, 0]
+        out[k, 1] = pairs[row, 1]
 
 
-@njit(cache=True, nogil=True)
-def above_cut(words, shift, cut, abstains, h):
-    """Write whether each code exceeds a cut to h (n_rows,) uint8.
+@njit(cache=True, nogil=True, error_model="numpy")
+def turn_codes(codes, by_row):
+    """Write codes (n_blocks, n_rows) to by_row (n_rows, n_blocks)."""
+    for first in range(0, codes.shape[1], 16):  # a cache line of each block at a time
+        for block in range(len(codes)):
+            for row in range(first, min(first + 16, codes.shape[1])):
+                by_row[row, block] = codes[block, row]
 
-    words     (n_rows,) uint32, shift: which byte of them holds the codes
-    abstains  int: the code of a missing value that counts as 0; 256 if none does
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_codes(by_row, rows, out):
+    """Copy the codes of some rows side by side.
+
+    by_row  (n_rows, n_blocks) uint32
+    out     (n_blocks, >= len(rows)) uint32   written
     """
-    for i in range(len(words)):
-        code = (words[i] >> np.uint32(shift)) & np.uint32(255)
-        h[i] = (code > cut) & (code != abstains)
+    n_words, last = by_row.shape[1], len(rows) - 1
+    flat = by_row.ravel()
+    for first in range(0, n_words, WORDS):
+        stop = min(first + WORDS, n_words)
+        for k in range(len(rows)):
+            ahead = np.int64(rows[min(k + AHEAD, last)]) * n_words
+            for word in range(first, stop, 16):
+                prefetch(flat, ahead + word)
+            row = by_row[np.uint32(rows[k])]
+            for word in range(first, stop):
+                out[word, k] = row[word]
 
 
-@njit(cache=True, nogil=True)
-def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
-    """The best cuts of features first .. last.
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_block(words, rows, pairs, sums):
+    """Sums of the rows of one leaf for four features; sums (4, 256, 2) are overwritten."""
+    sums[:] = 0
+    add_block(words, rows, pairs, sums)
 
-    parts  (n_parts, >= n_features, 256) int64: sums of the potentials of each part of the rows
-    whole  float: the sum of all potentials (zero, where they come from pairs)
-    limits (tolerance, unit): gains that differ by less than the tolerance are equal, and the first
-           one is kept; what an integer of the parts is worth
-    sums   (n_features, 256) float64: becomes the sum of the potentials above each cut
-    gains  Gains, of splitting   written
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_block(words, rows, pairs, sums):
+    """Add the pairs of the rows of one leaf to the sums of four features."""
+    if len(rows) == len(words):
+        for k in range(len(rows)):
+            add_quad(sums, words[k], pairs, k)
+    else:
+        for k in range(len(rows)):
+            add_quad(sums, words[np.uint32(rows[k])], pairs, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_leaf(codes, rows, pairs, sums):
+    """Add the rows of one leaf to its histogram of all features.
+
+    codes  (n_words, n_rows) uint32
+    pairs  (n_rows, 2) int64: of all rows, not of those of the leaf
+    sums   (4 * n_words, 256, 2) int64   changed
     """
-    tolerance, unit = limits
-    total = np.empty(256, np.int64)
-    for feature in range(first, last):
-        at = sums[feature]
-        total[:] = 0
-        for part in range(len(parts)):
-            own = parts[part, feature]
-            for code in range(256):
-                total[code] += own[code]
-        for code in range(256):
-            at[code] = unit * total[code]
-        above, high, low = 0.0, -np.inf, np.inf
-        high_cut, low_cut = -2, -2
-        for cut in range(bins.n_cuts[feature] - 1, -1, -1):
-            here = at[cut + 1]
-            above += here
-            at[cut + 1] = above
-            if above > high + tolerance:
-                high, high_cut = above, cut
-            if above < low - tolerance:
-                low, low_cut = above, cut
-        # Without abstention the sum is known but for rounding: that must not decide anything.
-        present = above + at[0] if bins.abstains[feature] else whole
-        at[0] = present
-        gains.present[feature] = present
-        for default in range(2):
-            gains.top[default, feature] = high - default * present
-            gains.bottom[default, feature] = low - default * present
-            gains.top_cut[default, feature] = high_cut
-            gains.bottom_cut[default, feature] = low_cut
+    own = pairs
+    if len(rows) < len(pairs):
+        own = np.empty((len(rows), 2), np.int64)
+        gather(pairs, rows, own)
+    for word in range(len(codes)):
+        add_block(codes[word], rows, own, sums[4 * word : 4 * word + 4])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def subtract_block(sums, both):
+    """Turn the sums of two leaves into those of the second, given those of the first."""
+    one, two = sums.ravel(), both.ravel()
+    for i in range(len(one)):
+        two[i] -= one[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def partition_rows(words, shift, up, rows, buffer):
+    """Put the rows that go down first, those that go up after; returns how many go down.
+
+    words   (n_rows,) uint32, shift: which byte of them holds the codes of the feature
+    up      (256,) uint8: which codes go up
+    rows    (n_leaf_rows,) int32     rearranged, each side keeps its order
+    buffer  (n_leaf_rows,) int32     overwritten
+    """
+    n_down, n_up = 0, 0
+    for k in range(len(rows)):
+        row = rows[k]
+        goes = np.int64(up[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)])
+        # Both places are written and one count goes on: a branch could not be predicted.
+        rows[n_down] = row
+        buffer[n_up] = row
+        n_up += goes
+        n_down += 1 - goes
+    for k in range(n_up):
+        rows[n_down + k] = buffer[k]
+    return n_down

@@ -232,7 +232,7 @@ class ValueScan(Scan):
 
     def _edge(self, feature: int, default: float, potential: FloatArray) -> float:
         """r: potentials add up to zero, so rows of one common value need not be visited."""
-        from rankwright.rankers.boosting._kernels.cuts import weighted_sum
+        from rankwright.rankers.boosting._kernels.splitting import weighted_sum
 
         implied, absent = self._implied[feature], self._absent[feature]
         base = default if np.isnan(implied) else float(implied)

@@ -122,7 +122,7 @@ class PerQueryScan(Scan):
         self._free: list[FloatArray] = []  # buffers for changes, one for each thread
 
     def _group(self, feature: int, column: Column, query_ptr: IntArray) -> tuple[Any, Any, Any]:
-        from rankwright.rankers.boosting._kernels.cuts import write_codes
+        from rankwright.rankers.boosting._kernels.binning import write_codes
         from rankwright.rankers.boosting._kernels.per_query import group_by_query
 
         code_of = np.full(self.n_rows, -1, np.int32)

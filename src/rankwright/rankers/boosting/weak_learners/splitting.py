@@ -175,7 +175,7 @@ class Directions:
         alpha: Callable[[Candidate], float],
     ) -> Candidate | None:
         """The best candidate allowed, or None where no ranking has any edge."""
-        from rankwright.rankers.boosting._kernels.cuts import pick_cut
+        from rankwright.rankers.boosting._kernels.splitting import pick_cut
 
         margin = scan.margin * pairs.total
         gain, feature, kind, default = pick_cut(scan.gains, scan.abstains, self.allowed, margin)
@@ -251,7 +251,7 @@ def put_codes(codes: NDArray[np.uint8], feature: int, words: NDArray[np.uint32])
 
 def binary_ranking(codes: Any, feature: int, cut: int, zero: bool) -> Binary:
     """Which rows are above a cut; ``zero``: rows that lack the feature are not."""
-    from rankwright.rankers.boosting._kernels.histogram import above_cut
+    from rankwright.rankers.boosting._kernels.splitting import above_cut
 
     h = np.empty(codes.shape[1], np.uint8)
     above_cut(codes[feature // 4], 8 * (feature % 4), cut, 255 if zero else 256, h)
@@ -274,7 +274,7 @@ class BinnedScan(Scan):
         self._each_feature(self._read)
 
     def _read(self, feature: int) -> None:
-        from rankwright.rankers.boosting._kernels.cuts import write_codes
+        from rankwright.rankers.boosting._kernels.binning import write_codes
 
         column = self._columns.read(feature, stable=False).explicit(self.n_rows)
         codes = np.full(self.n_rows, 255, np.uint8)
@@ -298,7 +298,7 @@ class BinnedScan(Scan):
     def part_callback(self, pairs: Weighted) -> Callable[[int], None] | None:
         if len(self._parts) < 2 * self._pool.threads:
             return None  # there is more to share among threads by features
-        from rankwright.rankers.boosting._kernels.histogram import sum_part
+        from rankwright.rankers.boosting._kernels.splitting import sum_part
 
         self._summed = True
         codes, units, sums, parts = self.bins.codes, self._units, self._part_sums, self._parts
@@ -311,18 +311,18 @@ class BinnedScan(Scan):
 
     def _round(self, pairs: Weighted, part: int) -> None:
         """Potentials as integers: their sums are the same in any order."""
-        from rankwright.rankers.boosting._kernels.histogram import round_rows
+        from rankwright.rankers.boosting._kernels.splitting import round_rows
 
         round_rows(pairs.potential, UNIT / pairs.bound, *self._parts[part], self._units)
 
     def _sum(self, part: int, features: tuple[int, int]) -> None:
-        from rankwright.rankers.boosting._kernels.histogram import sum_bins
+        from rankwright.rankers.boosting._kernels.splitting import sum_bins
 
         rows = self._parts[part]
         sum_bins(self.bins.codes, self._units, *rows, *features, self._part_sums[part])
 
     def scan(self, pairs: Weighted, earlier: Cuts) -> FloatArray:
-        from rankwright.rankers.boosting._kernels.histogram import scan_bins
+        from rankwright.rankers.boosting._kernels.splitting import scan_bins
 
         summed, self._summed = self._summed, False
         if not summed:

@@ -1,18 +1,41 @@
-"""Shapley values of trees, leaf by leaf.
+"""Predictions of trees on binned rows, and Shapley values of trees.
 
-A leaf is reached by a path; each feature on it has one slot, however often it is split on. ``zero``
-of a slot is the share of training rows that pass its splits; ``one`` is 1 if the row passes them.
-A leaf adds to the value function v(S) its value times the product over slots of ``one`` for
-features in S and ``zero`` for the others. The Shapley value of slot j is the integral over t from 0
-to 1 of (one_j - zero_j) times the product over the other slots of (1 - t) zero_k + t one_k (Owen's
-multilinear extension). That is a polynomial of degree n - 1 in t: Gauss-Legendre quadrature with
-n / 2 points is exact, and adds positive numbers only.
+Shapley values are summed leaf by leaf. A leaf is reached by a path; each feature on it has one
+slot, however often it is split on. ``zero`` of a slot is the share of training rows that pass its
+splits; ``one`` is 1 if the row passes them. A leaf adds to the value function v(S) its value times
+the product over slots of ``one`` for features in S and ``zero`` for the others. The Shapley value
+of slot j is the integral over t from 0 to 1 of (one_j - zero_j) times the product over the other
+slots of (1 - t) zero_k + t one_k (Owen's multilinear extension). That is a polynomial of degree
+n - 1 in t: Gauss-Legendre quadrature with n / 2 points is exact, and adds positive numbers only.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_values(rows, starts, values, out):
+    """Add the value of each leaf i to its rows, rows[starts[i] : starts[i + 1]]."""
+    for leaf in range(len(values)):
+        for k in range(starts[leaf], starts[leaf + 1]):
+            out[rows[k]] += values[leaf]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk_tree(codes, nodes, rate, first, last, out):
+    """Add rate times the value of a tree to rows first .. last.
+
+    nodes  Nodes, of grower
+    """
+    for row in range(first, last):
+        node = 0
+        while nodes.feature[node] >= 0:
+            feature = nodes.feature[node]
+            word = codes[feature >> 2, row] >> np.uint32(8 * (feature & 3))
+            node = nodes.children[node, nodes.up[node, word & np.uint32(255)]]
+        out[row] += rate * nodes.value[node]
 
 
 @njit(cache=True, nogil=True)

@@ -1,29 +1,27 @@
-"""Growing a tree on binned features: histograms of integers, the best split, the rows of leaves.
+"""Best splits of the leaves of a tree; threads share the work without locks.
 
-Gradients and Hessians are rounded to integers before they are added, so a sum is the same in any
-order, on any number of threads. A row adds two numbers to a bin: its gradient, and its Hessian
-shifted left by ``bits`` plus the number of rows it counts as.
-
-codes  (n_blocks, n_rows) uint32: four features to a word, a byte each; 255 where a value is missing
-sums   (4 * n_blocks, 256, 2) int64: per feature and bin
-
-The codes of a small leaf lie far apart: each would cost a cache line for every four features. So
-its rows are first copied side by side, from a second copy of the codes that is stored by row.
+See histogram for ``codes`` and ``sums``. Threads agree by words of shared memory that are changed
+in one step (atomics).
 """
 
 from __future__ import annotations
 
-import math
 import os
 
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rankwright.rankers.boosting._kernels import atomics
+from rankwright.rankers.boosting._kernels.binning import MISSING
+from rankwright.rankers.boosting._kernels.histogram import (
+    copy_codes,
+    gather,
+    subtract_block,
+    sum_block,
+)
 
-MISSING = 255
 # The words of a job: its number times 2**32 plus the next task, how many tasks are done, the rows
 # of the first leaf, the slots of the sums of both leaves, how many leaves there are, and how many
 # tasks copy rows. Those come first; each of the others scans a block of features. The first two
@@ -31,8 +29,6 @@ MISSING = 255
 TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES, N_COPIES = 0, 8, 16, 17, 18, 19, 20, 21
 JOB_WORDS = 22
 COPIED = 2048  # rows that a task copies
-AHEAD = 8  # how many rows ahead of the one that is copied codes are fetched from memory
-WORDS = 64  # how many words of a row are copied at a time
 # Tickets without a task to take: WAITING, with the number of the job that is done, until the next
 # job, CLOSED between trees. WAITING must be written before a thread is asked to help: a ticket of 0
 # would offer the tasks of a job that nobody has opened, and a thread that finished one of them
@@ -44,152 +40,99 @@ SHARES = os.name == "posix" and not config.DISABLE_JIT  # whether threads may sh
 SPINS, YIELDS = 100_000, 2_000
 
 
-def _add_quad(typing_context, sums, word, pairs, k):
-    """sums[f, byte f of word] += pairs[k] for f in 0 .. 3: four additions of two integers each."""
-    signature = types.void(sums, word, pairs, k)
+# An acquire load that sees the value of a release store also sees all that the storing thread wrote
+# before it. So DONE tells that the results of a task are there, TICKET that the job is set up.
 
+
+def _word(context, builder, signature, args):
+    """The address of words[index], the first two arguments."""
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    return builder.gep(array.data, [args[1]])
+
+
+def _atomic_load(typing_context, words, index):
     def generate(context, builder, signature, args):
-        integer, two = ir.IntType(64), ir.VectorType(ir.IntType(64), 2)
+        word = _word(context, builder, signature, args)
+        return builder.load_atomic(word, "acquire", 8)
 
-        def data(i):
-            array = context.make_array(signature.args[i])(context, builder, args[i])
-            return builder.bitcast(array.data, two.as_pointer())
+    return types.int64(words, types.intp), generate
 
-        pair = builder.load(builder.gep(data(2), [args[3]]), align=8)
-        target = data(0)
-        for feature in range(4):
-            byte = builder.lshr(args[1], ir.Constant(args[1].type, 8 * feature))
-            byte = builder.zext(builder.and_(byte, ir.Constant(byte.type, 255)), integer)
-            place = builder.add(byte, ir.Constant(integer, 256 * feature))
-            at = builder.gep(target, [place])
-            builder.store(builder.add(builder.load(at, align=8), pair), at, align=8)
+
+def _atomic_store(typing_context, words, index, value):
+    def generate(context, builder, signature, args):
+        word = _word(context, builder, signature, args)
+        builder.store_atomic(args[2], word, "release", 8)
         return context.get_dummy_value()
 
-    return signature, generate
+    return types.void(words, types.intp, types.int64), generate
 
 
-def _prefetch(typing_context, values, place):
-    """Fetch the cache line of values[place] from memory; no result depends on it."""
+def _compare_exchange(typing_context, words, index, old, new):
+    """Write ``new`` if the word is ``old``; returns whether it was."""
 
     def generate(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        at = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
-        # to read, to be kept in all caches, data
-        builder.call(function, [at, *(ir.Constant(word, option) for option in (0, 3, 1))])
+        word = _word(context, builder, signature, args)
+        old_and_success = builder.cmpxchg(word, args[2], args[3], "acq_rel", "acquire")
+        return builder.extract_value(old_and_success, 1)
+
+    return types.boolean(words, types.intp, types.int64, types.int64), generate
+
+
+def _atomic_add(typing_context, words, index, amount):
+    def generate(context, builder, signature, args):
+        word = _word(context, builder, signature, args)
+        builder.atomic_rmw("add", word, args[2], "acq_rel")
         return context.get_dummy_value()
 
-    return types.void(values, types.intp), generate
+    return types.void(words, types.intp, types.int64), generate
 
 
-if config.DISABLE_JIT:
+def _system_call(name, *arguments):
+    """Call a POSIX function of 32-bit integers and ignore its result."""
 
-    def add_quad(sums, word, pairs, k):
-        for feature in range(4):
-            sums[feature, (int(word) >> (8 * feature)) & 255] += pairs[k]
+    def generate(context, builder, signature, args):
+        word = ir.IntType(32)
+        kind = ir.FunctionType(word, [word] * len(arguments))
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [ir.Constant(word, value) for value in arguments])
+        return context.get_dummy_value()
 
-    def prefetch(values, place):
+    return types.void(), generate
+
+
+def _yield_cpu(typing_context):
+    """Let another thread run, if one waits for this CPU."""
+    return _system_call("sched_yield")
+
+
+def _sleep(typing_context):
+    """Leave this CPU for about 0.1 ms."""
+    return _system_call("usleep", 50)
+
+
+if config.DISABLE_JIT:  # then one thread does all the work
+
+    def atomic_load(words, index):
+        return int(words[index])
+
+    def atomic_store(words, index, value):
+        words[index] = value
+
+    def compare_exchange(words, index, old, new):
+        words[index] = new
+        return True
+
+    def atomic_add(words, index, amount):
+        words[index] += amount
+
+    def yield_cpu():
         pass
+
+    sleep = yield_cpu
 else:
-    add_quad, prefetch = intrinsic(_add_quad), intrinsic(_prefetch)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def quantize(gradient, hessian, count, scales, bits, pairs):
-    """Write the integers of each row, and return their sums.
-
-    scales  (2,) float64: what gradients and Hessians are multiplied by
-    pairs   (n_rows, 2) int64   written
-    """
-    first, second = 0, 0
-    for i in range(len(gradient)):
-        pairs[i, 0] = np.int64(np.rint(gradient[i] * scales[0]))
-        pairs[i, 1] = (np.int64(np.rint(hessian[i] * scales[1])) << bits) + count[i]
-        first += pairs[i, 0]
-        second += pairs[i, 1]
-    return first, second
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def gather(pairs, rows, out):
-    """Copy the pairs of some rows side by side."""
-    for k in range(len(rows)):
-        row = np.uint32(rows[k])
-        out[k, 0] = pairs[row, 0]
-        out[k, 1] = pairs[row, 1]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def turn_codes(codes, by_row):
-    """Write codes (n_blocks, n_rows) to by_row (n_rows, n_blocks)."""
-    for first in range(0, codes.shape[1], 16):  # a cache line of each block at a time
-        for block in range(len(codes)):
-            for row in range(first, min(first + 16, codes.shape[1])):
-                by_row[row, block] = codes[block, row]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def copy_codes(by_row, rows, out):
-    """Copy the codes of some rows side by side.
-
-    by_row  (n_rows, n_blocks) uint32
-    out     (n_blocks, >= len(rows)) uint32   written
-    """
-    n_words, last = by_row.shape[1], len(rows) - 1
-    flat = by_row.ravel()
-    for first in range(0, n_words, WORDS):
-        stop = min(first + WORDS, n_words)
-        for k in range(len(rows)):
-            ahead = np.int64(rows[min(k + AHEAD, last)]) * n_words
-            for word in range(first, stop, 16):
-                prefetch(flat, ahead + word)
-            row = by_row[np.uint32(rows[k])]
-            for word in range(first, stop):
-                out[word, k] = row[word]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_block(words, rows, pairs, sums):
-    """Sums of the rows of one leaf for four features; sums (4, 256, 2) are overwritten."""
-    sums[:] = 0
-    add_block(words, rows, pairs, sums)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_block(words, rows, pairs, sums):
-    """Add the pairs of the rows of one leaf to the sums of four features."""
-    if len(rows) == len(words):
-        for k in range(len(rows)):
-            add_quad(sums, words[k], pairs, k)
-    else:
-        for k in range(len(rows)):
-            add_quad(sums, words[np.uint32(rows[k])], pairs, k)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_leaf(codes, rows, pairs, sums):
-    """Add the rows of one leaf to its histogram of all features.
-
-    codes  (n_words, n_rows) uint32
-    pairs  (n_rows, 2) int64: of all rows, not of those of the leaf
-    sums   (4 * n_words, 256, 2) int64   changed
-    """
-    own = pairs
-    if len(rows) < len(pairs):
-        own = np.empty((len(rows), 2), np.int64)
-        gather(pairs, rows, own)
-    for word in range(len(codes)):
-        add_block(codes[word], rows, own, sums[4 * word : 4 * word + 4])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def subtract_block(sums, both):
-    """Turn the sums of two leaves into those of the second, given those of the first."""
-    one, two = sums.ravel(), both.ravel()
-    for i in range(len(one)):
-        two[i] -= one[i]
+    atomic_load, atomic_store = intrinsic(_atomic_load), intrinsic(_atomic_store)
+    compare_exchange, atomic_add = intrinsic(_compare_exchange), intrinsic(_atomic_add)
+    yield_cpu, sleep = intrinsic(_yield_cpu), intrinsic(_sleep)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -211,30 +154,30 @@ def scan_leaves(bins, shared, growth, leads):
     job, n_blocks, idle = shared.job, len(bins.codes), 0
     scratch = (np.empty(256, np.int64), np.empty((4, 256)))
     if leads:
-        atomics.write(job, DONE, 0)
-        atomics.write(job, TICKET, ((job[TICKET] >> 32) + 1) << 32)
+        atomic_store(job, DONE, 0)
+        atomic_store(job, TICKET, ((job[TICKET] >> 32) + 1) << 32)
     while True:
-        ticket, done = atomics.read(job, TICKET), atomics.read(job, DONE)
-        task, n_copies = ticket & 0xFFFFFFFF, atomics.read(job, N_COPIES)
+        ticket, done = atomic_load(job, TICKET), atomic_load(job, DONE)
+        task, n_copies = ticket & 0xFFFFFFFF, atomic_load(job, N_COPIES)
         if task < n_copies or (task < n_copies + n_blocks and done >= n_copies):
             idle = 0
-            if atomics.replace(job, TICKET, ticket, ticket + 1):
+            if compare_exchange(job, TICKET, ticket, ticket + 1):
                 if task < n_copies:
                     copy_rows(shared, task)
                 else:
                     scan_block(bins, shared, growth, task - n_copies, scratch)
-                atomics.add(job, DONE, 1)
+                atomic_add(job, DONE, 1)
         elif leads and done == n_copies + n_blocks:
-            atomics.write(job, TICKET, ticket | WAITING)
+            atomic_store(job, TICKET, ticket | WAITING)
             return
         elif ticket < 0:
             return
         else:
             idle += 1
             if idle > SPINS + YIELDS:
-                atomics.sleep()
+                sleep()
             elif idle > SPINS:
-                atomics.give_way()
+                yield_cpu()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -401,66 +344,3 @@ def _worth(gradient, hessian, ridge, low, high):
     """Twice what a leaf gains at its best value between two bounds, and that value."""
     value = min(max(gradient / (hessian + ridge), low), high)
     return (2.0 * gradient - (hessian + ridge) * value) * value, value
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def partition_rows(words, shift, up, rows, buffer):
-    """Put the rows that go down first, those that go up after; returns how many go down.
-
-    words   (n_rows,) uint32, shift: which byte of them holds the codes of the feature
-    up      (256,) uint8: which codes go up
-    rows    (n_leaf_rows,) int32     rearranged, each side keeps its order
-    buffer  (n_leaf_rows,) int32     overwritten
-    """
-    n_down, n_up = 0, 0
-    for k in range(len(rows)):
-        row = rows[k]
-        goes = np.int64(up[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)])
-        # Both places are written and one count goes on: a branch could not be predicted.
-        rows[n_down] = row
-        buffer[n_up] = row
-        n_up += goes
-        n_down += 1 - goes
-    for k in range(n_up):
-        rows[n_down + k] = buffer[k]
-    return n_down
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_values(rows, starts, values, out):
-    """Add the value of each leaf i to its rows, rows[starts[i] : starts[i + 1]]."""
-    for leaf in range(len(values)):
-        for k in range(starts[leaf], starts[leaf + 1]):
-            out[rows[k]] += values[leaf]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def walk_tree(codes, nodes, rate, first, last, out):
-    """Add rate times the value of a tree to rows first .. last.
-
-    nodes  Nodes, of grower
-    """
-    for row in range(first, last):
-        node = 0
-        while nodes.feature[node] >= 0:
-            feature = nodes.feature[node]
-            word = codes[feature >> 2, row] >> np.uint32(8 * (feature & 3))
-            node = nodes.children[node, nodes.up[node, word & np.uint32(255)]]
-        out[row] += rate * nodes.value[node]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def write_codes(values, edges, shift, words):
-    """Write the code of each value, the number of edges below it, into a byte of the words."""
-    padded = np.empty(256)
-    for k in range(256):
-        padded[k] = edges[k] if k < len(edges) else np.inf
-    for i in range(len(values)):
-        x = values[i]
-        # Binary search in eight steps without a branch, which could not be predicted.
-        code = np.uint32(0)
-        for step in (128, 64, 32, 16, 8, 4, 2, 1):
-            code += np.uint32(step) * np.uint32(padded[code + np.uint32(step - 1)] < x)
-        if math.isnan(x):
-            code = np.uint32(MISSING)
-        words[i] |= code << np.uint32(shift)

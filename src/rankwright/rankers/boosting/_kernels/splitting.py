@@ -1,0 +1,328 @@
+"""WeakLearn.3: the best threshold of every feature by the sums of potentials above it.
+
+A *cut* splits the values of a feature: h = 1 above it, h = 0 below it, and a default for the rows
+that lack the feature. The *gain* of a cut is signed: positive where higher values belong higher. A
+scan reports for each feature the best gain of either sign; ``pick_cut`` decides which of them may
+be used, and with which default.
+
+bins  Bins, of weak_learners.splitting, for dense rows: cut c has h = 1 for the codes > c.
+      SparseBins, of binning, for the values that are present: a cut is the number of bins that have
+      h = 1, from the highest value down; 0 is none of the rows that have the feature, the number of
+      its bins is all of them. Then ``boost`` runs all rounds in one call, because a call would cost
+      more than a round.
+
+Numba does not notice when functions imported from other files change: touch this file then.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from rankwright.feedback._kernels.levels import level_potentials
+from rankwright.feedback.pair_weights import Move, Potentials
+
+
+@njit(cache=True, nogil=True)
+def better_of(best, feature, gains, abstains, allowed, margin):
+    """The better of ``best`` (gain, feature, kind, default) and the best cut of one feature.
+
+    gains    (top, top_else, bottom, bottom_else, present): best gains upward and downward where
+             rows that lack the feature get 0, or get 1 (``else``); no cut is -inf upward, inf
+             downward; and the gain of h = 1 where the feature is present
+    allowed  Allowed, of weak_learners
+    margin   float: how much better a later cut must be, so that rounding decides nothing
+    """
+    present, defaults = gains[4], allowed.defaults
+    for number in range(2):
+        # Where both defaults gain the same, the paper's Figure 3 takes 1. (Without a row that lacks
+        # the feature the data say nothing of it, and it is 0.)
+        default = 1 - number if abstains else number
+        if not defaults[default]:
+            continue
+        if default == 1 and not abstains and defaults[0]:
+            continue
+        gain = gains[1] if default else gains[0]
+        if allowed.direction[feature] >= 0 and gain > abs(best[0]) + margin:
+            best = (gain, feature, 0, default)
+        gain = gains[3] if default else gains[2]
+        if allowed.direction[feature] <= 0 and -gain > abs(best[0]) + margin:
+            best = (gain, feature, 1, default)
+    if abstains:
+        if (
+            defaults[0]
+            and (present > 0 or not allowed.upward)
+            and abs(present) > abs(best[0]) + margin
+        ):
+            best = (present, feature, 2, 0)
+        if (
+            defaults[1]
+            and (present < 0 or not allowed.upward)
+            and abs(present) > abs(best[0]) + margin
+        ):
+            best = (-present, feature, 3, 1)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def pick_cut(gains, abstains, allowed, margin):
+    """The best cut that may be used: (gain, feature, kind, default); gain 0 where there is none.
+
+    gains     Gains, of splitting
+    abstains  (n_features,) bool
+    kind      0 the top cut, 1 the bottom cut, 2 every row that has the feature, 3 every row
+              that lacks it
+    """
+    best = (0.0, -1, 0, 0)
+    for feature in range(len(abstains)):
+        top, bottom = gains.top[:, feature], gains.bottom[:, feature]
+        own = (top[0], top[1], bottom[0], bottom[1], gains.present[feature])
+        best = better_of(best, feature, own, abstains[feature], allowed, margin)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def weighted_sum(rows, values, base, potential):
+    """The sum of potential * (value - base) over some rows."""
+    total = 0.0
+    for k in range(len(rows)):
+        total += potential[rows[k]] * (values[k] - base)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def round_rows(potential, scale, begin, end, units):
+    """Write scale times the potentials of rows begin .. end, rounded, to units (n_rows,) int64."""
+    own, out = potential[begin:end], units[begin:end]
+    for i in range(len(own)):
+        out[i] = np.int64(np.rint(own[i] * scale))
+
+
+@njit(cache=True, nogil=True)
+def sum_bins(codes, units, begin, end, first, last, sums):
+    """Sums of the potentials of rows begin .. end, per feature and bin.
+
+    codes        (n_blocks, n_rows) uint32: four features to a word, a byte each
+    units        (n_rows,) int64
+    first, last  which features, from a multiple of four on
+    sums         (4 * n_blocks, 256) int64   written
+    """
+    byte = np.uint32(255)
+    own = units[begin:end]
+    for block in range(first // 4, (last + 3) // 4):
+        words, at = codes[block][begin:end], sums[4 * block : 4 * block + 4]
+        a, b, c, d = at[0], at[1], at[2], at[3]
+        at[:] = 0
+        for i in range(len(own)):
+            word, p = words[i], own[i]
+            a[word & byte] += p
+            b[(word >> np.uint32(8)) & byte] += p
+            c[(word >> np.uint32(16)) & byte] += p
+            d[word >> np.uint32(24)] += p
+
+
+@njit(cache=True, nogil=True)
+def sum_part(codes, potential, scale, begin, end, units, sums):
+    """``round_rows`` and ``sum_bins`` of all features in one call."""
+    round_rows(potential, scale, begin, end, units)
+    sum_bins(codes, units, begin, end, 0, len(sums), sums)
+
+
+@njit(cache=True, nogil=True)
+def above_cut(words, shift, cut, abstains, h):
+    """Write whether each code exceeds a cut to h (n_rows,) uint8.
+
+    words     (n_rows,) uint32, shift: which byte of them holds the codes
+    abstains  int: the code of a missing value that counts as 0; 256 if none does
+    """
+    for i in range(len(words)):
+        code = (words[i] >> np.uint32(shift)) & np.uint32(255)
+        h[i] = (code > cut) & (code != abstains)
+
+
+@njit(cache=True, nogil=True)
+def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
+    """The best cuts of features first .. last.
+
+    parts  (n_parts, >= n_features, 256) int64: sums of the potentials of each part of the rows
+    whole  float: the sum of all potentials (zero, where they come from pairs)
+    limits (tolerance, unit): gains that differ by less than the tolerance are equal, and the first
+           one is kept; what an integer of the parts is worth
+    sums   (n_features, 256) float64: becomes the sum of the potentials above each cut
+    gains  Gains, of splitting   written
+    """
+    tolerance, unit = limits
+    total = np.empty(256, np.int64)
+    for feature in range(first, last):
+        at = sums[feature]
+        total[:] = 0
+        for part in range(len(parts)):
+            own = parts[part, feature]
+            for code in range(256):
+                total[code] += own[code]
+        for code in range(256):
+            at[code] = unit * total[code]
+        above, high, low = 0.0, -np.inf, np.inf
+        high_cut, low_cut = -2, -2
+        for cut in range(bins.n_cuts[feature] - 1, -1, -1):
+            here = at[cut + 1]
+            above += here
+            at[cut + 1] = above
+            if above > high + tolerance:
+                high, high_cut = above, cut
+            if above < low - tolerance:
+                low, low_cut = above, cut
+        # Without abstention the sum is known but for rounding: that must not decide anything.
+        present = above + at[0] if bins.abstains[feature] else whole
+        at[0] = present
+        gains.present[feature] = present
+        for default in range(2):
+            gains.top[default, feature] = high - default * present
+            gains.bottom[default, feature] = low - default * present
+            gains.top_cut[default, feature] = high_cut
+            gains.bottom_cut[default, feature] = low_cut
+
+
+@njit(cache=True, nogil=True)
+def sum_entries(bins, potential, sums):
+    """Per bin: the sum of the potentials of its rows."""
+    ptr, bin_of = bins.ptr, bins.bin
+    sums[:] = 0.0
+    for row in range(len(ptr) - 1):
+        p = potential[row]
+        for k in range(ptr[row], ptr[row + 1]):
+            sums[bin_of[k]] += p
+
+
+@njit(cache=True, nogil=True)
+def find_best(bins, allowed, margin, sums, present):
+    """The best cut that may be used: (gain, feature, cut, default); gain 0 where there is none.
+
+    allowed  Allowed, of weak_learners
+    margin   as in better_of
+    sums     (n_bins,) float64: the sum of each bin; becomes that of all bins down to it
+    present  (n_features,): the sum over all rows that have the feature          written
+    """
+    best, best_cut = (0.0, -1, 0, 0), 0
+    for feature in range(len(bins.abstains)):
+        start, n_bins = bins.bin_ptr[feature], bins.bin_ptr[feature + 1] - bins.bin_ptr[feature]
+        above, high, low = 0.0, -np.inf, np.inf
+        high_cut, low_cut = -2, -2
+        for cut in range(1, n_bins):
+            above += sums[start + cut - 1]
+            sums[start + cut - 1] = above
+            if above > high + 0.1 * margin:
+                high, high_cut = above, cut
+            if above < low - 0.1 * margin:
+                low, low_cut = above, cut
+        # Without abstention the sum is known but for rounding: that must not decide anything.
+        everything = 0.0
+        if n_bins and bins.abstains[feature]:
+            everything = above + sums[start + n_bins - 1]
+        present[feature] = everything
+        if n_bins:
+            sums[start + n_bins - 1] = everything
+        # No gain of this feature is larger: most features need no closer look.
+        if max(high, -low, 0.0) + abs(everything) > abs(best[0]) + margin:
+            gains = (high, high - everything, low, low - everything, everything)
+            best = better_of(best, feature, gains, bins.abstains[feature], allowed, margin)
+            if best[1] == feature:
+                best_cut = (high_cut, low_cut, n_bins, 0)[best[2]]
+    return best[0], best[1], best_cut, best[3]
+
+
+@njit(cache=True, nogil=True)
+def edge_alpha(r, smoothing):
+    """Method 3, as ``edge_alpha`` of weak_learners."""
+    limit = 1.0 - 2.0 * smoothing
+    r = min(max(r, -limit), limit)
+    return 0.5 * math.log((1.0 + r) / (1.0 - r))
+
+
+@njit(cache=True, nogil=True)
+def step_back(best, bins, sums, present, total, rules, chosen, weight):
+    """The best earlier ranking to take weight from without turning its sign, if better than best.
+
+    rules   Rules, of training
+    chosen  (n, 3) int64: feature, cut and default of the rankings chosen so far
+    weight  (n,) float64: their weights, added up
+    """
+    least = abs(best[0]) + rules.margin * total
+    for i in range(len(chosen)):
+        feature, cut, default = chosen[i, 0], chosen[i, 1], chosen[i, 2]
+        gain = sums[bins.bin_ptr[feature] + cut - 1] if cut else 0.0
+        gain -= default * present[feature]
+        if abs(gain) > least and gain * weight[i] < 0:
+            if abs(edge_alpha(gain / total, rules.smoothing)) < abs(weight[i]):
+                best, least = (gain, feature, cut, default), abs(gain)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def index_of(feature, cut, default, chosen):
+    """Where in ``chosen`` a ranking is, or may be put."""
+    for i in range(len(chosen)):
+        if chosen[i, 0] == feature and chosen[i, 1] == cut and chosen[i, 2] == default:
+            return i
+    return len(chosen)
+
+
+@njit(cache=True, nogil=True)
+def write_h(bins, feature, cut, default, h):
+    """The weak ranking of a cut over all rows."""
+    ptr, bin_of = bins.ptr, bins.bin
+    start, stop = bins.bin_ptr[feature], bins.bin_ptr[feature + 1]
+    for row in range(len(h)):
+        h[row] = default
+        # Entries of a row are sorted by feature.
+        k = ptr[row] + np.searchsorted(bin_of[ptr[row] : ptr[row + 1]], start)
+        if k < ptr[row + 1] and bin_of[k] < stop:
+            h[row] = bin_of[k] < start + cut
+
+
+@njit(cache=True, nogil=True)
+def boost(bins, levels, state, scores, potential, rules, history, rounds):
+    """Rounds of WeakLearn.3, as many as ``rounds`` has room for; returns how many there were.
+
+    levels, state      Levels and LevelState of the pairs, by document; state is updated
+    scores, potential  (n_rows,) float64 of the pairs                   updated
+    rules              Rules, of training; its directions are updated
+    history            History, of training                             updated
+    rounds             Rounds, of training                              written
+    """
+    allowed = rules.allowed
+    progress, chosen, weight = history
+    sums, present = np.zeros(bins.bin_ptr[-1]), np.zeros(len(bins.abstains))
+    h = np.zeros(len(scores), np.uint8)
+    out = Potentials(potential, np.zeros(0))
+    total, shift, n_chosen = progress[0], progress[1], int(progress[2])
+    for number in range(len(rounds.alpha)):
+        sum_entries(bins, potential, sums)
+        best = find_best(bins, allowed, rules.margin * total, sums, present)
+        gain, feature, cut, default = step_back(
+            best, bins, sums, present, total, rules, chosen[:n_chosen], weight[:n_chosen]
+        )
+        if feature < 0:
+            return number
+        step = edge_alpha(gain / total, rules.smoothing)
+        write_h(bins, feature, cut, default, h)
+        refresh = len(h) > 0  # true, but not a literal: that is a type of its own to numba
+        move = Move(h, step, refresh, shift, 1.0)
+        level_potentials(scores, move, levels, state, 0, len(levels.query_weight), out)
+        total = state.query_sum.sum()
+        shift += math.log(total)
+        ranking = rounds.ranking[number]
+        ranking[0], ranking[1], ranking[2] = feature, cut, default
+        rounds.alpha[number], rounds.log_weight[number] = step, shift
+        whole = cut == 0 or cut == bins.bin_ptr[feature + 1] - bins.bin_ptr[feature]
+        if allowed.upward or (rules.signed and not whole):
+            if allowed.direction[feature] == 0:
+                allowed.direction[feature] = 1 if step > 0 else -1
+            i = index_of(feature, cut, default, chosen[:n_chosen])
+            chosen[i] = ranking
+            weight[i] += step
+            n_chosen = max(n_chosen, i + 1)
+        progress[0], progress[1], progress[2] = total, shift, n_chosen
+    return len(rounds.alpha)
