@@ -20,7 +20,7 @@ from benchmarks.bench_rankboost import workload
 from rankwright import RankBoost, load_scorer, save
 from rankwright.persist.scorer import SavedScorer
 from rankwright.rankers.boosting.explain import tree_shap
-from rankwright.scoring import traversal
+from rankwright.scoring import base
 from rankwright.scoring.trees import Trees
 
 N_TREES, N_LEAVES, N_FEATURES = 300, 31, 136
@@ -69,8 +69,8 @@ def least(run: Callable[[], Any], repeats: int, clock: Callable[[], float]) -> f
 
 
 def _use(compiled: bool) -> None:
-    module = traversal.compile_kernels() if compiled else None
-    traversal.kernels = lambda n_pairs: module  # type: ignore[assignment]
+    module = base.compile_kernels() if compiled else None
+    base.kernels = lambda n_pairs: module  # type: ignore[assignment]
 
 
 def _row(name: str, ours: float, peer: float | None, goal: str = "") -> None:

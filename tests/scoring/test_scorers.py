@@ -13,11 +13,10 @@ from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.persist.codec import KINDS
 from rankwright.scoring.kernel import Kernel, KernelExpansion
-from rankwright.scoring.linear import Linear
+from rankwright.scoring.linear import Additive, Linear
 from rankwright.scoring.network import Network
 from rankwright.scoring.ordinal import Ordinal, Prototypes, Votes
 from rankwright.scoring.transforms import Affine, QueryScale
-from rankwright.scoring.trees import Additive
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(7, 3)), RNG.normal(size=(4, 3))

@@ -360,7 +360,7 @@ def test_learning_while_serving_moves_the_list(serve):
 
 
 def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkeypatch):
-    from rankwright.scoring import _kernels, traversal
+    from rankwright.scoring import _kernels, base
 
     sample = make_queries(20, n_features=3, random_state=0)
     path, go_on, compiled = tmp_path / "trees.rw", threading.Event(), []
@@ -373,7 +373,7 @@ def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkey
     model = rw.LambdaMART(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid)
     rw.save(model, path)
     module = SimpleNamespace(add_trees=slow, add_masked_trees=_kernels.add_masked_trees)
-    monkeypatch.setattr(traversal, "compile_kernels", lambda: module)
+    monkeypatch.setattr(base, "compile_kernels", lambda: module)
     client = serve(models=(str(path),))
     answer = client.get("/readyz")
     assert (answer.status_code, "being compiled" in answer.json()["detail"]) == (503, True)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankwright.scoring.traversal import can_compile
+from rankwright.scoring.base import can_compile
 from rankwright.service.api.candidates import ItemReader
 from rankwright.service.api.types import RankRequest
 from rankwright.service.log.entries import pack_rows, unpack

@@ -37,8 +37,12 @@ from rankwright.feedback.pair_weights import (
 from rankwright.parallel import Team
 from rankwright.rankers.boosting import training
 from rankwright.rankers.boosting.binning import integer_mass
-from rankwright.rankers.boosting.ensemble import Ensemble
-from rankwright.rankers.boosting.explain import BASELINE_ROWS, feature_parts, typical_rows
+from rankwright.rankers.boosting.ensemble import (
+    BASELINE_ROWS,
+    Ensemble,
+    feature_parts,
+    typical_rows,
+)
 from rankwright.rankers.boosting.rankboost import NO_EDGE
 from rankwright.rankers.boosting.training import Trained, _draws, _loop, _smoothing
 from rankwright.rankers.boosting.weak_learners.features import FeatureLearner
@@ -55,7 +59,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     put_codes,
 )
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
-from rankwright.scoring.trees import Additive
+from rankwright.scoring.linear import Additive
 
 
 class Cut(NamedTuple):

@@ -17,11 +17,11 @@ from rankwright.persist.foreign import Rounded
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.kernel import KernelExpansion
-from rankwright.scoring.linear import Deviations, FilledAverage, Linear, Slopes
+from rankwright.scoring.linear import Additive, Deviations, FilledAverage, Linear, Slopes
 from rankwright.scoring.network import Network, unpack_layers
 from rankwright.scoring.ordinal import Ordinal
 from rankwright.scoring.transforms import Affine, Mapped
-from rankwright.scoring.trees import Additive, Trees
+from rankwright.scoring.trees import Trees
 
 MISSING = ("model", "zero", "never")
 

@@ -23,8 +23,7 @@ from rankwright.persist.format import MAX_BYTES, Refused, as_key, open_regular
 from rankwright.persist.isolation import convert_catboost, onnx_inputs, try_onnx
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.base import Matrix, RowMap, Scorer
-from rankwright.scoring.linear import Linear
-from rankwright.scoring.trees import Additive
+from rankwright.scoring.linear import Additive, Linear
 
 MAX_DEPTH, MAX_VALUES = 64, 2**25
 _NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}

@@ -40,8 +40,8 @@ from rankwright.persist.format import (
     refusing,
 )
 from rankwright.scoring.base import Scorer, Transform, row_blocks
+from rankwright.scoring.linear import Additive
 from rankwright.scoring.transforms import QueryScale
-from rankwright.scoring.trees import Additive
 
 # The most values (1 GB) that transforms may create at once: no file can exhaust the memory, and an
 # ordinary call stays one block, so that its scores equal those of the estimator to the last bit.

@@ -2,9 +2,11 @@ from .base import RowMap as RowMap
 from .base import Scorer as Scorer
 from .base import State as State
 from .base import Transform as Transform
+from .base import warming_up as warming_up
 from .kernel import Kernel as Kernel
 from .kernel import KernelExpansion as KernelExpansion
 from .kernel import KernelValues as KernelValues
+from .linear import Additive as Additive
 from .linear import Deviations as Deviations
 from .linear import FilledAverage as FilledAverage
 from .linear import Linear as Linear
@@ -20,5 +22,4 @@ from .transforms import Mapped as Mapped
 from .transforms import Monomials as Monomials
 from .transforms import Polynomial as Polynomial
 from .transforms import QueryScale as QueryScale
-from .trees import Additive as Additive
 from .trees import Trees as Trees

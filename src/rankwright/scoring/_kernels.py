@@ -3,8 +3,8 @@
 X  (n_rows, n_columns) float64, C-contiguous and read-only (one type, so that each kernel is
    compiled once)
 
-Sums run over trees, or over features, in their order, as in the NumPy functions of ``traversal``:
-both give the same bits.
+Sums run over trees, or over features, in their order, as in the NumPy functions of ``linear``
+and ``trees``: both give the same bits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankwright.scoring.masks import TREES
+from rankwright.scoring.trees import TREES
 
 ROWS = 256  # of X that pass through one tree before the next tree: they stay in the cache
 FEW = 32  # thresholds of a feature that are all compared with a value
@@ -57,9 +57,9 @@ def _child(node, x, nodes, default, categories):
 def add_trees(X, nodes, default, categories, scores):
     """Add weight * value of the leaf of every tree to the score of each row.
 
-    nodes       Nodes, of traversal
+    nodes       Nodes, of trees
     default     (n_nodes,) int64: 1 if a row without a value goes up; None if X has no NaN
-    categories  Categories, of traversal, or None
+    categories  Categories, of trees, or None
     scores      (n_rows,) float64, changed
     """
     at = np.empty(LANES, np.int64)
@@ -93,7 +93,7 @@ def add_masked_trees(X, masks, scores):
     depends on the one before, and codes and leaves are bytes, so that one instruction takes it for
     32 or 64 rows (QuickScorer, Lucchese et al., SIGIR 2015; RapidScorer, Ye et al., KDD 2018).
 
-    masks   Masks, of masks
+    masks   Masks, of trees
     scores  (n_rows,) float64, changed
     """
     n_rows, n_bytes = X.shape[0], masks.leaf.shape[1] // 8
@@ -199,7 +199,7 @@ def _add_leaves(leaf, values, scores):
 def add_steps(X, steps, scores):
     """Add the value of every feature's step function to the score of each row.
 
-    steps   Steps, of traversal
+    steps   Steps, of linear
     scores  (n_rows,) float64, changed
     """
     n_rows = X.shape[0]

@@ -1,12 +1,21 @@
-"""What every scorer and transform is: an immutable record of arrays that checks its values."""
+"""What scorers and transforms have in common: checked arrays, and rows scored in blocks.
+
+Sums over trees or features are computed by NumPy, or compiled where that pays. The two give the
+same bits.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
-from functools import wraps
+from functools import cache, wraps
+from importlib.util import find_spec
+from threading import get_ident
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +24,14 @@ from rankwright._typing import FloatArray
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
+from rankwright.parallel import map_blocks, n_threads, ranges
 
 Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of the same
+# Units of work are (row, tree) or (row, feature) pairs; NumPy does about 20 million in a second.
+PAIRS_PER_BLOCK = 1 << 16  # temporary arrays of NumPy that stay in the cache
+PAIRS_PER_THREAD = 1 << 20  # less is not worth a second thread
+PAIRS_TO_LOAD, PAIRS_TO_IMPORT = 2_000_000, 10_000_000
+ROWS_PER_BLOCK, VALUES_PER_BLOCK = 65536, 1 << 20
 
 
 class State(ABC):
@@ -167,3 +182,130 @@ def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:
     """Slices of rows; a block of (rows, width) holds at most ``values`` numbers (default 32 MB)."""
     step = max(1, values // max(width, 1))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def columns_of(
+    X: Any, features: Any, absent_abstains: bool
+) -> Iterator[tuple[slice, int, FloatArray]]:
+    """Some columns of a matrix, in blocks of rows: (rows, place in ``features``, column).
+
+    A CSR matrix is never made dense as a whole; what it does not store is 0, or NaN.
+    """
+    for rows in row_blocks(X.shape[0], 1, ROWS_PER_BLOCK):
+        block = X[rows]
+        if hasattr(block, "tocsc"):
+            block = block.tocsc()
+            block.sum_duplicates()
+        for index, feature in enumerate(features):
+            if isinstance(block, np.ndarray):
+                yield rows, index, block[:, feature]
+                continue
+            column = np.full(rows.stop - rows.start, np.nan if absent_abstains else 0.0)
+            entries = slice(*block.indptr[feature : feature + 2])
+            column[block.indices[entries]] = block.data[entries]
+            yield rows, index, column
+
+
+def by_dense_blocks(
+    X: Any, features: Any, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Scores of a CSR matrix: ``score`` gets some columns of some rows at a time."""
+    scores = np.zeros(X.shape[0])
+    for block in row_blocks(X.shape[0], len(features), VALUES_PER_BLOCK):
+        rows = np.empty((block.stop - block.start, len(features)))
+        for part, i, column in columns_of(X[block], features, absent_abstains):
+            rows[part, i] = column
+        scores[block] = score(rows)
+    return scores
+
+
+class _Work:
+    done = 0  # pairs scored in this process
+    warming: ClassVar[set[int]] = set()  # threads that compile
+
+
+@cache
+def can_compile() -> bool:
+    """Whether there is a numba whose compiler is not switched off."""
+    switched_off = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    return not switched_off and find_spec("numba") is not None
+
+
+def kernels(n_pairs: int) -> Any:
+    """The module of compiled kernels, or None as long as NumPy costs less than starting them.
+
+    They are used once this process has scored so much that NumPy has taken about as long as
+    importing numba (if it is not imported yet) and loading the kernels will take. So a short
+    prediction never waits for them.
+    """
+    _Work.done += n_pairs
+    if _Work.warming:
+        return compile_kernels() if get_ident() in _Work.warming else None
+    if "rankwright.scoring._kernels" not in sys.modules:
+        limit = PAIRS_TO_LOAD if "numba" in sys.modules else PAIRS_TO_IMPORT
+        if _Work.done < limit or not can_compile():
+            return None
+    return compile_kernels()
+
+
+def compile_kernels() -> Any:
+    """Import the compiled kernels now; see also :func:`warming_up`."""
+    from rankwright.scoring import _kernels
+
+    return _kernels
+
+
+@contextmanager
+def warming_up() -> Iterator[None]:
+    """Compile in this thread what a ``with`` block scores; others score with NumPy meanwhile."""
+    _Work.warming.add(get_ident())
+    try:
+        yield
+    finally:
+        _Work.warming.discard(get_ident())
+
+
+def score_rows(
+    X: FloatArray,
+    n_terms: int,
+    width: int,
+    compiled: Callable[[Any, FloatArray, FloatArray], None],
+    plain: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """Scores that are sums of ``n_terms`` each: compiled if that pays, on threads if that pays.
+
+    ``compiled(module, rows, scores)`` adds to the scores with a kernel. ``plain(rows)`` computes
+    them with NumPy, for blocks of rows that need (rows, width) numbers. Both add up the terms of a
+    row in the same order, so they give the same bits.
+    """
+    n_rows, n_pairs = X.shape[0], X.shape[0] * max(n_terms, 1)
+    module, scores = kernels(n_pairs), np.zeros(X.shape[0])
+
+    def score(rows: slice) -> None:
+        if module is not None:
+            compiled(module, read_only(X[rows]), scores[rows])
+            return
+        for block in row_blocks(rows.stop - rows.start, width, PAIRS_PER_BLOCK):
+            scores[rows][block] = plain(X[rows][block])
+
+    threads = n_pairs // PAIRS_PER_THREAD + 1
+    if threads == 1 and n_rows:
+        score(slice(0, n_rows))
+        return scores
+    threads = min(n_threads(), threads)
+    parts = [slice(*part) for part in ranges(n_rows, threads)] if n_rows else []
+    map_blocks(score, parts, threads)
+    return scores
+
+
+def read_only(X: FloatArray) -> FloatArray:
+    view = np.ascontiguousarray(X).view()
+    view.flags.writeable = False
+    return view
+
+
+def running_sum(parts: FloatArray) -> FloatArray:
+    """The sum over the first axis from first to last (``sum`` adds up in pairs)."""
+    if not len(parts):
+        return np.zeros(parts.shape[1])
+    return np.asarray(np.add.accumulate(parts, axis=0)[-1] + 0.0)  # 0.0 where all are -0.0

@@ -1,16 +1,27 @@
-"""Scorers that are weighted sums or means of features."""
+"""Scorers that are sums or means over features: linear functions, step functions, deviations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
-from rankwright.scoring.base import Matrix, Scorer, Transform, in_blocks
-from rankwright.scoring.trees import columns_of
+from rankwright.scoring.base import (
+    Matrix,
+    Scorer,
+    Transform,
+    by_dense_blocks,
+    columns_of,
+    in_blocks,
+    running_sum,
+    score_rows,
+)
+
+FEW_STEPS = 32  # thresholds per feature, up to which comparing with each is quickest
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +79,160 @@ class Slopes(Scorer):
         for rows, i, column in columns_of(X, self.feature, self.absent_abstains):
             scores[rows] += self.part(i, column)
         return scores
+
+
+class Steps(NamedTuple):
+    """The arrays of an ``Additive``."""
+
+    feature: IntArray
+    ptr: IntArray
+    threshold: FloatArray
+    value: FloatArray
+    missing: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Additive(Scorer):
+    """Additive model: the score is a sum of one step function per feature.
+
+    The steps of feature ``feature[i]`` are at ``threshold[ptr[i] : ptr[i + 1]]``; a value x gets
+    ``value[ptr[i] + i + k]``, where k thresholds are below x. NaN gets ``missing[i]``; so does an
+    entry that a CSR matrix does not store if ``absent_abstains``, else such an entry is a zero.
+
+    >>> curve = Additive(
+    ...     n_inputs=2, feature=np.array([1]), ptr=np.array([0, 2]), threshold=np.array([1.0, 5.0]),
+    ...     value=np.array([0.0, 0.5, 2.0]), missing=np.array([-1.0]))
+    >>> curve.decision_function(np.array([[9.0, 1.0], [9.0, 2.0], [9.0, 6.0], [9.0, np.nan]]))
+    array([ 0. ,  0.5,  2. , -1. ])
+    """
+
+    kind: ClassVar[str] = "additive"
+    n_inputs: int
+    feature: IntArray
+    ptr: IntArray
+    threshold: FloatArray
+    value: FloatArray
+    missing: FloatArray
+    absent_abstains: bool = False
+    _width: ClassVar[str] = "n_inputs"
+
+    def __post_init__(self) -> None:
+        n, n_steps = self.feature.size, self.threshold.size
+        self._check_arrays(feature=(n,), missing=(n,), ptr=(n + 1,))
+        self._check_arrays(threshold=(n_steps,), value=(n_steps + n,))
+        self._check_range("n_inputs", 1, np.inf)
+        self._check_range("feature", 0, self.n_inputs - 1)
+        self._check_ascending("ptr")
+        first, last = int(self.ptr[0]), int(self.ptr[-1])
+        fault = f"ptr runs from {first} to {last}, not 0 to {n_steps}"
+        self._check((first, last) == (0, n_steps), fault)
+        descents = np.flatnonzero(np.diff(self.threshold) < 0) + 1
+        within = descents[~np.isin(descents, self.ptr)]  # not where the next feature begins
+        self._check(not len(within), f"threshold: {len(within)} values are below the one before")
+
+    @classmethod
+    def from_rounds(
+        cls,
+        n_inputs: int,
+        feature: IntArray,
+        threshold: FloatArray,
+        default: Any,
+        alpha: FloatArray,
+        absent_abstains: bool = False,
+    ) -> Additive:
+        """The sum of alpha[t] * h_t, h_t(x) = [x[feature[t]] > threshold[t]], or default[t].
+
+        A threshold of -inf says "has a value at all".
+        """
+        used, index = np.unique(feature, return_inverse=True)
+        finite = np.isfinite(threshold)
+        order = np.flatnonzero(finite)[np.lexsort((threshold[finite], index[finite]))]
+        owner, steps = index[order], threshold[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (owner[1:] != owner[:-1]) | (steps[1:] != steps[:-1])
+        rise = np.bincount(np.cumsum(new) - 1, alpha[order], int(new.sum()))
+        n_steps = np.bincount(owner[new], minlength=len(used))
+        ptr = np.concatenate([[0], np.cumsum(n_steps)])
+        start = np.bincount(index[~finite], alpha[~finite], len(used)).astype(np.float64)
+        value = np.repeat(start, n_steps + 1)
+        for i in range(len(used)):
+            value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
+        used, ptr = used.astype(np.int64), ptr.astype(np.int64)
+        missing = np.bincount(index, default * alpha, len(used)).astype(np.float64)
+        return cls(n_inputs, used, ptr, steps[new], value, missing, absent_abstains)
+
+    def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:
+        """Thresholds, the values between them (one more), and the value without the feature."""
+        columns = np.flatnonzero(self.feature == feature)
+        return self._curve(int(columns[0])) if len(columns) else (np.zeros(0), np.zeros(1), 0.0)
+
+    def _curve(self, i: int) -> tuple[FloatArray, FloatArray, float]:
+        start, stop = int(self.ptr[i]), int(self.ptr[i + 1])
+        values = self.value[start + i : stop + i + 1]
+        return self.threshold[start:stop], values, float(self.missing[i])
+
+    def split_values(self, feature: int) -> FloatArray:
+        return self.curve(feature)[0]
+
+    def part(self, i: int, column: FloatArray) -> FloatArray:
+        """What the feature in place ``i`` adds, for a column of its values."""
+        thresholds, values, missing = self._curve(i)
+        value = values[np.searchsorted(thresholds, column, side="left")]
+        return np.where(np.isnan(column), missing, value)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        arrays: Any = (self.feature, self.ptr, self.threshold, self.value, self.missing)
+        return Steps(*(array.copy() for array in arrays))
+
+    def decision_function(self, X: Matrix) -> FloatArray:
+        steps = self._steps
+        if isinstance(X, np.ndarray):
+            return score_steps(np.asarray(X, np.float64), steps)
+        dense = steps._replace(feature=np.arange(steps.feature.size))
+        score = lambda rows: score_steps(rows, dense)  # noqa: E731
+        return by_dense_blocks(X, self.feature, self.absent_abstains, score)
+
+
+def score_steps(X: FloatArray, steps: Steps) -> FloatArray:
+    """The sum over features of the value of each row's step."""
+    n_features, n_steps = steps.feature.size, steps.threshold.size
+    few = n_steps <= FEW_STEPS * n_features
+
+    def add_compiled(module: Any, rows: FloatArray, scores: FloatArray) -> None:
+        module.add_steps(rows, steps, scores)
+
+    def add_plain(rows: FloatArray) -> FloatArray:
+        return _sum_few(rows, steps) if few else _sum_steps(rows, steps)
+
+    return score_rows(X, n_features, n_steps if few else n_features, add_compiled, add_plain)
+
+
+def _sum_few(X: FloatArray, steps: Steps) -> FloatArray:
+    """Compare with every threshold; quick for a few rows and few steps per feature."""
+    n_steps = np.diff(steps.ptr)
+    columns = np.ascontiguousarray(X.T)
+    above = columns[np.repeat(steps.feature, n_steps)] > steps.threshold[:, None]
+    below = np.zeros((steps.feature.size, X.shape[0]), np.int64)  # thresholds below the value
+    stepped = np.flatnonzero(n_steps)
+    if stepped.size:
+        below[stepped] = np.add.reduceat(above, steps.ptr[stepped], axis=0, dtype=np.int64)
+    first = steps.ptr[:-1] + np.arange(steps.feature.size)
+    value = steps.value.take(below + first[:, None])
+    missing = np.isnan(columns[steps.feature])
+    return running_sum(np.where(missing, steps.missing[:, None], value))
+
+
+def _sum_steps(X: FloatArray, steps: Steps) -> FloatArray:
+    """Search the thresholds of one feature after the other."""
+    scores = np.zeros(X.shape[0])
+    for i, feature in enumerate(steps.feature):
+        start, stop = int(steps.ptr[i]), int(steps.ptr[i + 1])
+        column = X[:, feature]
+        below = np.searchsorted(steps.threshold[start:stop], column, side="left")
+        value = steps.value[start + i + below]
+        scores += np.where(np.isnan(column), steps.missing[i], value)
+    return scores
 
 
 @dataclass(frozen=True, eq=False)

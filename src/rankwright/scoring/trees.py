@@ -1,166 +1,82 @@
-"""Sums of step functions and of decision trees."""
+"""Sums of decision trees, in two layouts: nodes for any rows, masks of leaves for many rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer, row_blocks
-from rankwright.scoring.masks import Masks, leaf_masks
-from rankwright.scoring.traversal import (
-    Categories,
-    Nodes,
-    Steps,
-    flat_categories,
-    flat_nodes,
-    score_steps,
-    score_trees,
-)
+from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.scoring.base import Matrix, Scorer, by_dense_blocks, running_sum, score_rows
 
-ROWS_PER_BLOCK, VALUES_PER_BLOCK = 65536, 1 << 20
+LEVELS = 4  # after so many levels, look for rows that have reached a leaf
+ROWS_FOR_MASKS = 16  # fewer pass through the trees one level at a time
+MOST_LEAVES = 64  # of a tree whose leaves are bits
+MOST_CODES, MOST_COLUMNS = 255, 2**15  # numbers of 8 and, for two of each, of 16 bits
+TREES = 4  # whose leaves are found at once
+ONE = np.uint64(1)
 
 
-@dataclass(frozen=True, eq=False)
-class Additive(Scorer):
-    """Additive model: the score is a sum of one step function per feature.
+class Nodes(NamedTuple):
+    """Trees as flat arrays: a leaf is its own child, so that a row can stay where it is.
 
-    The steps of feature ``feature[i]`` are at ``threshold[ptr[i] : ptr[i + 1]]``; a value x gets
-    ``value[ptr[i] + i + k]``, where k thresholds are below x. NaN gets ``missing[i]``; so does an
-    entry that a CSR matrix does not store if ``absent_abstains``, else such an entry is a zero.
-
-    >>> curve = Additive(
-    ...     n_inputs=2, feature=np.array([1]), ptr=np.array([0, 2]), threshold=np.array([1.0, 5.0]),
-    ...     value=np.array([0.0, 0.5, 2.0]), missing=np.array([-1.0]))
-    >>> curve.decision_function(np.array([[9.0, 1.0], [9.0, 2.0], [9.0, 6.0], [9.0, np.nan]]))
-    array([ 0. ,  0.5,  2. , -1. ])
+    Attributes
+    ----------
+    root, depth, weight : (n_trees,) first node, levels below it, factor of the leaf values
+    feature, threshold, default, value : (n_nodes,) feature 0 and threshold inf for leaves
+    child : (2 n_nodes,) nodes 2 n (not above the threshold) and 2 n + 1 (above) of node n
     """
 
-    kind: ClassVar[str] = "additive"
-    n_inputs: int
+    root: IntArray
+    depth: IntArray
+    weight: FloatArray
+    feature: IntArray
+    threshold: FloatArray
+    default: IntArray
+    value: FloatArray
+    child: IntArray
+
+
+class Categories(NamedTuple):
+    """Values that go up at node n: ``value[ptr[n] : ptr[n + 1]]``; none if n splits by threshold.
+
+    ``known`` are the different values of all nodes, ``key`` the pairs (node, place in ``known``)
+    as ascending numbers node * len(known) + place.
+    """
+
+    ptr: IntArray
+    value: FloatArray
+    known: FloatArray
+    key: IntArray
+
+
+class Masks(NamedTuple):
+    """Trees of up to 64 leaves as masks: what a value above a threshold excludes.
+
+    A column holds codes of 8 bits, the number of its thresholds that are below a feature's value.
+    A feature with more than 255 thresholds has several. Column c + n_columns is column c for nodes
+    that send NaN up: its code of NaN is 255, not 0.
+
+    Attributes
+    ----------
+    feature : (n_columns,) of each column
+    ptr, threshold : the thresholds of column c ascend from ``threshold[ptr[c]]`` on, filled up with
+        inf to a multiple of eight, and eight more
+    block : (n_blocks + 1,) steps ``block[b]`` to ``block[b + 1]`` are those of four trees
+    step : (n_steps, 7) uint16, one node or two of a tree: the place of eight leaves of the tree (4
+        * byte + tree), and for both nodes column, rank and a mask. Where a row's code is above the
+        rank, the leaves whose bits are set in the mask are not the row's
+    leaf : (4 n_blocks, 8 n_bytes) weight * value of each leaf; n_bytes is 4 or 8
+    """
+
     feature: IntArray
     ptr: IntArray
     threshold: FloatArray
-    value: FloatArray
-    missing: FloatArray
-    absent_abstains: bool = False
-    _width: ClassVar[str] = "n_inputs"
-
-    def __post_init__(self) -> None:
-        n, n_steps = self.feature.size, self.threshold.size
-        self._check_arrays(feature=(n,), missing=(n,), ptr=(n + 1,))
-        self._check_arrays(threshold=(n_steps,), value=(n_steps + n,))
-        self._check_range("n_inputs", 1, np.inf)
-        self._check_range("feature", 0, self.n_inputs - 1)
-        self._check_ascending("ptr")
-        first, last = int(self.ptr[0]), int(self.ptr[-1])
-        fault = f"ptr runs from {first} to {last}, not 0 to {n_steps}"
-        self._check((first, last) == (0, n_steps), fault)
-        descents = np.flatnonzero(np.diff(self.threshold) < 0) + 1
-        within = descents[~np.isin(descents, self.ptr)]  # not where the next feature begins
-        self._check(not len(within), f"threshold: {len(within)} values are below the one before")
-
-    @classmethod
-    def from_rounds(
-        cls,
-        n_inputs: int,
-        feature: IntArray,
-        threshold: FloatArray,
-        default: Any,
-        alpha: FloatArray,
-        absent_abstains: bool = False,
-    ) -> Additive:
-        """The sum of alpha[t] * h_t, h_t(x) = [x[feature[t]] > threshold[t]], or default[t].
-
-        A threshold of -inf says "has a value at all".
-        """
-        used, index = np.unique(feature, return_inverse=True)
-        finite = np.isfinite(threshold)
-        order = np.flatnonzero(finite)[np.lexsort((threshold[finite], index[finite]))]
-        owner, steps = index[order], threshold[order]
-        new = np.ones(len(order), bool)
-        new[1:] = (owner[1:] != owner[:-1]) | (steps[1:] != steps[:-1])
-        rise = np.bincount(np.cumsum(new) - 1, alpha[order], int(new.sum()))
-        n_steps = np.bincount(owner[new], minlength=len(used))
-        ptr = np.concatenate([[0], np.cumsum(n_steps)])
-        start = np.bincount(index[~finite], alpha[~finite], len(used)).astype(np.float64)
-        value = np.repeat(start, n_steps + 1)
-        for i in range(len(used)):
-            value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
-        used, ptr = used.astype(np.int64), ptr.astype(np.int64)
-        missing = np.bincount(index, default * alpha, len(used)).astype(np.float64)
-        return cls(n_inputs, used, ptr, steps[new], value, missing, absent_abstains)
-
-    def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:
-        """Thresholds, the values between them (one more), and the value without the feature."""
-        columns = np.flatnonzero(self.feature == feature)
-        return self._curve(int(columns[0])) if len(columns) else (np.zeros(0), np.zeros(1), 0.0)
-
-    def _curve(self, i: int) -> tuple[FloatArray, FloatArray, float]:
-        start, stop = int(self.ptr[i]), int(self.ptr[i + 1])
-        values = self.value[start + i : stop + i + 1]
-        return self.threshold[start:stop], values, float(self.missing[i])
-
-    def split_values(self, feature: int) -> FloatArray:
-        return self.curve(feature)[0]
-
-    def part(self, i: int, column: FloatArray) -> FloatArray:
-        """What the feature in place ``i`` adds, for a column of its values."""
-        thresholds, values, missing = self._curve(i)
-        value = values[np.searchsorted(thresholds, column, side="left")]
-        return np.where(np.isnan(column), missing, value)
-
-    @cached_property
-    def _steps(self) -> Steps:
-        arrays: Any = (self.feature, self.ptr, self.threshold, self.value, self.missing)
-        return Steps(*(array.copy() for array in arrays))
-
-    def decision_function(self, X: Matrix) -> FloatArray:
-        steps = self._steps
-        if isinstance(X, np.ndarray):
-            return score_steps(np.asarray(X, np.float64), steps)
-        dense = steps._replace(feature=np.arange(steps.feature.size))
-        score = lambda rows: score_steps(rows, dense)  # noqa: E731
-        return _by_dense_blocks(X, self.feature, self.absent_abstains, score)
-
-
-def _by_dense_blocks(
-    X: Any, features: Any, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
-) -> FloatArray:
-    """Scores of a CSR matrix: ``score`` gets some columns of some rows at a time."""
-    scores = np.zeros(X.shape[0])
-    for block in row_blocks(X.shape[0], len(features), VALUES_PER_BLOCK):
-        rows = np.empty((block.stop - block.start, len(features)))
-        for part, i, column in columns_of(X[block], features, absent_abstains):
-            rows[part, i] = column
-        scores[block] = score(rows)
-    return scores
-
-
-def columns_of(
-    X: Any, features: Any, absent_abstains: bool
-) -> Iterator[tuple[slice, int, FloatArray]]:
-    """Some columns of a matrix, in blocks of rows: (rows, place in ``features``, column).
-
-    A CSR matrix is never made dense as a whole; what it does not store is 0, or NaN.
-    """
-    for rows in row_blocks(X.shape[0], 1, ROWS_PER_BLOCK):
-        block = X[rows]
-        if hasattr(block, "tocsc"):
-            block = block.tocsc()
-            block.sum_duplicates()
-        for index, feature in enumerate(features):
-            if isinstance(block, np.ndarray):
-                yield rows, index, block[:, feature]
-                continue
-            column = np.full(rows.stop - rows.start, np.nan if absent_abstains else 0.0)
-            entries = slice(*block.indptr[feature : feature + 2])
-            column[block.indices[entries]] = block.data[entries]
-            yield rows, index, column
+    block: IntArray
+    step: Any
+    leaf: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,4 +189,198 @@ class Trees(Scorer):
         if masks is not None:
             masks = masks._replace(feature=np.searchsorted(used, masks.feature))
         score = lambda rows: score_trees(rows, dense, categories, masks)  # noqa: E731
-        return _by_dense_blocks(X, used, self.absent_abstains, score)
+        return by_dense_blocks(X, used, self.absent_abstains, score)
+
+
+def flat_nodes(trees: Any) -> Nodes:
+    """The layout of a ``Trees``."""
+    leaf, itself = trees.feature < 0, np.arange(trees.feature.size)
+    children = [np.where(leaf, itself, child) for child in (trees.low, trees.high)]
+    return Nodes(
+        root=trees.root.astype(np.int64),
+        depth=_depths(trees),
+        weight=trees.weight.astype(np.float64),
+        feature=np.where(leaf, 0, trees.feature),
+        threshold=np.where(leaf, np.inf, trees.threshold),
+        default=np.where(leaf, 0, trees.default),
+        value=trees.value.astype(np.float64),
+        child=np.stack(children, axis=1).ravel(),
+    )
+
+
+def _depths(trees: Any) -> IntArray:
+    """The depth of each tree."""
+    owner, depth = owners(trees), np.zeros(trees.root.size, np.int64)
+    for level, inner in enumerate(inner_levels(trees), 1):
+        depth[owner[inner]] = level
+    return depth
+
+
+def inner_levels(trees: Any) -> list[IntArray]:
+    """The nodes of each level that have children, from the roots down."""
+    levels, nodes = [], trees.root
+    while (nodes := nodes[trees.feature[nodes] >= 0]).size:
+        levels.append(nodes)
+        nodes = np.concatenate([trees.low[nodes], trees.high[nodes]])
+    return levels
+
+
+def owners(trees: Any) -> IntArray:
+    """The tree of each node; -1 for nodes that are in none."""
+    owner = np.full(trees.feature.size, -1)
+    owner[trees.root] = np.arange(trees.root.size)
+    for inner in inner_levels(trees):
+        owner[trees.low[inner]] = owner[trees.high[inner]] = owner[inner]
+    return owner
+
+
+def flat_categories(ptr: IntArray, value: FloatArray) -> Categories:
+    known, index = np.unique(value, return_inverse=True)
+    node = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
+    key = node * max(known.size, 1) + index
+    return Categories(ptr.astype(np.int64), value.astype(np.float64), known, key)
+
+
+def score_trees(
+    X: FloatArray, nodes: Nodes, categories: Categories | None, masks: Masks | None = None
+) -> FloatArray:
+    """The sum over trees of weight * (value of the leaf of each row).
+
+    ``masks``, of the same trees, are quicker for more than a few rows.
+    """
+
+    def add_compiled(module: Any, rows: FloatArray, scores: FloatArray) -> None:
+        if masks is not None and len(rows) >= ROWS_FOR_MASKS:
+            module.add_masked_trees(rows, masks, scores)
+            return
+        default = nodes.default if np.isnan(rows).any() else None
+        module.add_trees(rows, nodes, default, categories, scores)
+
+    def add_plain(rows: FloatArray) -> FloatArray:
+        return _sum_trees(rows, nodes, categories)
+
+    return score_rows(X, nodes.root.size, nodes.root.size, add_compiled, add_plain)
+
+
+def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> FloatArray:
+    """All rows in all trees descend one level at a time."""
+    (n_rows, width), n_trees = X.shape, nodes.root.size
+    flat, has_nan = X.ravel(), bool(np.isnan(X).any())
+    leaves = np.empty(n_trees * n_rows, np.int64)
+    pair: Any = slice(None)  # all (tree, row) pairs
+    at = np.repeat(nodes.root, n_rows)
+    start = np.tile(np.arange(n_rows) * width, n_trees)  # of the row in ``flat``
+    for level in range(1, int(nodes.depth.max(initial=0)) + 1):
+        x = flat.take(start + nodes.feature.take(at))
+        at = nodes.child.take(2 * at + go_up(x, at, nodes, categories, has_nan))
+        if level % LEVELS == 0:
+            moving = np.flatnonzero(nodes.child.take(2 * at) != at)
+            if 2 * moving.size < at.size:
+                leaves[pair] = at
+                pair = moving if isinstance(pair, slice) else pair[moving]
+                at, start = at[moving], start[moving]
+    leaves[pair] = at
+    added = nodes.weight[:, None] * nodes.value.take(leaves).reshape(n_trees, n_rows)
+    return running_sum(added)
+
+
+def go_up(
+    x: FloatArray, at: IntArray, nodes: Nodes, categories: Categories | None, has_nan: bool = True
+) -> BoolArray:
+    """Whether rows with the values x go up at the nodes ``at``."""
+    up = x > nodes.threshold.take(at)
+    if has_nan:
+        up |= np.isnan(x) & (nodes.default.take(at) == 1)
+    if categories is not None:
+        _decide_categories(up, x, at, categories)
+    return up
+
+
+def _decide_categories(up: BoolArray, x: FloatArray, at: IntArray, categories: Categories) -> None:
+    """Correct ``up`` at the nodes that split by category."""
+    listed = categories.ptr.take(at + 1) > categories.ptr.take(at)
+    pairs = np.flatnonzero(listed & ~np.isnan(x))
+    if not pairs.size:
+        return
+    x, at = x[pairs], at[pairs]
+    index = np.minimum(np.searchsorted(categories.known, x), categories.known.size - 1)
+    key = at * categories.known.size + index
+    entry = np.minimum(np.searchsorted(categories.key, key), categories.key.size - 1)
+    up[pairs] = (categories.known[index] == x) & (categories.key[entry] == key)
+
+
+def leaf_masks(trees: Any) -> Masks | None:
+    """The masks of a ``Trees`` without categories; None if a tree has more than 64 leaves."""
+    low, high, levels, owner = trees.low, trees.high, inner_levels(trees), owners(trees)
+    n_leaves, first = np.ones(owner.size, np.int64), np.zeros(owner.size, np.int64)
+    for inner in reversed(levels):
+        n_leaves[inner] = n_leaves[low[inner]] + n_leaves[high[inner]]
+    most = int(n_leaves[trees.root].max(initial=1))
+    if most > MOST_LEAVES:
+        return None
+    for inner in levels:  # the leaves of a tree are numbered from low to high
+        first[low[inner]], first[high[inner]] = first[inner], first[inner] + n_leaves[low[inner]]
+    nodes = np.concatenate([np.zeros(0, np.int64), *levels])
+    feature, ptr, threshold, column, rank = _code_columns(trees, nodes)
+    if feature.size > MOST_COLUMNS:
+        return None
+    n_bytes, n_blocks = -(-most // 32) * 4, -(-trees.root.size // TREES)
+    n_low, lowest = n_leaves[low[nodes]].astype(np.uint64), first[nodes].astype(np.uint64)
+    excluded = (ONE << n_low) - ONE << lowest
+    mask = excluded[:, None] >> np.arange(0, 8 * n_bytes, 8, dtype=np.uint64) & np.uint64(255)
+    at, byte = np.nonzero(mask)
+    parts = (column[at], rank[at], mask[at, byte])
+    block, step = _steps(owner[nodes[at]], byte, parts, n_blocks)
+    leaves = np.flatnonzero((trees.feature < 0) & (owner >= 0))
+    leaf = np.zeros((TREES * n_blocks, 8 * n_bytes))
+    leaf[owner[leaves], first[leaves]] = trees.weight[owner[leaves]] * trees.value[leaves]
+    return Masks(feature, ptr, threshold, block, step, leaf)
+
+
+def _code_columns(trees: Any, nodes: IntArray) -> Any:
+    """Columns of codes for these nodes (the first fields of ``Masks``); column and rank of each."""
+    order = np.lexsort((trees.threshold[nodes], trees.feature[nodes]))
+    feature, ascending = trees.feature[nodes][order], trees.threshold[nodes][order]
+    new = np.ones(order.size, bool)
+    new[1:] = (feature[1:] != feature[:-1]) | (ascending[1:] != ascending[:-1])
+    rank = _numbers(feature[new])  # among the different thresholds of the same feature
+    starts = rank % MOST_CODES == 0
+    column, rank = np.cumsum(starts) - 1, rank % MOST_CODES
+    feature, number = feature[new][starts], np.empty(order.size, np.int64)
+    number[order] = np.cumsum(new) - 1  # of the threshold of each node
+    size = -(-np.bincount(column, minlength=feature.size) // 8) * 8 + 8
+    ptr = np.concatenate([[0], np.cumsum(size)])
+    padded = np.full(ptr[-1], np.inf)
+    padded[ptr[column] + rank] = ascending[new]
+    column = column[number] + feature.size * (trees.default[nodes] == 1)
+    return feature, ptr, padded, column, rank[number]
+
+
+def _steps(tree: IntArray, byte: IntArray, parts: Any, n_blocks: int) -> tuple[IntArray, Any]:
+    """``block`` and ``step`` of ``Masks``, of (tree, byte) and the column, rank and mask of each.
+
+    Neighbors change different bytes where they can, so that none waits for the one before.
+    """
+    block, row = tree // TREES, TREES * byte + tree % TREES
+    order = np.lexsort((row, block))
+    number = np.empty(order.size, np.int64)
+    number[order] = _numbers((block * MOST_LEAVES + row)[order])
+    pair, second = number // 2, number % 2
+    order = np.lexsort((second, row, pair, block))
+    block, row, second = block[order], row[order], second[order]
+    at = np.cumsum(second == 0) - 1
+    step = np.zeros((int((second == 0).sum()), 7), np.uint16)
+    step[:, 5] = MOST_CODES  # of a second node that there is not
+    step[at, 0] = row
+    for place, values in enumerate(parts, 1):
+        step[at, place + 3 * second] = values[order]
+    return np.searchsorted(block[second == 0], np.arange(n_blocks + 1)), step
+
+
+def _numbers(owner: IntArray) -> IntArray:
+    """The number of each entry among those with the same owner, which ascend.
+
+    >>> _numbers(np.array([0, 0, 2, 2, 2]))
+    array([0, 1, 0, 1, 2])
+    """
+    return np.arange(owner.size) - np.searchsorted(owner, owner)

@@ -24,9 +24,9 @@ from rankwright.exceptions import ModelFileError, ParameterError
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
-from rankwright.scoring.linear import Linear
-from rankwright.scoring.traversal import ROWS_FOR_MASKS, can_compile, warming_up
-from rankwright.scoring.trees import Additive, Trees
+from rankwright.scoring.base import can_compile, warming_up
+from rankwright.scoring.linear import Additive, Linear
+from rankwright.scoring.trees import ROWS_FOR_MASKS, Trees
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import ModelInfo
 from rankwright.service.log.store import Store, put_state

@@ -9,14 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.feedback.pair_weights import pointers
+from rankwright.data.vocabulary import Hashes, hash_rows
+from rankwright.feedback.levels import pointers
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking
 from rankwright.rankers.schema import floats, integers, numbers
-from rankwright.scoring.base import Scorer
-from rankwright.scoring.linear import Slopes
-from rankwright.scoring.trees import Additive, Trees
+from rankwright.scoring.base import Scorer, columns_of
+from rankwright.scoring.linear import Additive, Slopes
+from rankwright.scoring.trees import Trees
 
 
 @dataclass(frozen=True)
@@ -73,44 +74,8 @@ class Curve:
         return np.repeat(self.threshold, 2), np.stack([self.value[:-1], self.value[1:]]).T.ravel()
 
 
-def vc_dimension(n_features: int) -> int:
-    """A bound on the VC dimension of thresholds on n features, each with a default.
-
-    On d points a feature has at most d + 1 cuts and 2 defaults, so at most 2 n (d + 1) splits in
-    all; to shatter d points takes 2 ** d of them.
-
-    >>> vc_dimension(1), vc_dimension(46), vc_dimension(1000)
-    (3, 9, 14)
-    """
-    d = 2
-    while 2 ** (d + 1) <= 2 * n_features * (d + 2):
-        d += 1
-    return d
-
-
-def generalization_bound(
-    train_error: float, n_lower: int, n_upper: int, n_estimators: int, delta: float, d: int
-) -> float:
-    """Theorem 3: a bound on the true ranking error that holds with probability 1 - delta.
-
-    Infinite where the theorem gives no bound (1 or more, or a negative root).
-
-    >>> generalization_bound(0.1, 100, 100, 10, 0.05, 9)
-    inf
-    >>> round(generalization_bound(0.1, 10**7, 10**7, 10, 0.05, 9), 3)
-    0.237
-    """
-    capacity = 2 * (d + 1) * (n_estimators + 1) * np.log2(np.e * (n_estimators + 1))
-    bound = train_error
-    for size in (n_lower, n_upper):
-        if size < 1:
-            return float("inf")
-        inside = (capacity * (np.log(2 * size / capacity) + 1) + np.log(18 / delta)) / size
-        if inside < 0:
-            return float("inf")
-        bound += 2 * np.sqrt(inside)
-    return float(bound) if bound < 1 else float("inf")
-
+BASELINE_ROWS = 10_000  # training rows that the mean of a step function is taken over
+BASELINE = {"baseline_": floats("n_features", optional=True)}
 
 THRESHOLDS = {
     "feature_": integers("n_estimators", low=0, high="n_features"),
@@ -359,3 +324,25 @@ def round_scores(weak: Any, X: Any, absent_abstains: bool = False) -> FloatArray
     values = isinstance(weak, WeakRanking) and weak.scale != 0.0
     single = Ensemble.from_rounds(X.shape[1], absent_abstains, [weak], trees, values)
     return single.scorer(1).decision_function(X)
+
+
+def feature_parts(scorer: Any, X: Any) -> FloatArray:
+    """What each feature adds to the score of each row, for an ``Additive`` or ``Slopes``."""
+    parts = np.zeros((X.shape[0], scorer.n_inputs))
+    for rows, i, column in columns_of(X, scorer.feature, scorer.absent_abstains):
+        parts[rows, scorer.feature[i]] = scorer.part(i, column)
+    return parts
+
+
+def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
+    """The mean of :func:`feature_parts` over (some) training rows; None for other scorers."""
+    if not isinstance(scorer, Additive | Slopes):
+        return None
+    return np.asarray(feature_parts(scorer, typical_rows(X)[0]).mean(axis=0))
+
+
+def typical_rows(X: Any) -> tuple[Any, Hashes]:
+    """At most ``BASELINE_ROWS`` rows and their hashes, whatever the order of X."""
+    hashes = hash_rows(X)
+    order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
+    return X[order], hashes[order]

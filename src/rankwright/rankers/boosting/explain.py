@@ -8,18 +8,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.parallel import map_blocks, n_threads, ranges
-from rankwright.rankers.boosting.ensemble import Contribution, Ensemble, Explanation
-from rankwright.rankers.schema import Learned, at_least, floats
-from rankwright.scoring.base import Scorer, row_blocks
-from rankwright.scoring.linear import Slopes
-from rankwright.scoring.traversal import go_up
-from rankwright.scoring.trees import Additive, Trees, columns_of
+from rankwright.rankers.boosting.ensemble import (
+    Contribution,
+    Ensemble,
+    Explanation,
+    feature_parts,
+)
+from rankwright.rankers.schema import at_least
+from rankwright.scoring.base import Scorer, columns_of, row_blocks
+from rankwright.scoring.linear import Additive, Slopes
+from rankwright.scoring.trees import Trees, go_up
 
-BASELINE: dict[str, Learned] = {"baseline_": floats("n_features", optional=True)}
-BASELINE_ROWS = 10_000  # training rows that the mean of a step function is taken over
 VALUES_PER_BLOCK = 1 << 22
 
 
@@ -229,25 +230,3 @@ def _ways(trees: Trees, X: Any) -> BoolArray:
         ways = go_up(x, at, trees._nodes, trees._categories)
         up[rows, nodes] = ways.reshape(len(nodes), -1).T
     return up
-
-
-def feature_parts(scorer: Any, X: Any) -> FloatArray:
-    """What each feature adds to the score of each row, for an ``Additive`` or ``Slopes``."""
-    parts = np.zeros((X.shape[0], scorer.n_inputs))
-    for rows, i, column in columns_of(X, scorer.feature, scorer.absent_abstains):
-        parts[rows, scorer.feature[i]] = scorer.part(i, column)
-    return parts
-
-
-def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
-    """The mean of :func:`feature_parts` over (some) training rows; None for other scorers."""
-    if not isinstance(scorer, Additive | Slopes):
-        return None
-    return np.asarray(feature_parts(scorer, typical_rows(X)[0]).mean(axis=0))
-
-
-def typical_rows(X: Any) -> tuple[Any, Hashes]:
-    """At most ``BASELINE_ROWS`` rows and their hashes, whatever the order of X."""
-    hashes = hash_rows(X)
-    order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
-    return X[order], hashes[order]

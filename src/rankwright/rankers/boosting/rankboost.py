@@ -15,21 +15,15 @@ from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
-from rankwright.rankers.boosting.ensemble import (
-    LEARNED,
-    Curve,
-    Ensemble,
-    generalization_bound,
-    vc_dimension,
-)
-from rankwright.rankers.boosting.explain import BASELINE, Explained, baseline
+from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, Ensemble, baseline
+from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Trained, boost
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
-from rankwright.scoring.trees import Additive
+from rankwright.scoring.linear import Additive
 
 NO_EDGE = (
     "RankBoost: no weak ranking orders the training pairs better than chance (are all features "
@@ -352,3 +346,42 @@ class RankBoost(Explained, BoostedRanker):
         schema.at_least(2).check("generalization_bound", "d", d)
         error = min(1.0, self.train_rloss_ + self.train_ties_ / 2)
         return generalization_bound(error, self.n_lower_, self.n_upper_, len(self.alpha_), delta, d)
+
+
+def vc_dimension(n_features: int) -> int:
+    """A bound on the VC dimension of thresholds on n features, each with a default.
+
+    On d points a feature has at most d + 1 cuts and 2 defaults, so at most 2 n (d + 1) splits in
+    all; to shatter d points takes 2 ** d of them.
+
+    >>> vc_dimension(1), vc_dimension(46), vc_dimension(1000)
+    (3, 9, 14)
+    """
+    d = 2
+    while 2 ** (d + 1) <= 2 * n_features * (d + 2):
+        d += 1
+    return d
+
+
+def generalization_bound(
+    train_error: float, n_lower: int, n_upper: int, n_estimators: int, delta: float, d: int
+) -> float:
+    """Theorem 3: a bound on the true ranking error that holds with probability 1 - delta.
+
+    Infinite where the theorem gives no bound (1 or more, or a negative root).
+
+    >>> generalization_bound(0.1, 100, 100, 10, 0.05, 9)
+    inf
+    >>> round(generalization_bound(0.1, 10**7, 10**7, 10, 0.05, 9), 3)
+    0.237
+    """
+    capacity = 2 * (d + 1) * (n_estimators + 1) * np.log2(np.e * (n_estimators + 1))
+    bound = train_error
+    for size in (n_lower, n_upper):
+        if size < 1:
+            return float("inf")
+        inside = (capacity * (np.log(2 * size / capacity) + 1) + np.log(18 / delta)) / size
+        if inside < 0:
+            return float("inf")
+        bound += 2 * np.sqrt(inside)
+    return float(bound) if bound < 1 else float("inf")

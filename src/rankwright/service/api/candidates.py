@@ -16,7 +16,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
-from rankwright.scoring.traversal import can_compile
+from rankwright.scoring.base import can_compile
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import Id, Item, RankRequest
 
