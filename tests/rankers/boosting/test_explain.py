@@ -16,7 +16,7 @@ from rankwright import LambdaMART, RankBoost, TreeRanking, load, save
 from rankwright.exceptions import DataError
 from rankwright.rankers.boosting.explain import leaf_paths, tree_shap
 from rankwright.scoring.trees import Trees
-from scoring.test_traversal import VALUES, random_trees
+from scoring.test_trees import VALUES, random_trees
 
 
 def random_cover(trees: Trees, rng: np.random.Generator) -> Any:
