@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import Hashes, hash_rows
-from rankwright.feedback.levels import pointers
+from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking
