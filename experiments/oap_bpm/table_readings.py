@@ -18,7 +18,7 @@ import rankwright as rw
 from rankwright import PolynomialMap, VotedPRank
 
 TRIALS = 40
-RIGHT = Method("PRank-VP", lambda seed: VotedPRank(count="right"), votes=True)
+RIGHT = Method("PRank-VP", lambda seed: VotedPRank(count="correct"), votes=True)
 LATE = Method("PRank-VP", lambda seed: LateVotes(), votes=True)
 AS_IN_THE_TABLE = Reading()
 
@@ -57,7 +57,7 @@ READINGS: list[tuple[Reading, list[Method]]] = [
     other("test on the last 12 queries", last_queries=True),
     other("in the order of the file", file_order=True),
     other("two passes", passes=2),
-    (Reading("OAP-VP by all right answers"), instead(*ensembles((0.1, 0.2, 0.3), "right"))),
+    (Reading("OAP-VP by all right answers"), instead(*ensembles((0.1, 0.2, 0.3), "correct"))),
     (Reading("PRank-VP by right rounds"), instead(RIGHT)),
     (Reading("PRank-VP, counts one rule late"), instead(LATE)),
 ]

@@ -7,7 +7,7 @@ files without a check. ``install`` replaces the cache of this package's function
 - falls back to a folder of this user under the temporary folder, or to no cache at all;
 - ends every file with a checksum, and compiles again what does not match it;
 - goes on when a file cannot be written;
-- says so when the first kernel of a family of rankers is about to be compiled.
+- warns before the first kernel of a family of rankers is compiled.
 
 Each of these is logged once, as a warning. Functions of other packages keep numba's own cache.
 Nothing here imports numba.
@@ -107,7 +107,7 @@ def _kernel_cache(caching: Any) -> Any:
                 return missing
             except Exception as error:  # a damaged pickle may raise anything
                 if not intact:  # else another version wrote it, with modules that have moved
-                    _say_damaged(path, error)
+                    _warn_of_damage(path, error)
                 path.unlink(missing_ok=True)
                 return missing
 
@@ -129,7 +129,7 @@ def _kernel_cache(caching: Any) -> Any:
             try:
                 overload = super().load_overload(sig, target_context)
             except Exception as error:  # code that cannot be linked
-                _say_damaged(Path(self._cache_path), error)
+                _warn_of_damage(Path(self._cache_path), error)
                 overload = None
             if overload is None:  # numba compiles it next
                 announce_compilation(self._family)
@@ -139,7 +139,9 @@ def _kernel_cache(caching: Any) -> Any:
             try:
                 super().save_overload(sig, data)
             except OSError as error:
-                _say(f"compiled code cannot be written to {self._cache_path} ({error}). {_ADVICE}")
+                _warn_once(
+                    f"compiled code cannot be written to {self._cache_path} ({error}). {_ADVICE}"
+                )
 
     def make(function: Any) -> Any:
         try:
@@ -158,7 +160,7 @@ def _check_digest(path: Path) -> bool:
     """Whether a file ends with its checksum; a ValueError if it is that of other content."""
     content = path.read_bytes()
     data, tail = content[:-_TAIL], content[-_TAIL:]
-    # Without a mark it was written by numba itself, or cut short, which loading will tell.
+    # A file without a mark was written by numba itself, or is truncated: loading it will fail.
     if tail.startswith(_MARK) and tail != _MARK + _digest(data):
         raise ValueError("its checksum does not match")
     return tail.startswith(_MARK)
@@ -176,24 +178,26 @@ def _temporary_folder() -> str:
         folder = root / f"rankwright-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
         folder.mkdir(mode=0o700, exist_ok=True)
         owner = folder.lstat()
-        # Compiled code is executed: a folder that somebody else made is not to be trusted.
+        # Compiled code is executed: do not trust a folder of another user.
         if hasattr(os, "getuid") and (owner.st_uid != os.getuid() or owner.st_mode & 0o077):
             folder = Path(tempfile.mkdtemp(prefix="rankwright-"))
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        _say(f"no folder is writable: kernels are compiled in every process. {_ADVICE}")
+        _warn_once(f"no folder is writable: kernels are compiled in every process. {_ADVICE}")
         return ""
-    _say(f"numba's cache folders are not writable: compiled code goes to {folder}. {_ADVICE}")
+    _warn_once(f"numba's cache folders are not writable: compiled code goes to {folder}. {_ADVICE}")
     return str(folder)
 
 
-def _say_damaged(path: Path, error: Exception) -> None:
+def _warn_of_damage(path: Path, error: Exception) -> None:
     reason = str(error) or type(error).__name__
-    _say(f"numba's cache is damaged ({path.name}: {reason}): it is compiled and written again.")
+    _warn_once(
+        f"numba's cache is damaged ({path.name}: {reason}): it is compiled and written again."
+    )
 
 
 @cache
-def _say(message: str) -> None:
+def _warn_once(message: str) -> None:
     logger.warning("rankwright: %s", message)
 
 
@@ -221,7 +225,7 @@ def is_compiled(family: str) -> bool:
         return True
     package = Path(__file__).parent
     folder = package / family if family == "recommend" else package / "rankers" / family
-    return any(next(place.glob("*.nbi"), None) for place in _caches(folder))
+    return any(next(path.glob("*.nbi"), None) for path in _caches(folder))
 
 
 def _caches(folder: Path) -> Iterator[Path]:

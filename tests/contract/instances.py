@@ -66,7 +66,7 @@ INSTANCES = [
     rw.OAPBagging(n_estimators=20, sampling="poisson", random_state=0),
     rw.OAPVoting(n_estimators=20, random_state=0),
     rw.OAPVoting(
-        estimator=rw.KernelPRank(budget=20), n_estimators=10, count="right", random_state=0
+        estimator=rw.KernelPRank(budget=20), n_estimators=10, count="correct", random_state=0
     ),
     rw.WidrowHoff(),
     rw.MulticlassPerceptron(),

@@ -288,11 +288,11 @@ def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
         )
     rows = frozen_weights(query_weight, queries.n_items, "query_weight")
     weights = rows[queries.order[queries.ptr[:-1]]]
-    if len(odd := np.flatnonzero(rows != weights[queries.codes])):
-        where = f"query {ids[queries.codes[odd[0]]]!r} (row {odd[0]})"
+    if len(differ := np.flatnonzero(rows != weights[queries.codes])):
+        row = differ[0]
         raise FeedbackError(
-            f"query_weight has two values for {where}. Give each query one weight; use "
-            "sample_weight for rows."
+            f"query_weight has two values for query {ids[queries.codes[row]]!r} (row {row}). Give "
+            "each query one weight; use sample_weight for rows."
         )
     weights.setflags(write=False)
     return weights
@@ -367,8 +367,8 @@ def check_same_classes(known: FloatArray, classes: Any) -> None:
 def codes_of(classes: FloatArray, values: FloatArray) -> IntArray:
     """The index of each grade among the declared ones."""
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    if len(odd := np.flatnonzero(classes[codes] != values)):
-        refuse_grade(classes, values[odd[0]])
+    if len(undeclared := np.flatnonzero(classes[codes] != values)):
+        refuse_grade(classes, values[undeclared[0]])
     return codes.astype(np.int64)
 
 

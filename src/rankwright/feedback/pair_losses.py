@@ -92,7 +92,7 @@ class Batch(ABC):
     ) -> tuple[float, float, FloatArray]:
         """The weighted sum of losses, the sum of weights, and the slope by the scores of ``rows``.
 
-        With ``weighting="ndcg"`` a pair is weighted by the change of NDCG when its rows swap places
+        With ``weighting="ndcg"`` a pair is weighted by the change of NDCG when its rows are swapped
         in the order of these scores (LambdaRank); the slope takes these weights as fixed.
         """
 
@@ -248,7 +248,7 @@ def ndcg_gains(grade: FloatArray) -> FloatArray:
 
 
 def copies_of(weight: FloatArray) -> IntArray:
-    """How many places of a list a row of each weight takes: the weight, rounded, at least 1."""
+    """How many positions of a list a row of each weight takes: its weight, rounded, at least 1."""
     copies = np.maximum(np.rint(weight), 1.0)
     if copies.sum() > MOST_COPIES:
         raise FeedbackError(
@@ -358,8 +358,8 @@ def all_batches(
         elif isinstance(term, Pairs):
             if weighting is not None:
                 raise FeedbackError(
-                    f"weighting={weighting!r} needs grades: pairs tell which of two rows is "
-                    "better, but not how good they are. Use weighting=None."
+                    f"weighting={weighting!r} needs grades: a pair gives the better of two "
+                    "rows, but not how good they are. Use weighting=None."
                 )
             weight = factor * term.weight
             batches.append(PairBatch.of(term.lower, term.upper, weight, term.confidence))

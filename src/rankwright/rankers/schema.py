@@ -20,15 +20,15 @@ from rankwright.exceptions import DataError, ParameterError
 
 @dataclass(frozen=True)
 class Constraint:
-    """A test of a parameter, and words that complete the sentence "it must be ..."."""
+    """A test of a parameter, and a description that completes "it must be ..."."""
 
-    words: str
+    description: str
     test: Callable[[Any], bool]
 
     def check(self, owner: str, name: str, value: Any) -> None:
         """Raise a ParameterError unless the value passes."""
         if not self.test(value):
-            raise ParameterError(f"{owner}({name}={value!r}): {name} must be {self.words}.")
+            raise ParameterError(f"{owner}({name}={value!r}): {name} must be {self.description}.")
 
 
 def check_parameters(estimator: Any) -> None:
@@ -42,29 +42,29 @@ def _is_number(value: Any, kind: Any = Real) -> bool:
 
 
 def at_least(low: int) -> Constraint:
-    words = f"an integer >= {low}"
-    return Constraint(words, lambda value: _is_number(value, Integral) and value >= low)
+    description = f"an integer >= {low}"
+    return Constraint(description, lambda value: _is_number(value, Integral) and value >= low)
 
 
 def number(low: float = -math.inf) -> Constraint:
-    words = "a finite number" if low == -math.inf else f"a number >= {low:g}"
-    return Constraint(words, lambda x: _is_number(x) and math.isfinite(x) and x >= low)
+    description = "a finite number" if low == -math.inf else f"a number >= {low:g}"
+    return Constraint(description, lambda x: _is_number(x) and math.isfinite(x) and x >= low)
 
 
 def positive(high: float = math.inf) -> Constraint:
-    words = "a number > 0" if high == math.inf else f"a number > 0 and <= {high:g}"
-    return Constraint(words, lambda x: _is_number(x) and 0 < x < math.inf and x <= high)
+    description = "a number > 0" if high == math.inf else f"a number > 0 and <= {high:g}"
+    return Constraint(description, lambda x: _is_number(x) and 0 < x < math.inf and x <= high)
 
 
 def between(low: float, high: float) -> Constraint:
-    words = f"a number from {low:g} to {high:g}"
-    return Constraint(words, lambda x: _is_number(x) and low <= x <= high)
+    description = f"a number from {low:g} to {high:g}"
+    return Constraint(description, lambda x: _is_number(x) and low <= x <= high)
 
 
 def one_of(*choices: Any) -> Constraint:
     """One of the given values (compared with their type: 1 is not True)."""
-    words = _alternatives(map(repr, choices))
-    return Constraint(words, lambda x: any(type(x) is type(c) and x == c for c in choices))
+    description = _alternatives(map(repr, choices))
+    return Constraint(description, lambda x: any(type(x) is type(c) and x == c for c in choices))
 
 
 def boolean() -> Constraint:
@@ -75,13 +75,13 @@ def function() -> Constraint:
     return Constraint("a function", callable)
 
 
-def instance_of(words: str, *kinds: type) -> Constraint:
-    return Constraint(words, lambda value: isinstance(value, kinds))
+def instance_of(description: str, *kinds: type) -> Constraint:
+    return Constraint(description, lambda value: isinstance(value, kinds))
 
 
 def either(*constraints: Constraint) -> Constraint:
-    words = _alternatives(constraint.words for constraint in constraints)
-    return Constraint(words, lambda x: any(constraint.test(x) for constraint in constraints))
+    description = _alternatives(constraint.description for constraint in constraints)
+    return Constraint(description, lambda x: any(constraint.test(x) for constraint in constraints))
 
 
 def optional(*constraints: Constraint) -> Constraint:
@@ -93,8 +93,8 @@ def random_state() -> Constraint:
     return optional(at_least(0), instance_of("a numpy RandomState", np.random.RandomState))
 
 
-def _alternatives(words: Iterable[str]) -> str:
-    *first, last = words
+def _alternatives(descriptions: Iterable[str]) -> str:
+    *first, last = descriptions
     return f"{', '.join(first)} or {last}" if first else last
 
 

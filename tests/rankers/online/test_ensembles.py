@@ -90,7 +90,7 @@ def test_it_is_the_printed_algorithm(kind: Any, sampling: str, convert: Any, d: 
     np.testing.assert_allclose(model.thresholds_, C.mean(axis=0), rtol=1e-12)
 
 
-VOTERS = [OAPBagging(), OAPVoting(), OAPVoting(count="right")]
+VOTERS = [OAPBagging(), OAPVoting(), OAPVoting(count="correct")]
 
 
 def votes_of(model: Any) -> Any:

@@ -14,7 +14,7 @@ from rankwright import OAPBPM, DataError, KernelPRank, OAPBagging, OAPVoting
 from rankwright.rankers.online.base import kernels
 from rankwright.rankers.online.members import cutoffs
 
-ENSEMBLES = [OAPBPM(), OAPBagging(), OAPVoting(), OAPVoting(count="right")]
+ENSEMBLES = [OAPBPM(), OAPBagging(), OAPVoting(), OAPVoting(count="correct")]
 BASES = [
     KernelPRank(gamma=0.5),
     KernelPRank(kernel="poly", degree=2, coef0=-0.5),

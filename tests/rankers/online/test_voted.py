@@ -31,7 +31,7 @@ def rules_and_votes(X: Any, y: Any) -> tuple[list[Any], list[int]]:
     return rules, votes
 
 
-@pytest.mark.parametrize("count", ["right", "survived"])
+@pytest.mark.parametrize("count", ["correct", "survived"])
 def test_each_rule_votes_with_the_rounds_that_it_was_right_or_survived(count: str) -> None:
     X, y = stream()
     rules, votes = rules_and_votes(X, y)
@@ -41,11 +41,11 @@ def test_each_rule_votes_with_the_rounds_that_it_was_right_or_survived(count: st
     model = VotedPRank(count=count).fit(X, y)
     np.testing.assert_allclose(model.predict_expected(X), wanted, rtol=1e-12)
     assert np.abs(model.predict(X) - wanted).max() <= 0.5
-    if count == "right":
+    if count == "correct":
         assert model.rules_votes_.sum() + model.n_votes_ == model.n_seen_ - model.n_mistakes_
 
 
-@pytest.mark.parametrize("count", ["right", "survived"])
+@pytest.mark.parametrize("count", ["correct", "survived"])
 def test_the_rules_with_the_fewest_votes_go_first(count: str) -> None:
     X, y = stream()
     votes = [vote + (count == "survived") for vote in rules_and_votes(X, y)[1]]

@@ -92,7 +92,7 @@ def add_pairs(rows, odds, loss, gaps, first, last, out):
     for i in range(first, last):
         if rows.grade[i] > rows.grade[stop]:
             stop = i  # rows before it have lower grades
-        pull, bend, cost = 0.0, 0.0, 0.0
+        pull, curvature, cost = 0.0, 0.0, 0.0
         for j in range(first, stop):
             w = rows.upper[i] * rows.lower[j]
             if w == 0.0:
@@ -106,13 +106,13 @@ def add_pairs(rows, odds, loss, gaps, first, last, out):
             pull += w * slope
             out[0, j] -= w * slope
             if n_terms > 1:
-                bend += w * curve
+                curvature += w * curve
                 out[1, j] += w * curve
             if n_terms > 2:
                 cost += w * value
         out[0, i] += pull
         if n_terms > 1:
-            out[1, i] += bend
+            out[1, i] += curvature
         if n_terms > 2:
             out[2, i] += cost
 
@@ -177,8 +177,8 @@ def read_charges(nodes, charge, loss, read):
             if loss == LOGISTIC:
                 read[0, c, a] += far
             if n_terms > 2:
-                place = c + nodes.at[a]
-                read[2, c, a] += moment - place * far if loss == LOGISTIC else far
+                score = c + nodes.at[a]
+                read[2, c, a] += moment - score * far if loss == LOGISTIC else far
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -234,9 +234,9 @@ def smooth_sums(rows, loss, gaps, out):
         add_pairs(rows, odds, loss, gaps, 0, m, out)
         return
     nodes = lay_nodes(rows.score, int(spread) + 1, loss, len(out))
-    waiting = [(0, m)]
-    while len(waiting) > 0:
-        first, last = waiting.pop()
+    stack = [(0, m)]
+    while len(stack) > 0:
+        first, last = stack.pop()
         if rows.grade[first] == rows.grade[last - 1]:
             continue
         if float(last - first) ** 2 <= cost:
@@ -247,8 +247,8 @@ def smooth_sums(rows, loss, gaps, out):
         after = first + np.searchsorted(rows.grade[first:last], half, side="right")
         middle = before if before - first >= last - after else after
         add_halves(rows, nodes, loss, gaps, (first, middle, last), out)
-        waiting.append((first, middle))
-        waiting.append((middle, last))
+        stack.append((first, middle))
+        stack.append((middle, last))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -58,8 +58,8 @@ class ClickModel(ABC):
         chance = self.probabilities(log)
         return np.asarray(np.log(np.where(log.clicked, chance, 1.0 - chance)))
 
-    def _remember(self, log: ImpressionLog) -> None:
-        """Keep the ids of the documents, sorted, for logs that come later."""
+    def _set_keys(self, log: ImpressionLog) -> None:
+        """Store the sorted keys of the documents, to look up those of other logs."""
         if not log.clicked.any():
             raise FeedbackError("the log has no clicks, so there is nothing to fit.")
         self.keys_ = np.sort(_keys(log)[log.documents[1]])
@@ -114,20 +114,21 @@ class PositionBasedModel(ClickModel):
         self.max_iter, self.tol, self.prior = max_iter, tol, prior
 
     def fit(self, log: ImpressionLog) -> Self:
-        self._remember(log)
+        self._set_keys(log)
         cells = Cells.of(log)
-        shown, looks = cells.by_document(cells.shown), cells.by_position(cells.shown)
-        rates = cells.by_position(cells.clicked) / np.maximum(looks, 1.0)
+        shown = cells.by_document(cells.shown)
+        impressions = np.maximum(cells.by_position(cells.shown), 1.0)
+        rates = cells.by_position(cells.clicked) / impressions
         gamma = np.clip(rates / max(rates.max(), 1e-9), 0.01, 1.0)
         mean = min(float(rates.max()), 0.9)
         relevance = np.full(cells.n_documents, mean)
         for n_iter in range(1, self.max_iter + 1):
             self.n_iter_ = n_iter
-            looked, relevant = _posteriors(cells, gamma, relevance)
+            examined, relevant = _posteriors(cells, gamma, relevance)
             rate = (cells.by_document(relevant) + self.prior * mean) / (shown + self.prior)
-            new = cells.by_position(looked) / np.maximum(looks, 1.0)
-            moved = float(np.average(np.abs(rate - relevance), weights=shown))
-            change = max(moved, float(np.abs(new - gamma).max()))
+            new = cells.by_position(examined) / impressions
+            change = float(np.average(np.abs(rate - relevance), weights=shown))
+            change = max(change, float(np.abs(new - gamma).max()))
             gamma, relevance, mean = new, rate, float(np.average(rate, weights=shown))
             if change < self.tol:
                 break
@@ -162,13 +163,13 @@ class CascadeModel(ClickModel):
         self.prior = prior
 
     def fit(self, log: ImpressionLog) -> Self:
-        self._remember(log)
+        self._set_keys(log)
         document, first = log.documents
-        seen = _clicks_above(log) == 0
-        looks = np.bincount(document, seen, len(first))
-        clicks = np.bincount(document, seen & log.clicked, len(first))
-        mean = clicks.sum() / max(looks.sum(), 1.0)
-        self.attractiveness_ = (clicks + self.prior * mean) / (looks + self.prior)
+        examined = _clicks_above(log) == 0
+        n_examined = np.bincount(document, examined, len(first))
+        clicks = np.bincount(document, examined & log.clicked, len(first))
+        mean = clicks.sum() / max(n_examined.sum(), 1.0)
+        self.attractiveness_ = (clicks + self.prior * mean) / (n_examined + self.prior)
         return self
 
     def _conditional(self, log: ImpressionLog) -> FloatArray:
@@ -200,7 +201,7 @@ class DynamicBayesianNetwork(ClickModel):
         self.max_iter, self.tol, self.prior = max_iter, tol, prior
 
     def fit(self, log: ImpressionLog) -> Self:
-        self._remember(log)
+        self._set_keys(log)
         lists = _Lists.of(log)
         n, clicks = len(log.documents[1]), lists.clicked
         clicked = lists.by_document(clicks.astype(float), n)
@@ -227,69 +228,72 @@ class DynamicBayesianNetwork(ClickModel):
         return np.asarray(np.clip(rate, _LEAST, 1.0 - _LEAST))
 
     def _conditional(self, log: ImpressionLog) -> FloatArray:
-        """The probability to be still reading is updated from the top down."""
+        """The probability that a position is examined is updated from the top down."""
         lists = _Lists.of(log)
         attract = lists.spread(self.relevance(log))
         satisfy = lists.spread(self._of_rows(self.satisfaction_, log))
-        chance = np.zeros(attract.shape)
-        reading = np.ones(len(attract))
+        click = np.zeros(attract.shape)
+        examined = np.ones(len(attract))
         for k in range(attract.shape[1]):
-            chance[:, k] = reading * attract[:, k]
-            quiet = np.maximum(1.0 - chance[:, k], 1e-12)
-            still = np.where(lists.clicked[:, k], 1.0 - satisfy[:, k],
-                             reading * (1.0 - attract[:, k]) / quiet)  # fmt: skip
-            reading = self.continuation_ * still
-        return np.asarray(chance[lists.row, lists.place])
+            click[:, k] = examined * attract[:, k]
+            no_click = np.maximum(1.0 - click[:, k], 1e-12)
+            unsatisfied = np.where(
+                lists.clicked[:, k],
+                1.0 - satisfy[:, k],
+                examined * (1.0 - attract[:, k]) / no_click,
+            )
+            examined = self.continuation_ * unsatisfied
+        return np.asarray(click[lists.row, lists.column])
 
 
 class _Lists(NamedTuple):
-    """Sessions as rows of a table, items in the order shown; empty places have document -1."""
+    """Sessions as rows of a table, items in the order shown; empty cells have document -1."""
 
-    document: IntArray  # (n_sessions, n_places)
+    document: IntArray  # (n_sessions, n_columns)
     clicked: BoolArray
-    row: IntArray  # (n_rows,) where each row of the log is in the table
-    place: IntArray
+    row: IntArray  # (n_rows,) the row and the column of each impression of the log
+    column: IntArray
 
     @classmethod
     def of(cls, log: ImpressionLog) -> _Lists:
-        place = np.arange(len(log)) - log.starts[log.session]
-        shape = log.n_sessions, int(place.max(initial=-1)) + 1
+        column = np.arange(len(log)) - log.starts[log.session]
+        shape = log.n_sessions, int(column.max(initial=-1)) + 1
         document, clicked = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
-        document[log.session, place] = log.documents[0]
-        clicked[log.session, place] = log.clicked
-        return cls(document, clicked, log.session, place)
+        document[log.session, column] = log.documents[0]
+        clicked[log.session, column] = log.clicked
+        return cls(document, clicked, log.session, column)
 
     def spread(self, values: FloatArray) -> FloatArray:
-        """A value per row of the log as a table; 0 in empty places."""
+        """A value per impression as a table; 0 in empty cells."""
         table = np.zeros(self.document.shape)
-        table[self.row, self.place] = values
+        table[self.row, self.column] = values
         return table
 
     def by_document(self, values: FloatArray, n: int) -> FloatArray:
-        shown = self.row, self.place
+        shown = self.row, self.column
         return np.bincount(self.document[shown], values[shown], n).astype(np.float64)
 
 
 class _Posterior(NamedTuple):
-    examined: FloatArray  # (n_sessions, n_places) probability that the place was examined
-    satisfied: FloatArray  # (n_sessions, n_places) that a click there satisfied
-    n_continued: float  # expected number of times a user went on
-    n_decisions: float  # out of so many
+    examined: FloatArray  # (n_sessions, n_columns) probability that the item was examined
+    satisfied: FloatArray  # (n_sessions, n_columns) that a click on it satisfied the user
+    n_continued: float  # expected number of times a user continued
+    n_decisions: float  # expected number of times a user could continue
 
 
 def _expectations(
-    lists: _Lists, attract: FloatArray, satisfy: FloatArray, go_on: float
+    lists: _Lists, attract: FloatArray, satisfy: FloatArray, continuation: float
 ) -> _Posterior:
-    """E-step: all places down to the last click were examined; below it, by Bayes' rule."""
+    """E-step: all items down to the last click were examined; below it, by Bayes' rule."""
     shown, clicked = lists.document >= 0, lists.clicked
     a = np.where(shown, attract[lists.document], 0.0)
     s = np.where(shown, satisfy[lists.document], 0.0)
     n_sessions, n = a.shape
-    # silent[:, k]: no click in columns k, k + 1, ... if column k is examined
-    silent = np.ones((n_sessions, n + 1))
+    # no_click[:, k]: the probability of no click in columns k, k + 1, ... if k is examined
+    no_click = np.ones((n_sessions, n + 1))
     for k in range(n - 1, -1, -1):
-        after = go_on * silent[:, k + 1] + 1.0 - go_on
-        silent[:, k] = np.where(shown[:, k], (1.0 - a[:, k]) * after, 1.0)
+        after = continuation * no_click[:, k + 1] + 1.0 - continuation
+        no_click[:, k] = np.where(shown[:, k], (1.0 - a[:, k]) * after, 1.0)
     last = np.where(clicked.any(axis=1), n - 1 - np.argmax(clicked[:, ::-1], axis=1), -1)
     column = np.arange(n)[None, :]
     examined = (column <= last[:, None]).astype(np.float64)
@@ -297,18 +301,18 @@ def _expectations(
     satisfied = np.zeros((n_sessions, n))
     continued = decisions = 0.0
     for k in range(n):
-        more = shown[:, k + 1] if k + 1 < n else np.zeros(n_sessions, dtype=bool)
-        at_last = last == k
-        silence = 1.0 - go_on + go_on * silent[:, k + 1]
-        total = s[:, k] + (1.0 - s[:, k]) * silence
-        satisfied[:, k] = np.where(at_last, s[:, k] / np.maximum(total, 1e-12), 0.0)
+        after = 1.0 - continuation + continuation * no_click[:, k + 1]
+        total = s[:, k] + (1.0 - s[:, k]) * after
+        satisfied[:, k] = np.where(last == k, s[:, k] / np.maximum(total, 1e-12), 0.0)
+        if k + 1 == n:
+            break
         unsatisfied = examined[:, k] - satisfied[:, k]
-        goes_on = unsatisfied * go_on * silent[:, k + 1] / np.maximum(silence, 1e-12)
-        if k + 1 < n:
-            below = (k >= last) & more
-            examined[:, k + 1] = np.where(below, goes_on, examined[:, k + 1] * more)
-            continued += float(np.sum(np.where(more, examined[:, k + 1], 0.0)))
-            decisions += float(np.sum(np.where(more, unsatisfied, 0.0)))
+        next_examined = unsatisfied * continuation * no_click[:, k + 1] / np.maximum(after, 1e-12)
+        more = shown[:, k + 1]
+        below = (k >= last) & more
+        examined[:, k + 1] = np.where(below, next_examined, examined[:, k + 1] * more)
+        continued += float(np.sum(np.where(more, examined[:, k + 1], 0.0)))
+        decisions += float(np.sum(np.where(more, unsatisfied, 0.0)))
     return _Posterior(examined * shown, satisfied, continued, decisions)
 
 

@@ -213,9 +213,9 @@ def _relative(rates: FloatArray) -> FloatArray:
 
 
 def _refuse_unmoved(cells: Cells) -> None:
-    """An error unless every position shares items with others."""
-    places = np.bincount(cells.document, minlength=cells.n_documents)
-    moved = places[cells.document] > 1
+    """Raise a FeedbackError unless every position shares items with others."""
+    n_positions = np.bincount(cells.document, minlength=cells.n_documents)
+    moved = n_positions[cells.document] > 1
     shared = np.bincount(cells.position[moved], minlength=cells.n_positions)
     if len(alone := np.flatnonzero(shared == 0)):
         raise FeedbackError(
@@ -237,9 +237,9 @@ def _contrasts(cells: Cells) -> FloatArray:
     ends = np.unique(np.append(ends, len(cells.document)))
     for start, stop in pairwise(ends.tolist()):
         part = slice(start, stop)
-        row, place = cells.document[part] - cells.document[start], cells.position[part]
+        row, column = cells.document[part] - cells.document[start], cells.position[part]
         shown, clicked = np.zeros((2, int(row[-1]) + 1, n))
-        shown[row, place], clicked[row, place] = cells.shown[part], cells.clicked[part]
+        shown[row, column], clicked[row, column] = cells.shown[part], cells.clicked[part]
         for k in range(n):
             both = shown[:, [k]] + shown
             share = np.divide(shown, both, out=np.zeros_like(both), where=shown[:, [k]] > 0)
@@ -309,10 +309,10 @@ def _regression_em(
     gamma = 1.0 / np.sqrt(np.arange(1, cells.n_positions + 1))
     relevance = np.full(cells.n_documents, 0.5)
     for _ in range(max_iter):
-        looked, relevant = _posteriors(cells, gamma, relevance)
+        examined, relevant = _posteriors(cells, gamma, relevance)
         regressor.fit(X, cells.by_document(relevant) / shown, sample_weight=shown)
         relevance = np.clip(regressor.predict(X), 1e-4, 1.0 - 1e-4)
-        new = cells.by_position(looked) / np.maximum(cells.by_position(cells.shown), 1.0)
+        new = cells.by_position(examined) / np.maximum(cells.by_position(cells.shown), 1.0)
         change, gamma = float(np.abs(new / new[0] - gamma / gamma[0]).max()), new
         if change < tol:
             break
@@ -330,8 +330,8 @@ def _posteriors(
 ) -> tuple[FloatArray, FloatArray]:
     """Expected numbers of impressions that were examined, and that were relevant."""
     g, r = gamma[cells.position], relevance[cells.document]
-    quiet = (cells.shown - cells.clicked) / np.maximum(1.0 - g * r, 1e-12)
-    return cells.clicked + quiet * g * (1.0 - r), cells.clicked + quiet * r * (1.0 - g)
+    unclicked = (cells.shown - cells.clicked) / np.maximum(1.0 - g * r, 1e-12)
+    return cells.clicked + unclicked * g * (1.0 - r), cells.clicked + unclicked * r * (1.0 - g)
 
 
 class _Logistic:

@@ -67,8 +67,8 @@ class ClickRelevance:
         compare it before use.
         """
         hidden, normalize = self.hidden_share, getattr(ranker, "normalize", None)
-        weighed = bool(self.weight[self.examined == 0].any())
-        if hidden > _MOST_HIDDEN and weighed and normalize != "query":
+        is_hidden_used = bool(self.weight[self.examined == 0].any())
+        if hidden > _MOST_HIDDEN and is_hidden_used and normalize != "query":
             warnings.warn(
                 f"{hidden:.0%} of the items of these queries were never shown. They count as less "
                 f"relevant, but {type(ranker).__name__}(normalize={normalize!r}) may still put "
@@ -150,10 +150,10 @@ def click_relevance(
     row = log.rows_in(items)
     known = row >= 0
     slope, base = _per_position(log, propensity, offset, min_propensity)
-    place, row = log.position[known] - 1, row[known]
+    position, row = log.position[known] - 1, row[known]
     n = items.n_items
-    examined = np.bincount(row, slope[place], n).astype(np.float64)
-    earned = np.bincount(row, log.clicked[known] - base[place], n).astype(np.float64)
+    examined = np.bincount(row, slope[position], n).astype(np.float64)
+    clicks = np.bincount(row, log.clicked[known] - base[position], n).astype(np.float64)
     queries = items.queries
     if not log.clicked.any():
         warnings.warn(
@@ -163,9 +163,9 @@ def click_relevance(
         )
     trend = relevance_trend(log, slope, base)
     warn_of_overcorrection(trend)
-    hoped = np.bincount(row, slope[place] * _falling(trend.line)[place], n)
-    expected = hoped / np.where(examined > 0, examined, 1.0)
-    relevance = _shrunk(earned, examined, expected, queries, prior)
+    expected_clicks = np.bincount(row, slope[position] * _falling(trend.line)[position], n)
+    expected = expected_clicks / np.where(examined > 0, examined, 1.0)
+    relevance = _shrunk(clicks, examined, expected, queries, prior)
     return _with_unseen(relevance, examined, queries, unseen)
 
 
@@ -219,29 +219,29 @@ def _falling(line: FloatArray) -> FloatArray:
 
 
 def _shrunk(
-    earned: FloatArray,
+    clicks: FloatArray,
     examined: FloatArray,
     expected: FloatArray,
     queries: Queries,
     prior: float | None,
 ) -> FloatArray:
-    """earned / examined, shrunk towards what is expected of the position, within 0 and 1.
+    """clicks / examined, shrunk towards the expectation of the position, within 0 and 1.
 
     The expectation is scaled to the mean of the query, so that without evidence the order is that
     of the lists as they were shown.
     """
     codes, n = queries.codes, queries.n_queries
-    clicks = np.maximum(np.bincount(codes, earned, n), 0.0)
-    scale = clicks / np.maximum(np.bincount(codes, examined * expected, n), 1e-12)
+    query_clicks = np.maximum(np.bincount(codes, clicks, n), 0.0)
+    scale = query_clicks / np.maximum(np.bincount(codes, examined * expected, n), 1e-12)
     mean = np.clip(expected * scale[codes], 0.0, 1.0)
     if prior is None:
-        prior = _prior_strength(earned, examined, mean)
+        prior = _prior_strength(clicks, examined, mean)
     total = examined + prior
-    value = (earned + prior * mean) / np.where(total > 0, total, 1.0)
+    value = (clicks + prior * mean) / np.where(total > 0, total, 1.0)
     return np.asarray(np.clip(np.where(total > 0, value, mean), 0.0, 1.0))
 
 
-def _prior_strength(earned: FloatArray, examined: FloatArray, mean: FloatArray) -> float:
+def _prior_strength(clicks: FloatArray, examined: FloatArray, mean: FloatArray) -> float:
     """How many examinations the expectation m is worth, by the method of moments.
 
     The squared distance of an item's rate from m is the spread of true relevances plus the noise
@@ -250,11 +250,11 @@ def _prior_strength(earned: FloatArray, examined: FloatArray, mean: FloatArray) 
     seen = examined > 0
     if not seen.any():
         return 1.0
-    looks, m = examined[seen], mean[seen]
+    n_examined, m = examined[seen], mean[seen]
     noise = m * (1.0 - m)
-    excess = np.sum(looks * (earned[seen] / looks - m) ** 2 - noise)
-    spread = max(excess / looks.sum(), 1e-6)
-    return float(np.clip(np.average(noise, weights=looks) / spread - 1.0, 0.1, 1e4))
+    excess = np.sum(n_examined * (clicks[seen] / n_examined - m) ** 2 - noise)
+    spread = max(excess / n_examined.sum(), 1e-6)
+    return float(np.clip(np.average(noise, weights=n_examined) / spread - 1.0, 0.1, 1e4))
 
 
 def effective_sample_size(weights: ArrayLike) -> float:
@@ -328,17 +328,18 @@ def relevance_trend(log: ImpressionLog, slope: FloatArray, offset: FloatArray) -
     rate = (clicks / np.maximum(shown, 1) - offset[:n]) / slope[:n]
     noise = np.sqrt(np.maximum(clicks, 1.0)) / np.maximum(shown, 1.0) / slope[:n]
     weight = np.where(shown > 0, 1.0 / noise**2, 0.0)
-    place = np.log2(np.arange(2, n + 2))
-    mean, center = float(np.average(rate, weights=weight)), np.average(place, weights=weight)
-    spread = float(np.sum(weight * (place - center) ** 2))
+    log_position = np.log2(np.arange(2, n + 2))
+    mean, center = float(np.average(rate, weights=weight)), np.average(log_position, weights=weight)
+    distance = log_position - center
+    spread = float(np.sum(weight * distance**2))
     if spread <= 0:
         return Trend(np.full(n, mean), False)
-    trend = float(np.sum(weight * (place - center) * rate)) / spread
+    trend = float(np.sum(weight * distance * rate)) / spread
     rises = trend > 4.0 / np.sqrt(spread) and trend > 0.05 * mean
     # Few clicks say little: rankers in use are better than chance, so a fall is expected.
     fall = 0.2 * max(mean, 1e-6)
     trend = (spread * trend - fall / fall**2) / (spread + 1.0 / fall**2)
-    return Trend(mean + trend * (place - center), rises)
+    return Trend(mean + trend * distance, rises)
 
 
 def warn_of_overcorrection(trend: Trend) -> None:

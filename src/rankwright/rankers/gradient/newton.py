@@ -1,7 +1,7 @@
 """Minimize 1/2 |w|^2 + C * (weighted mean pair loss of the scores X w) by truncated Newton steps.
 
 The objective is 1-strongly convex, so |gradient|^2 / 2 bounds its distance from the optimum: every
-answer comes with a proven gap. The plain hinge is smoothed over a width u,
+solution comes with a proven gap. The plain hinge is smoothed over a width u,
 
     h_u(d) = ((1 - d)_+^2 - (1 - u - d)_+^2) / (2 u),     h_u <= hinge <= h_u + u / 2,
 

@@ -86,26 +86,26 @@ def from_bipartite(sets: Bipartite, factor: float, weighting: str | None) -> Gra
 
 
 def level_discounts(mass: FloatArray, query: IntArray) -> FloatArray:
-    """The mean discount of the places that each level holds when its query is in the right order.
+    """The mean discount of the positions that each level has when its query is in ideal order.
 
     ``mass`` counts the rows of each level (levels by query, worst first; weights count as copies).
-    Place p is worth 1 / log2(p + 1); a fraction of a place counts as that fraction.
+    Position p has the discount 1 / log2(p + 1); a fraction of a position counts as that fraction.
 
-    >>> level_discounts(np.array([1.0, 2.0]), np.array([0, 0])).round(4)  # places 3, and 1 with 2
+    >>> level_discounts(np.array([1.0, 2.0]), np.array([0, 0])).round(4)  # positions 3, 1 and 2
     array([0.5   , 0.8155])
     """
     above = np.cumsum(mass[::-1])[::-1]  # rows of this level and all before it in reverse order
     last_of_query = np.searchsorted(query, query, side="right") - 1
     stop = above - above[last_of_query] + mass[last_of_query]
     start = np.maximum(stop - mass, 0.0)
-    n_places = int(np.ceil(stop.max(initial=0.0))) + 1
-    running = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, n_places + 2)))])
+    n_positions = int(np.ceil(stop.max(initial=0.0))) + 1
+    running = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, n_positions + 2)))])
     total = np.interp([start, stop], np.arange(len(running)), running)
     return np.asarray((total[1] - total[0]) / np.where(mass > 0, mass, 1.0))
 
 
 def _ndcg_factors(mass: FloatArray, query: IntArray, grade: FloatArray, level: IntArray) -> Factors:
-    """What NDCG loses when the two rows of a pair change places in the right order.
+    """What NDCG loses when the two rows of a pair are swapped in the ideal order.
 
     (gain_i - gain_j) * (discount_i - discount_j) / ideal DCG, as a sum of four products.
     """
@@ -165,8 +165,8 @@ def pair_sums(feedback: Feedback, n_items: int, weighting: str | None = None) ->
             sums.append(_Listed(term, factor, n_items))
         else:
             raise FeedbackError(
-                f"weighting={weighting!r} needs grades: {type(term).__name__} tells which of two "
-                "rows is better, but not how good they are. Use weighting=None."
+                f"weighting={weighting!r} needs grades: {type(term).__name__} gives the better of "
+                "two rows, but not how good they are. Use weighting=None."
             )
     # There may be thousands of bipartite feedbacks, one for each query: one sweep takes them all.
     for n_factors in sorted({len(part.upper) for part in graded}):

@@ -112,17 +112,15 @@ class Regression(Ranker):
     def _system(self, X: Any, feedback: Feedback) -> LeastSquares:
         system = LeastSquares(X.shape[1])
         for factor, term in feedback.terms():
-            if isinstance(term, Grades) and not self.fit_intercept:
-                system.add_plain(X, term, factor)
-            elif isinstance(term, Grades):
-                system.add_grades(X, term, factor, self.center)
+            if isinstance(term, Grades):
+                system.add_grades(X, term, factor, self.center, self.fit_intercept)
             elif isinstance(term, Pairs):
                 system.add_pairs(X, term, factor)
         return system
 
     def _solve(self, system: LeastSquares) -> None:
-        solve = system.solve_basic if self.solution == "basic" else system.solve
-        self.coef_, self.rank_ = solve(self.alpha)
+        basic = self.solution == "basic"
+        self.coef_, self.rank_ = system.solve_basic() if basic else system.solve(self.alpha)
         self.intercept_ = system.mean_y - float(system.mean_x @ self.coef_)
 
     def _scorer(self) -> Scorer:
@@ -139,26 +137,25 @@ class LeastSquares:
 
     def __init__(self, n_features: int) -> None:
         self._triangle = np.zeros((0, n_features + 1))
-        self._waiting: list[FloatArray] = []
+        self._blocks: list[FloatArray] = []
         self.mean_x, self.mean_y, self._mass = np.zeros(n_features), 0.0, 0.0
 
-    def add_grades(self, X: Any, grades: Grades, factor: float, center: bool) -> None:
-        queries = grades.queries if center else Queries.from_ids(None, len(grades.y))
+    def add_grades(
+        self, X: Any, grades: Grades, factor: float, center: bool, fit_intercept: bool
+    ) -> None:
+        """Graded rows; with an intercept, minus the mean of their query, or of all rows."""
         weight = factor * grades.row_weight
-        self._add_means(X, grades.y, weight)
-        mean_x, mean_y = _query_means(X, grades.y, weight, queries)
+        if fit_intercept:
+            queries = grades.queries if center else Queries.from_ids(None, len(grades.y))
+            self._add_means(X, grades.y, weight)
+            mean_x, mean_y = _query_means(X, grades.y, weight, queries)
         for start in range(0, len(weight), self.block):
             rows = slice(start, start + self.block)
-            code = queries.codes[rows]
-            left = dense(X[rows]) - dense(mean_x[code])
-            self._add(left, grades.y[rows] - mean_y[code], weight[rows])
-
-    def add_plain(self, X: Any, grades: Grades, factor: float) -> None:
-        """Grades without an intercept."""
-        weight = factor * grades.row_weight
-        for start in range(0, len(weight), self.block):
-            rows = slice(start, start + self.block)
-            self._add(dense(X[rows]), grades.y[rows], weight[rows])
+            left, right = dense(X[rows]), grades.y[rows]
+            if fit_intercept:
+                code = queries.codes[rows]
+                left, right = left - dense(mean_x[code]), right - mean_y[code]
+            self._add(left, right, weight[rows])
 
     def add_pairs(self, X: Any, pairs: Pairs, factor: float) -> None:
         for start in range(0, pairs.n_pairs, self.block):
@@ -167,7 +164,7 @@ class LeastSquares:
             self._add(left, np.ones(len(left)), factor * pairs.weight[rows])
 
     def reduced(self) -> LeastSquares:
-        """The same with no rows waiting, to be sent to another process."""
+        """The same with all rows in the triangle, to be sent to another process."""
         self._reduce()
         return self
 
@@ -183,9 +180,9 @@ class LeastSquares:
         apart = np.append(other.mean_x - self.mean_x, other.mean_y - self.mean_y)
         both.mean_x = self.mean_x + share * apart[:-1]
         both.mean_y = self.mean_y + share * float(apart[-1])
-        both._waiting = [self._triangle, other._triangle]
+        both._blocks = [self._triangle, other._triangle]
         if one_intercept and share:
-            both._waiting.append(np.sqrt(self._mass * share) * apart[None])
+            both._blocks.append(np.sqrt(self._mass * share) * apart[None])
         return both.reduced()
 
     def solve(self, alpha: float) -> tuple[FloatArray, int]:
@@ -204,7 +201,7 @@ class LeastSquares:
         solution = vt.T @ ((u.T @ right) * spread / (spread**2 + alpha))
         return (basis @ solution if wide else solution), rank
 
-    def solve_basic(self, alpha: float) -> tuple[FloatArray, int]:
+    def solve_basic(self) -> tuple[FloatArray, int]:
         """A minimizer with as many nonzero coefficients as the rank, and the numerical rank."""
         self._reduce()
         left, right = self._triangle[:, :-1], self._triangle[:, -1]
@@ -219,13 +216,13 @@ class LeastSquares:
         return coef, rank
 
     def _add(self, left: FloatArray, right: FloatArray, weight: FloatArray) -> None:
-        self._waiting.append(np.column_stack([left, right]) * np.sqrt(weight)[:, None])
-        if len(self._waiting) * self.block > 4 * self._triangle.shape[1]:
+        self._blocks.append(np.column_stack([left, right]) * np.sqrt(weight)[:, None])
+        if len(self._blocks) * self.block > 4 * self._triangle.shape[1]:
             self._reduce()
 
     def _reduce(self) -> None:
-        rows = np.concatenate([self._triangle, *self._waiting])
-        self._waiting = []
+        rows = np.concatenate([self._triangle, *self._blocks])
+        self._blocks = []
         tall = len(rows) > rows.shape[1]
         triangle = linalg.qr(rows, mode="r", overwrite_a=True)[0] if tall else rows
         self._triangle = triangle[: rows.shape[1]]

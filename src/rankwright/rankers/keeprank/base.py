@@ -250,7 +250,7 @@ class RelaxationRanker(Ranker):
         return np.zeros(len(classes) - 1 if self.levels == "ordinal" and len(classes) else 0)
 
     def _orders(self, feedback: Feedback) -> Iterator[Examples]:
-        """The examples of every pass, shuffled if asked for."""
+        """The examples of every pass, in random order with ``shuffle``."""
         examples = Examples.of(feedback, self.classes_)
         rng = check_random_state(self.random_state) if self.shuffle else None
         for _ in range(self.max_iter):

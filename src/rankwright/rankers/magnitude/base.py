@@ -117,8 +117,8 @@ class StabilityBound:
             "M": (0 <= self.M < math.inf, "a finite number >= 0"),
             "kappa": (0 <= self.kappa < math.inf, "a finite number >= 0"),
         }
-        for name, (well, needed) in allowed.items():
-            if not well:
+        for name, (is_valid, needed) in allowed.items():
+            if not is_valid:
                 value = getattr(self, name)
                 raise ParameterError(f"stability_bound({name}={value!r}): {name} must be {needed}.")
 

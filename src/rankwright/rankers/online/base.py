@@ -143,7 +143,7 @@ def with_room(view: Any, n_rows: int) -> Any:
 
 
 def repeated_rows(grades: Grades) -> IntArray:
-    """Every row as often as its weight says, in the order of X."""
+    """The number of each row, repeated by its weight, in the order of X."""
     weight = grades.row_weight
     fractional = np.flatnonzero(weight != np.round(weight))
     if len(fractional):
@@ -249,10 +249,10 @@ class OnlineRanker(Ranker):
         The same as ``predict`` (or ``predict_expected``) and ``partial_fit`` row by row, in one
         call.
         """
-        answers = self._learn_stream(X, y, classes, predict=True)
-        if answers.dtype == np.float64:  # mean grades of several voters
-            return np.asarray(answers if expected else nearest(self.classes_, answers))
-        return np.asarray(self.classes_[answers])
+        predictions = self._learn_stream(X, y, classes, predict=True)
+        if predictions.dtype == np.float64:  # mean grades of several models
+            return np.asarray(predictions if expected else nearest(self.classes_, predictions))
+        return np.asarray(self.classes_[predictions])
 
     @exclusive
     def start(self, n_features: int, classes: ArrayLike) -> Self:
@@ -344,8 +344,8 @@ class OnlineRanker(Ranker):
         self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
     ) -> Any:
         """Learn from the rows ``order`` of X; ``first`` is the number of X[0] in the stream."""
-        answers = [self._learn_examples(e, predict) for e in self._examples(X, grade, order)]
-        return answers[0] if len(answers) == 1 else np.concatenate(answers)
+        predictions = [self._learn_examples(e, predict) for e in self._examples(X, grade, order)]
+        return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
 
     def _examples(self, X: Any, grade: IntArray, order: IntArray) -> Iterator[Examples]:
         """The rows ``order`` of X, in blocks if they are mapped."""
@@ -361,9 +361,9 @@ class OnlineRanker(Ranker):
             yield examples if scale is None else examples._replace(data=mapped * scale)
 
     def _learn_examples(self, examples: Examples, predict: bool) -> Any:
-        answers, mistakes, skipped = self._pass(examples, predict)
+        predictions, mistakes, skipped = self._pass(examples, predict)
         self._count(len(examples.order), mistakes, skipped)
-        return answers
+        return predictions
 
     def _count(self, n_examples: int, mistakes: int, skipped: int) -> None:
         self.n_mistakes_ += mistakes

@@ -90,10 +90,10 @@ class Ensemble(SupportRanker):
         """The scorer of the ensemble, from the mean of the members' weights and all of them."""
 
     @abstractmethod
-    def _answer(self, scorer: Any, row: FloatArray) -> Any:
-        """The scorer's prediction for one row, as ``_pass`` returns it."""
+    def _predict_row(self, scorer: Any, row: FloatArray) -> Any:
+        """The scorer's prediction of one row, in the form that ``_pass`` returns."""
 
-    def _tally(self, votes: IntArray) -> FloatArray:
+    def _mean_votes(self, votes: IntArray) -> FloatArray:
         """The mean grade of each example, from the members' votes."""
         raise NotImplementedError
 
@@ -188,19 +188,19 @@ class Ensemble(SupportRanker):
     def _learn_rows(
         self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
     ) -> Any:
-        answers = super()._learn_rows(X, grade, order, first, predict)
+        predictions = super()._learn_rows(X, grade, order, first, predict)
         self._take_mean()
-        return answers
+        return predictions
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         learn = self._learn_pranks if self._is_plain else self._learn_clones
         size = BLOCK if self._is_plain or not predict else 1
-        mistakes, answers = 0, []
+        mistakes, predictions = 0, []
         for start, block in examples.blocks(size):
-            answer, wrong = learn(block, self._draws(self.n_seen_ + start), predict)
-            answers.append(answer)
+            prediction, wrong = learn(block, self._draws(self.n_seen_ + start), predict)
+            predictions.append(prediction)
             mistakes += wrong
-        return np.concatenate(answers), mistakes, 0
+        return np.concatenate(predictions), mistakes, 0
 
     def _learn_pranks(self, examples: Examples, draws: Draws, predict: bool) -> tuple[Any, int]:
         *arrays, coef_sum = self._writable(
@@ -212,7 +212,7 @@ class Ensemble(SupportRanker):
         kernels("ensembles").oap_sum_pass(
             tuple(examples), tuple(moves), coef_sum, thresholds_sum, predicted
         )
-        return self._tally(moves.votes) if self._voting else predicted, mistakes
+        return self._mean_votes(moves.votes) if self._voting else predicted, mistakes
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -239,21 +239,21 @@ class Ensemble(SupportRanker):
             )
 
         counts = block.learn(learn, *self.estimator._limits())
-        return self._tally(votes) if self._voting else predicted, *counts
+        return self._mean_votes(votes) if self._voting else predicted, *counts
 
     def _learn_clones(self, examples: Examples, draws: Draws, predict: bool) -> tuple[Any, int]:
-        answer = np.zeros(0, np.int64)
+        prediction = np.zeros(0, np.int64)
         if predict:
             self._take_mean()
             row = examples.first_row(self.members_coef_.shape[1])
-            answer = self._answer(self._combined(self.coef_, self.members_coef_), row)
+            prediction = self._predict_row(self._combined(self.coef_, self.members_coef_), row)
         states, *counts = self._writable("members_state_", "n_correct_", "n_survived_")
         clones = Clones(self._template())
         wrong = clones.learn(states, counts, examples, draws)
         for m, state in enumerate(states):
             model = clones.unpack(state)._linear_model()
             self.members_coef_[m], self.members_thresholds_[m] = model
-        return answer, wrong
+        return prediction, wrong
 
     def _template(self) -> ThresholdRanker:
         """A member that has not learned yet."""
@@ -360,7 +360,7 @@ class OAPBPM(Ensemble):
     def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
         return Ordinal(Linear(coef), self.thresholds_, self.classes_)
 
-    def _answer(self, scorer: Any, row: FloatArray) -> Any:
+    def _predict_row(self, scorer: Any, row: FloatArray) -> Any:
         return np.searchsorted(self.classes_, scorer.predict(row))
 
 
@@ -374,7 +374,7 @@ class _VotingEnsemble(Ensemble, VotingRanker):
     def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
         return Votes(members_coef, self.members_thresholds_, self._member_votes(), self.classes_)
 
-    def _answer(self, scorer: Any, row: FloatArray) -> Any:
+    def _predict_row(self, scorer: Any, row: FloatArray) -> Any:
         return scorer.expected(row)
 
 
@@ -406,7 +406,7 @@ class OAPBagging(_VotingEnsemble):
     def _member_votes(self) -> FloatArray:
         return np.ones(self.n_estimators)
 
-    def _tally(self, votes: IntArray) -> FloatArray:
+    def _mean_votes(self, votes: IntArray) -> FloatArray:
         return np.asarray(votes[:, 0] @ self.classes_ / self.n_estimators, dtype=np.float64)
 
 
@@ -415,11 +415,11 @@ class OAPVoting(_VotingEnsemble):
 
     Parameters
     ----------
-    count : "survived" or "right", default "survived"
+    count : "survived" or "correct", default "survived"
         "survived" weights a member by the number of rows ranked correctly since its last update,
         including the row that caused it. It is the voted perceptron's count, and it reproduces the
-        paper's figures (``experiments/oap_bpm``). "right" weights a member by all rows that it ever
-        ranked correctly (equal weights until one is right), which differs little from bagging.
+        paper's figures (``experiments/oap_bpm``). "correct" weights a member by all rows that it
+        ever ranked correctly (equal weights before the first), which differs little from bagging.
     estimator, n_estimators, tau, sampling, shuffle, random_state : see OAPBPM
 
     Attributes
@@ -435,7 +435,10 @@ class OAPVoting(_VotingEnsemble):
     True
     """
 
-    _constraints: ClassVar = {**Ensemble._constraints, "count": schema.one_of("survived", "right")}
+    _constraints: ClassVar = {
+        **Ensemble._constraints,
+        "count": schema.one_of("survived", "correct"),
+    }
 
     def __init__(
         self,
@@ -462,7 +465,7 @@ class OAPVoting(_VotingEnsemble):
         counts = self.n_survived_ if self.count == "survived" else self.n_correct_
         return counts.astype(np.float64) if counts.any() else np.ones(self.n_estimators)
 
-    def _tally(self, votes: IntArray) -> FloatArray:
+    def _mean_votes(self, votes: IntArray) -> FloatArray:
         chosen = votes[:, 2 if self.count == "survived" else 1]
         some = chosen.sum(axis=1, keepdims=True) > 0
         chosen = np.where(some, chosen, votes[:, 0])

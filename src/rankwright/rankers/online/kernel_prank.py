@@ -140,7 +140,7 @@ class KernelPRank(KernelStream, ThresholdRanker):
 
     def _limits(self) -> tuple[int | None, BudgetRule]:
         budget, rule = super()._limits()
-        # The present model says which row can go; both change alike.
+        # The coefficients of the present model decide which row to drop, from both models.
         return budget, (lambda dual, gram: rule(dual[:, 0], gram)) if self.average else rule
 
     def _begin(self, n_features: int) -> None:

@@ -52,7 +52,7 @@ class Moves(NamedTuple):
     weights : (n_examples,) how often each row was added to the members' weights, in all
     thresholds : (n_examples, n_grades - 1) by how much their thresholds went down, in all
     votes : (n_examples, 3, n_grades), or no rows: members that predicted each grade before the
-        example; each counts one, its right answers so far, and the examples it has survived
+        example; each counts one, its correct predictions so far, and the examples it has survived
     """
 
     weights: IntArray
@@ -67,7 +67,7 @@ class Members(NamedTuple):
     ----------
     coef : (n_estimators, n_features)
     thresholds : (n_estimators, n_grades - 1)
-    n_correct : (n_estimators,) right answers about examples that the member drew
+    n_correct : (n_estimators,) correct predictions of examples that the member drew
     n_survived : (n_estimators,) the same since its last change, plus one
     """
 
@@ -79,7 +79,7 @@ class Members(NamedTuple):
     def learn(
         self, examples: Examples, draws: Draws, voting: bool, span: Span | None = None
     ) -> tuple[Moves, int]:
-        """Every member learns from the examples that it draws; all moves, wrong answers.
+        """Every member learns from the examples that it draws; all moves, wrong predictions.
 
         ``span`` is (first, last + 1) of the members that learn here; None is all.
         """
@@ -140,7 +140,7 @@ class Clones:
         draws: Draws,
         span: Span | None = None,
     ) -> int:
-        """Every member learns from the examples that it draws; the number of wrong answers.
+        """Every member learns from the examples that it draws; the number of wrong predictions.
 
         states : (n_estimators, n_state), changed in place
         counts : ``n_correct`` and ``n_survived`` of ``Members``, changed in place
@@ -158,12 +158,12 @@ class Clones:
                     continue
                 member, drawn = self.unpack(states[m]), np.repeat(examples.order, times)
                 before = member.n_mistakes_
-                answers = member._learn_examples(examples._replace(order=drawn), predict=False)
+                predictions = member._learn_examples(examples._replace(order=drawn), predict=False)
                 states[m] = self.pack(member)
                 mistakes = member.n_mistakes_ - before
                 wrong += mistakes
                 n_correct[m] += len(drawn) - mistakes
-                missed = np.flatnonzero(answers != examples.grade[drawn])
+                missed = np.flatnonzero(predictions != examples.grade[drawn])
                 n_survived[m] = (
                     len(drawn) - missed[-1] if len(missed) else n_survived[m] + len(drawn)
                 )

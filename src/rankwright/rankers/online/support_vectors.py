@@ -41,7 +41,7 @@ def _project(dual: FloatArray, gram: FloatArray) -> tuple[int, FloatArray]:
     """Drop the row that the others can best replace, and project its part onto them.
 
     With Q the inverse Gram matrix, row p is nearest to -sum_i Q_ip / Q_pp (row i) of all
-    combinations of the others, and dual_p^2 / Q_pp is the squared length of what is lost.
+    combinations of the others, and dual_p^2 / Q_pp is the squared length of the error.
     """
     ridge = 1e-10 * max(float(np.trace(gram)) / len(gram), 1e-300)
     inverse = _inverse(gram + ridge * np.eye(len(gram)))
@@ -104,8 +104,8 @@ class SupportBlock:
         expansion = (self._values, self._columns[:room], self._dual)
         at, mistakes, skipped = 0, 0, 0
         while at < len(self._values):
-            at, self._size, wrong, lost = learn(expansion, at, self._size)
-            mistakes, skipped = mistakes + wrong, skipped + lost
+            at, self._size, *counts = learn(expansion, at, self._size)
+            mistakes, skipped = mistakes + counts[0], skipped + counts[1]
             if self._size == room:
                 self._drop(rule)
         return mistakes, skipped
@@ -200,15 +200,15 @@ class SupportRanker(OnlineRanker):
                 f"kernel='precomputed': the stream has {first + X.shape[0]} rows and X has "
                 f"{X.shape[1]} columns. X[i, j] is the kernel of rows i and j of the stream."
             )
-        answers = []
+        predictions = []
         for start in range(0, len(order), BLOCK):
             rows = order[start : start + BLOCK]
             block = SupportBlock(gram, self._support(), dense(X[rows]), first + rows)
-            answer, mistakes, skipped = self._block_pass(block, grade[rows], predict)
+            prediction, mistakes, skipped = self._block_pass(block, grade[rows], predict)
             self._set_support(*block.support())
             self._count(len(rows), mistakes, skipped)
-            answers.append(answer)
-        return np.concatenate(answers)
+            predictions.append(prediction)
+        return np.concatenate(predictions)
 
     def _values_and_duals(self, gram: Gram, duals: FloatArray) -> tuple[RowMap | None, FloatArray]:
         """The map from rows to kernel values, and coefficients of these, a column for each model.
@@ -229,8 +229,8 @@ class SupportRanker(OnlineRanker):
             rows, _, dual = self._support()
             merged = np.zeros((len(numbers), *dual.shape[1:]))
             np.add.at(merged, where, dual)
-            age = np.argsort(first)
-            self._set_support(rows[first[age]], numbers[age], merged[age])
+            order = np.argsort(first)
+            self._set_support(rows[first[order]], numbers[order], merged[order])
 
     def _fit(self, X: Any, *feedback: Any) -> None:
         gram = self._gram(self.n_features_in_)
@@ -306,7 +306,7 @@ class KernelStream(SupportRanker):
         options = (self._gamma(n_features), int(self.degree), float(self.coef0))
         if not isinstance(self.kernel, str):
             return Gram(self.kernel)
-        return _gram_of(self.kernel, *options)  # a stream of single rows asks once a row
+        return _gram_of(self.kernel, *options)  # needed for every row of a stream
 
     def _gamma(self, n_features: int) -> float:
         return 1.0 / n_features if self.gamma == "auto" else float(self.gamma)

@@ -49,9 +49,9 @@ class VotedPRank(KernelStream, VotingRanker):
     kernel, gamma, degree, coef0, budget, budget_rule : see KernelPRank; default "linear"
     max_rules : int or None, default None
         Maximum number of past models; None keeps all that have a vote.
-    count : "survived" or "right", default "survived"
+    count : "survived" or "correct", default "survived"
         "survived" counts the rows that a model classified correctly plus the one that created it
-        (Freund and Schapire's count, which reproduces the figures of the OAP-BPM paper). "right"
+        (Freund and Schapire's count, which reproduces the figures of the OAP-BPM paper). "correct"
         excludes the latter, so models that failed on their first row have no vote and are not kept.
     max_iter, shuffle, random_state, early_stopping : see PRank
 
@@ -88,7 +88,7 @@ class VotedPRank(KernelStream, VotingRanker):
 
     _constraints: ClassVar = {
         **KERNEL_CONSTRAINTS,
-        "count": schema.one_of("survived", "right"),
+        "count": schema.one_of("survived", "correct"),
         "max_rules": schema.optional(schema.at_least(1)),
         **PASS_CONSTRAINTS,
     }
@@ -164,26 +164,26 @@ class VotedPRank(KernelStream, VotingRanker):
         self.rules_dual_coef_ = dual[:, 1 : 1 + len(self.rules_votes_)].copy()
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
-        answers, mistakes, skipped = [np.zeros(0)], 0, 0
-        size = 1 if predict else BLOCK
-        for _, block in examples.blocks(size):
+        predictions, counts = [np.zeros(0)], np.zeros(2, np.int64)
+        for _, block in examples.blocks(1 if predict else BLOCK):
             if predict:
-                answers.append(self._votes().expected(block.first_row(len(self.coef_))))
-            wrong, lost = self._linear_pass(block)
-            mistakes, skipped = mistakes + wrong, skipped + lost
-        return np.concatenate(answers), mistakes, skipped
+                predictions.append(self._votes().expected(block.first_row(len(self.coef_))))
+            counts += self._linear_pass(block)
+        mistakes, skipped = counts.tolist()
+        return np.concatenate(predictions), mistakes, skipped
 
     def _linear_pass(self, block: Examples) -> tuple[int, int]:
+        """Learn from a block with the weights of features; mistakes and skipped examples."""
         model = self._writable("coef_", "thresholds_")
         thresholds, votes, counts = self._past(len(block.order))
         coef = with_room(self.rules_coef_, len(votes))[: len(votes)]
         extra = int(self.count == "survived")
-        wrong, lost = kernels("prank").voted_pass(
+        mistakes, skipped = kernels("prank").voted_pass(
             tuple(block), *model, (coef, thresholds, votes), counts, extra
         )
         self._keep(thresholds, votes, counts)
         self.rules_coef_ = coef[: len(self.rules_votes_)]
-        return int(wrong), int(lost)
+        return mistakes, skipped
 
     def _block_pass(
         self, block: SupportBlock, grade: IntArray, predict: bool
@@ -198,9 +198,9 @@ class VotedPRank(KernelStream, VotingRanker):
                 *state, grade, model, extra, self.classes_, expected
             )
 
-        wrong, lost = block.learn(learn, *self._limits())
+        mistakes, skipped = block.learn(learn, *self._limits())
         self._keep(thresholds, votes, counts)
-        return expected, wrong, lost
+        return expected, mistakes, skipped
 
     def _past(self, n_rows: int) -> tuple[FloatArray, IntArray, IntArray]:
         """Thresholds and votes of the past models with room for more, and counts of models."""
@@ -216,13 +216,13 @@ class VotedPRank(KernelStream, VotingRanker):
 
     def _votes(self) -> Votes:
         """The votes of all models on mapped rows."""
-        return self._voters(np.vstack([self.rules_coef_, self.coef_]))
+        return self._weighted_votes(np.vstack([self.rules_coef_, self.coef_]))
 
-    def _voters(self, coef: FloatArray) -> Votes:
+    def _weighted_votes(self, coef: FloatArray) -> Votes:
         present = self.n_votes_ + (self.count == "survived")
         votes = np.append(self.rules_votes_, present).astype(np.float64)
         if not votes.any():
-            votes[-1] = 1.0  # nothing was right yet: only the present model votes
+            votes[-1] = 1.0  # no correct prediction yet: only the present model votes
         thresholds = np.vstack([self.rules_thresholds_, self.thresholds_])
         return Votes(coef, thresholds, votes, self.classes_)
 
@@ -234,5 +234,5 @@ class VotedPRank(KernelStream, VotingRanker):
         else:
             duals = np.column_stack([self.rules_dual_coef_, self.dual_coef_])
             features, duals = self._values_and_duals(gram, duals)
-            scorer = self._voters(np.ascontiguousarray(duals.T))
+            scorer = self._weighted_votes(np.ascontiguousarray(duals.T))
         return scorer if features is None else Mapped(features, scorer)

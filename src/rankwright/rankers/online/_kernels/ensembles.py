@@ -27,7 +27,7 @@ NEVER = np.uint64(0xFFFFFFFFFFFFFFFF)  # above every cutoff
 
 @njit(cache=True, nogil=True)
 def mix(z):
-    """The finisher of splitmix64: neighbors in, unrelated 64-bit words out."""
+    """The finisher of splitmix64: neighbors in, unrelated 64-bit numbers out."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -68,7 +68,7 @@ def draw_counts(seed, member, first, n, cutoffs):
 def oap_rows(examples, members, low, high, draws, moves):
     """Members low .. high - 1 learn from the rows they draw; dense rows, one product per draw.
 
-    Returns the number of wrong answers about rows that were drawn.
+    Returns the number of wrong predictions of rows that were drawn.
     """
     X, data, _, _, grade, order = examples
     coef, thresholds, correct, survived = members
@@ -138,15 +138,15 @@ def oap_lanes(examples, members, low, high, draws, moves):
     lanes = (n_members + 7) // 8 * 8  # whole vectors; the lanes beyond the members draw nothing
     w = np.zeros((n_features, lanes))
     c = np.zeros((n_thresholds, lanes))
-    hits = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorizes best
-    lives = np.zeros(lanes)
+    n_correct = np.zeros(lanes)  # whole numbers, exact; one type of lane vectorizes best
+    n_survived = np.zeros(lanes)
     keys = np.zeros(lanes, np.uint64)
     for m in range(n_members):
         for f in range(n_features):
             w[f, m] = coef[low + m, f]
         for r in range(n_thresholds):
             c[r, m] = thresholds[low + m, r]
-        hits[m], lives[m] = correct[low + m], survived[low + m]
+        n_correct[m], n_survived[m] = correct[low + m], survived[low + m]
         keys[m] = member_key(seed, low + m)
     score, step, wrong = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     bits = np.empty(lanes, np.uint64)
@@ -167,13 +167,15 @@ def oap_lanes(examples, members, low, high, draws, moves):
                 for r in range(n_thresholds):
                     guess += score[m] >= c[r, m]
                 votes[t, 0, guess] += 1
-                votes[t, 1, guess] += hits[m]
-                votes[t, 2, guess] += lives[m]
+                votes[t, 1, guess] += n_correct[m]
+                votes[t, 2, guess] += n_survived[m]
         for q in range(cutoffs.shape[0]):
             lane_scores(X, data, indices, indptr, row, w, score)
             below = c[y - 1] if y > 0 else lowest  # thresholds are sorted: two of them suffice
             above = c[y] if y < n_thresholds else highest
-            drawn, n_wrong = lane_misses(score, below, above, bits, cutoffs[q], wrong, hits, lives)
+            drawn, n_wrong = lane_misses(
+                score, below, above, bits, cutoffs[q], wrong, n_correct, n_survived
+            )
             if drawn == 0.0:
                 break
             if n_wrong == 0.0:
@@ -190,7 +192,7 @@ def oap_lanes(examples, members, low, high, draws, moves):
             coef[low + m, f] = w[f, m]
         for r in range(n_thresholds):
             thresholds[low + m, r] = c[r, m]
-        correct[low + m], survived[low + m] = hits[m], lives[m]
+        correct[low + m], survived[low + m] = n_correct[m], n_survived[m]
     return mistakes
 
 
@@ -211,20 +213,20 @@ def lane_scores(X, data, indices, indptr, row, w, score):
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def lane_misses(score, below, above, bits, cutoff, wrong, hits, lives):
+def lane_misses(score, below, above, bits, cutoff, wrong, n_correct, n_survived):
     """Which members draw the row and rank it wrongly: outside of below <= score < above.
 
-    ``wrong`` is set to 1 for these, ``hits`` and ``lives`` count the others. Returns how many
-    members drew the row and how many of them were wrong.
+    ``wrong`` is set to 1 for these, ``n_correct`` and ``n_survived`` count the others. Returns how
+    many members drew the row and how many of them were wrong.
     """
     drawn, misses = 0.0, 0.0
     for m in range(score.shape[0]):
-        see = np.float64(bits[m] < cutoff)
-        miss = see * np.float64((score[m] < below[m]) | (score[m] >= above[m]))
-        hits[m] += see - miss
-        lives[m] += see - miss * lives[m]  # a changed member has survived one row
+        draws = np.float64(bits[m] < cutoff)
+        miss = draws * np.float64((score[m] < below[m]) | (score[m] >= above[m]))
+        n_correct[m] += draws - miss
+        n_survived[m] += draws - miss * n_survived[m]  # a changed member has survived one row
         wrong[m] = miss
-        drawn += see
+        drawn += draws
         misses += miss
     return drawn, misses
 

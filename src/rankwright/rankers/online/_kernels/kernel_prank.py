@@ -187,7 +187,7 @@ def mean_vote(scores, model, extra, classes):
         summed += votes[m] * classes[thresholds_passed(past_thresholds[m], scores[m + 1])]
     own = counts[1] + extra
     if total + own == 0:
-        own = 1  # nothing was right yet: only the present model votes
+        own = 1  # no correct prediction yet: only the present model votes
     summed += own * classes[thresholds_passed(thresholds, scores[0])]
     return summed / (total + own)
 

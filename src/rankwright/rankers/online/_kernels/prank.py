@@ -280,7 +280,7 @@ def keep_model(weights, thresholds, past, counts, extra):
                 slot = s
         if votes[slot] > counts[1] + extra:
             return
-        for s in range(slot, votes.shape[0] - 1):  # keep the order of age
+        for s in range(slot, votes.shape[0] - 1):  # oldest first
             past_weights[s, :] = past_weights[s + 1, :]
             past_thresholds[s, :] = past_thresholds[s + 1, :]
             votes[s] = votes[s + 1]
