@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import resource
 import subprocess
 import sys
@@ -51,20 +52,18 @@ def compare(path: str, name: str) -> None:
     )
 
 
-def peak(path: str, reader: str) -> None:
+def peak(path: str, name: str) -> None:
     """Print the peak memory of reading one file, as a multiple of the result."""
     from sklearn.datasets import load_svmlight_file
 
     import rankwright as rw
-    from rankwright.data.io.letor.blocks import CompiledBlocks
-    from rankwright.data.io.letor.lines import BadLines, LineParser
+    from rankwright.data.io.letor import reader
 
     # Load the compiled code first: its memory is not part of the measurement.
-    CompiledBlocks(LineParser(), BadLines("", "error", 0, None), "docid").parse(
-        b"1 1:1\n1 1:1\n", 1
-    )
+    reader._LARGE_COLD = 0
+    rw.read_letor(io.BytesIO(b"1 qid:1 1:1\n1 qid:1 1:1\n"))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    if reader == "rankwright":
+    if name == "rankwright":
         items = rw.read_letor(path)
         texts = sum(map(sys.getsizeof, items.docid)) + items.docid.nbytes
         result = items.X.nbytes + items.y.nbytes + items.qid.nbytes + texts
@@ -73,7 +72,7 @@ def peak(path: str, reader: str) -> None:
         result = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes + qid.nbytes
     above = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     print(
-        f"peak memory, {reader}: {above / 1e6:.0f} MB for a result of {result / 1e6:.0f} MB "
+        f"peak memory, {name}: {above / 1e6:.0f} MB for a result of {result / 1e6:.0f} MB "
         f"= {above / result:.2f} x"
     )
 

@@ -29,7 +29,7 @@ from .data.io.interactions import read_feedback as read_feedback
 from .data.io.interactions import read_interactions as read_interactions
 from .data.io.items import read_items as read_items
 from .data.io.letor.reader import read_letor as read_letor
-from .data.io.letor.reader import write_letor as write_letor
+from .data.io.letor.writer import write_letor as write_letor
 from .data.io.logs.impressions import read_log as read_log
 from .data.io.ratings import read_ratings as read_ratings
 from .data.io.tables import items_from_frame as items_from_frame

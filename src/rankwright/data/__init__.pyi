@@ -16,7 +16,7 @@ from .io.interactions import read_feedback as read_feedback
 from .io.interactions import read_interactions as read_interactions
 from .io.items import read_items as read_items
 from .io.letor.reader import read_letor as read_letor
-from .io.letor.reader import write_letor as write_letor
+from .io.letor.writer import write_letor as write_letor
 from .io.logs.features import read_log_features as read_log_features
 from .io.logs.impressions import log_from_events as log_from_events
 from .io.logs.impressions import log_from_frame as log_from_frame

@@ -5,7 +5,7 @@ from .interactions import read_feedback as read_feedback
 from .interactions import read_interactions as read_interactions
 from .items import read_items as read_items
 from .letor.reader import read_letor as read_letor
-from .letor.reader import write_letor as write_letor
+from .letor.writer import write_letor as write_letor
 from .logs.features import read_log_features as read_log_features
 from .logs.impressions import log_from_events as log_from_events
 from .logs.impressions import log_from_frame as log_from_frame

@@ -13,7 +13,7 @@ from typing import Any
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.io.files import atomic_write, write_lines
 from rankwright.data.io.items import detect_format, format_of_name, read_items
-from rankwright.data.io.letor.reader import write_letor
+from rankwright.data.io.letor.writer import write_letor
 from rankwright.data.io.logs.impressions import read_log
 from rankwright.data.io.logs.preferences import read_preferences
 from rankwright.data.io.trec import read_qrels, read_run, write_qrels, write_run

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankwright.data.io.letor.reader import write_letor
+from rankwright.data.io.letor.writer import write_letor
 from rankwright.data.io.trec import write_qrels
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels

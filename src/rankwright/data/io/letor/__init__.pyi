@@ -1,2 +1,2 @@
 from .reader import read_letor as read_letor
-from .reader import write_letor as write_letor
+from .writer import write_letor as write_letor

@@ -28,7 +28,6 @@ class Rows(NamedTuple):
     indices   (n_values,) int32, columns from 0
     values    (n_values,) float64
     spans     (n_lines, 6) int64, start and end of the query id, the comment, the document id
-    deferred  (n_values, 3) int64, numbers left to float(): start, end, which value
     """
 
     labels: NDArray[Any]
@@ -36,7 +35,6 @@ class Rows(NamedTuple):
     indices: NDArray[Any]
     values: NDArray[Any]
     spans: NDArray[Any]
-    deferred: NDArray[Any]
 
 
 class Format(NamedTuple):
@@ -161,10 +159,9 @@ def _read_exponent(text, at):
 
 @njit(cache=True, nogil=True)
 def _parse_number(text, at):
-    """Read a decimal number that starts at ``at``.
+    """Read a decimal number that starts at ``at``, correctly rounded.
 
-    Returns (value, end, state). State 1: read and rounded exactly; 0: a number that float() must
-    round and that cannot overflow; -1: the line parser must decide.
+    Returns (value, end), end = -1 where the line parser must decide.
     """
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
@@ -178,15 +175,14 @@ def _parse_number(text, at):
         exponent -= at - start - dropped
         n_read += at - start
     if n_read == 0:
-        return 0.0, at, -1
+        return 0.0, -1
     if text[at] == _SMALL_E or text[at] == _LARGE_E:
         at, power = _read_exponent(text, at + 1)
         if at < 0:
-            return 0.0, at, -1
+            return 0.0, -1
         exponent += power
-    value, known = 0.0, mantissa == 0
-    if known:
-        pass
+    if mantissa == 0:
+        value, known = 0.0, True
     elif mantissa <= 9007199254740992 and -22 <= exponent <= 22 and n_digits <= _MAX_DIGITS:
         # Both numbers are exact as float64, so one operation rounds once (Clinger 1990).
         value, known = np.float64(mantissa), True
@@ -198,9 +194,7 @@ def _parse_number(text, at):
         if known and n_digits > _MAX_DIGITS:
             above, known = _round_decimal(mantissa + 1, exponent)
             known = known and above == value
-    if known:
-        return -value if negative else value, at, 1
-    return 0.0, at, (-1 if exponent + _MAX_DIGITS > 300 else 0)
+    return -value if negative else value, at if known else -1
 
 
 @njit(cache=True, nogil=True)
@@ -290,19 +284,11 @@ def _parse_qid(text, at, any_byte, spans, row):
 
 
 @njit(cache=True, nogil=True)
-def _parse_value(text, at):
-    """Read a number or NULL, as :func:`_parse_number`."""
-    if _starts_with(text, at, _NULL):
-        return np.nan, at + len(_NULL), 1
-    return _parse_number(text, at)
-
-
-@njit(cache=True, nogil=True)
-def _parse_features(text, at, rows, count, n_deferred, first, n_features):
+def _parse_features(text, at, rows, count, first, n_features):
     """Read ``number:value`` up to a comment or the end of the line.
 
-    Writes ``rows.indices`` and ``rows.values`` from ``count`` on, and ``rows.deferred`` from
-    ``n_deferred`` on. Returns (end, count, n_deferred), end = -1 where the line parser must decide.
+    Writes ``rows.indices`` and ``rows.values`` from ``count`` on. Returns (end, count), end = -1
+    where the line parser must decide.
     """
     indices, values = rows.indices, rows.values
     last = np.int64(-1)
@@ -313,11 +299,11 @@ def _parse_features(text, at, rows, count, n_deferred, first, n_features):
             at += 1
         index -= first
         if at == start or text[at] != _COLON or index <= last or index >= n_features:
-            return -1, count, n_deferred
+            return -1, count
         last = index
         indices[count] = index
         # Inlined, because a call would take longer than most numbers: up to 18 digits with or
-        # without a point, exact as float64 (Clinger 1990). Anything else goes to _parse_value.
+        # without a point, exact as float64 (Clinger 1990). Anything else goes to _parse_number.
         begin = at + 1
         negative = text[begin] == _MINUS
         start = begin + 1 if negative else begin
@@ -342,18 +328,16 @@ def _parse_features(text, at, rows, count, n_deferred, first, n_features):
         if known:
             values[count] = -value if negative else value
         else:
-            values[count], at, state = _parse_value(text, begin)
-            if state < 0 or not _ends_token(text[at]):
-                return -1, count, n_deferred
-            if state == 0:
-                rows.deferred[n_deferred, 0] = begin
-                rows.deferred[n_deferred, 1] = at
-                rows.deferred[n_deferred, 2] = count
-                n_deferred += 1
+            if _starts_with(text, begin, _NULL):
+                values[count], at = np.nan, begin + len(_NULL)
+            else:
+                values[count], at = _parse_number(text, begin)
+            if at < 0 or not _ends_token(text[at]):
+                return -1, count
         count += 1
         while text[at] == _SPACE or text[at] == _TAB:
             at += 1
-    return at, count, n_deferred
+    return at, count
 
 
 @njit(cache=True, nogil=True)
@@ -361,22 +345,22 @@ def parse_lines(text, cursor, rows, line_format):
     """Read lines from ``cursor[0]`` on, up to one that only the line parser can judge.
 
     text         (n_bytes,) uint8, ends with a newline
-    cursor       (3,) int64: position in ``text``, rows, deferred numbers; changed in place
+    cursor       (2,) int64: position in ``text``, rows; changed in place
     rows         Rows, written
     line_format  Format
 
     At the end of the text ``cursor[0]`` is its length. At a line that the kernel does not
     understand, ``cursor[0]`` is the start of that line, and no row holds anything of it.
     """
-    at, row, n_deferred = cursor[0], cursor[1], cursor[2]
+    at, row = cursor[0], cursor[1]
     while at < len(text):
-        cursor[0], cursor[1], cursor[2] = at, row, n_deferred
+        cursor[0], cursor[1] = at, row
         at = _skip_blanks(text, at)
         count, is_row = rows.ends[row], text[at] != _NEWLINE and text[at] != _HASH
         rows.spans[row] = 0
         if is_row:
-            rows.labels[row], at, state = _parse_number(text, at)
-            if state != 1 or not _ends_token(text[at]):
+            rows.labels[row], at = _parse_number(text, at)
+            if at < 0 or not _ends_token(text[at]):
                 return
             at = _skip_blanks(text, at)
             if line_format.has_qid:
@@ -384,8 +368,8 @@ def parse_lines(text, cursor, rows, line_format):
                 if at < 0:
                     return
                 at = _skip_blanks(text, at)
-            at, count, n_deferred = _parse_features(
-                text, at, rows, count, n_deferred, line_format.first, line_format.n_features
+            at, count = _parse_features(
+                text, at, rows, count, line_format.first, line_format.n_features
             )
             if at < 0:
                 return
@@ -399,4 +383,4 @@ def parse_lines(text, cursor, rows, line_format):
         if is_row:
             row += 1
             rows.ends[row] = count
-    cursor[0], cursor[1], cursor[2] = at, row, n_deferred
+    cursor[0], cursor[1] = at, row

@@ -1,4 +1,4 @@
-"""LETOR (svmlight) text files: ``label qid:<id> <feature>:<value> ... # docid = <id>``."""
+"""Read LETOR (svmlight) text files: ``label qid:<id> <feature>:<value> ... # docid = <id>``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import IntArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.io.files import (
     TextFile,
+    atomic_write,
     bounded,
     check_outputs,
     limit_from_environment,
     open_text,
     read_text,
-    write_lines,
 )
-from rankwright.data.io.letor.blocks import Block, CompiledBlocks, Growing, LineBlocks, Matrix
-from rankwright.data.io.letor.lines import MAX_FEATURES, BadLines, LineParser, docid_of
+from rankwright.data.io.letor.parser import (
+    MAX_FEATURES,
+    SPREADSHEET_ERROR,
+    Block,
+    CompiledBlocks,
+    LineBlocks,
+    LineError,
+    LineParser,
+)
 from rankwright.data.items import BadLine, Items
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
@@ -31,6 +38,8 @@ _BLOCK = 2**20  # bytes read at a time
 _LARGE = 2**18  # bytes from which the compiled kernel pays off, once it is loaded
 _LARGE_COLD = 16 * 2**20  # ... and from which it pays to import numba, which takes a second
 _NO_ITEMS = re.compile(rb"(?:[ \t]*+(?:#(?![A-Z])[\t -~]*+)?+\n)*+")  # blank lines and comments
+SMALL = 2**20  # cells; up to this size a dense matrix is cheap
+DENSITY = 0.25  # share of the cells that are in the file, from which X is dense
 USUAL_FEATURES = 10_000_000  # unless the caller says how many there are
 _PLAIN_INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}").fullmatch
 
@@ -99,11 +108,12 @@ def read_letor(
     _check_options(n_features, dense, comments)
     sizes = None if group is None else _read_groups(group)
     check_outputs([path, group], [("quarantine", quarantine)])
-    limit = n_features or _usual_limit()
+    usual = limit_from_environment("RANKWRIGHT_MAX_FEATURES") or USUAL_FEATURES
+    limit = n_features or min(usual, MAX_FEATURES)
     with open_text(path) as file:
         bad = BadLines(file.name, on_bad_line, max_bad, quarantine)
         lines = LineParser(limit, zero_based, comments != "drop", is_limit=n_features is None)
-        table = _Table(Matrix(dense, n_features))
+        table = _Table(dense, n_features)
         for block in _parse_blocks(file, lines, bad, comments):
             table.add(block, file.fraction_read())
             bad.end_block(table.n_rows)
@@ -115,11 +125,6 @@ def read_letor(
     if sizes is not None:
         qid = _qid_of_groups(sizes, file.name, table.n_rows, bad.items)
     return table.finish(qid, tuple(bad.lines))
-
-
-def _usual_limit() -> int:
-    limit = limit_from_environment("RANKWRIGHT_MAX_FEATURES") or USUAL_FEATURES
-    return min(limit, MAX_FEATURES)
 
 
 def _check_options(n_features: Any, dense: Any, comments: Any) -> None:
@@ -139,7 +144,7 @@ def _parse_blocks(
     file: TextFile, lines: LineParser, bad: BadLines, comments: str
 ) -> Iterator[Block]:
     """The rows of a file, block by block; the compiled parser takes over once it pays off."""
-    parser: LineBlocks | CompiledBlocks = LineBlocks(lines, bad, comments)
+    parser: LineBlocks | CompiledBlocks = LineBlocks(lines, bad.add, comments)
     n_read, tried = 0, False
     for data in file.blocks(_BLOCK):
         n_read += len(data)
@@ -151,7 +156,7 @@ def _parse_blocks(
         if not tried and max(n_read, file.size or 0) >= limit:
             tried = True
             with suppress(ImportError):
-                parser = CompiledBlocks(lines, bad, comments)
+                parser = CompiledBlocks(lines, bad.add, comments)
         if data:
             yield parser.parse(data, file.line + 1 + n_skipped)
 
@@ -194,11 +199,82 @@ def _qid_of_groups(sizes: IntArray, name: str, n_rows: int, left_out: list[int])
     return np.delete(qid, left_out)
 
 
-class _Table:
-    """The columns of a file while it is read."""
+class BadLines:
+    """Collects the bad lines of one file, or raises an error for the first."""
 
-    def __init__(self, matrix: Matrix) -> None:
-        self._matrix, self._labels = matrix, Growing(np.float64)
+    def __init__(
+        self, name: str, on_bad_line: str, max_bad: float, quarantine: str | os.PathLike[str] | None
+    ) -> None:
+        if on_bad_line not in ("error", "skip", "quarantine"):
+            allowed = '"error", "skip" or "quarantine"'
+            raise ParameterError(f"read_letor(on_bad_line={on_bad_line!r}): must be {allowed}.")
+        if isinstance(max_bad, bool) or not isinstance(max_bad, int | float) or not max_bad >= 0:
+            allowed = "a whole number >= 0, or a fraction of the lines between 0 and 1"
+            raise ParameterError(f"read_letor(max_bad={max_bad!r}): must be {allowed}.")
+        if quarantine is not None and on_bad_line != "quarantine":
+            raise ParameterError(
+                f"read_letor(quarantine={os.fspath(quarantine)!r}): a quarantine file needs "
+                'on_bad_line="quarantine".'
+            )
+        self._name, self._mode, self._limit, self._path = name, on_bad_line, max_bad, quarantine
+        self._raw: list[bytes] = []
+        self.lines: list[BadLine] = []
+        self.items: list[int] = []  # which items, from 0 and good or bad, they would have been
+        self.n_rows_before = 0  # good rows in all blocks before the current one
+
+    def add(self, number: int, line: bytes, row: int, error: LineError) -> None:
+        """Take line ``number``, which comes before good row ``row`` of its block."""
+        column = len(line[: error.offset].decode("utf-8", "replace")) + 1
+        text = line.decode("utf-8", "replace")
+        if self._mode == "error":
+            raise FileFormatError(self._name, number, column, error.reason, text, error.fix)
+        if not line.lstrip(b" \t").startswith(b"#") or SPREADSHEET_ERROR.match(line):
+            self.items.append(self.n_rows_before + row + len(self.items))
+        kept = text if self._mode == "quarantine" else ""
+        self.lines.append(BadLine(number, column, error.reason, kept))
+        if self._path is not None:
+            self._raw.append(line)
+        if self._limit >= 1 or self._limit == 0:
+            self._check_limit(int(self._limit), f"max_bad={self._limit}", text, error.fix)
+
+    def end_block(self, n_rows: int) -> None:
+        """Apply a limit that is a fraction of the lines; ``n_rows`` good ones have been read."""
+        self.n_rows_before = n_rows
+        if self.lines and 0 < self._limit < 1:
+            n_lines = n_rows + len(self.lines)
+            limit = f"max_bad={self._limit} of {n_lines:,} lines"
+            self._check_limit(int(self._limit * n_lines), limit, "", "")
+
+    def write(self) -> None:
+        """Write the quarantine file, if there are bad lines to write."""
+        if self._path is None or not self._raw:
+            return
+        name = self._name.replace("\n", "?").replace("\r", "?")
+        with atomic_write(self._path, mode=0o666) as file:
+            for bad, raw in zip(self.lines, self._raw, strict=True):
+                comment = f"# {name}:{bad.line}:{bad.column}: {bad.reason}\n"
+                file.write(comment.encode("utf-8", "replace") + raw + b"\n")
+
+    def _check_limit(self, n_allowed: int, limit: str, text: str, fix: str) -> None:
+        if len(self.lines) > n_allowed:
+            last = self.lines[-1]
+            reason = f"{last.reason}; this is bad line {len(self.lines):,}, more than {limit}"
+            fix = fix or "correct the file, or allow more with max_bad"
+            raise FileFormatError(self._name, last.line, last.column, reason, text, fix)
+
+
+class _Table:
+    """The columns of a file while it is read; ``dense=None`` chooses the layout of X by its cells.
+
+    Blocks are added to a dense matrix as long as it is small or enough of its cells are in the
+    file, else to a sparse one.
+    """
+
+    def __init__(self, dense: bool | None, n_features: int | None) -> None:
+        self._dense, self._fixed_width = dense, n_features
+        self._cells: _Dense | _Sparse = _Sparse() if dense is False else _Dense()
+        self._width, self._n_written = n_features or 0, 0
+        self._labels = _Growing(np.float64)
         self._qids: list[bytes] = []
         self._runs: list[int] = []
         self._docids: list[str | None] = []
@@ -209,12 +285,29 @@ class _Table:
         return self._labels.size
 
     def add(self, block: Block, share: float | None) -> None:
-        self._matrix.add(block, share)
+        """Add some rows; ``share`` is the part of the file read so far, None if unknown."""
         self._labels.append(block.labels, share)
         self._qids += block.qids
         self._runs += block.runs
         self._docids += block.docids
         self._comments += block.comments
+        self._n_written += len(block.values)
+        if not self._fixed_width and len(block.values):
+            self._width = max(self._width, int(block.indices.max()) + 1)
+        # Twice the density, so that a file near the limit is not converted at every block.
+        self._choose_layout(2 * DENSITY)
+        self._cells.add(block, self._width, share)
+
+    def _choose_layout(self, density: float) -> None:
+        """Use a dense matrix if it is small or enough of its cells are in the file."""
+        if self._dense is not None:
+            return
+        n_cells = self.n_rows * self._width
+        if isinstance(self._cells, _Dense):
+            if n_cells > SMALL and self._n_written < DENSITY * n_cells:
+                self._cells = self._cells.to_sparse()
+        elif n_cells <= SMALL or self._n_written >= density * n_cells:
+            self._cells = self._cells.to_dense(self._width)
 
     def check(self, name: str, n_bad: int) -> None:
         if self.n_rows == 0:
@@ -222,7 +315,7 @@ class _Table:
             reason = none if n_bad else "the file has no items"
             fix = "check that this is the right file, and that it is complete"
             raise FileFormatError(name, 1, 1, reason, "", fix)
-        if self._matrix.n_columns == 0:
+        if self._width == 0:
             fix = "write features as number:value; pass a file of group sizes as group="
             raise FileFormatError(name, 1, 1, "no line of the file has a feature", "", fix)
 
@@ -235,8 +328,9 @@ class _Table:
         return np.repeat(texts, self._runs)
 
     def finish(self, qid: NDArray[Any] | None, bad_lines: tuple[BadLine, ...]) -> Items:
+        self._choose_layout(DENSITY)
         return Items(
-            self._matrix.finish(),
+            self._cells.finish(self._width),
             self._labels.finish(),
             qid,
             docid=_texts(self._docids),
@@ -254,123 +348,133 @@ def _texts(texts: list[str | None]) -> NDArray[Any] | None:
     return column
 
 
-def write_letor(
-    items: Items | tuple[Any, ...], path: str | os.PathLike[str], *, zero_based: bool = False
-) -> None:
-    """Write items as a LETOR (svmlight) file, gzipped if the path ends in ``.gz``.
+class _Growing:
+    """A one-dimensional array that grows without a second copy of itself.
 
-    :func:`read_letor` reads the same numbers back, bit for bit; NaN is written as ``NULL``. Every
-    cell of a dense row is written, and every stored cell of a sparse row; the first sparse row
-    also gets a zero in the last column, to keep the number of columns. A text id of a query that
-    looks like a whole number is read back as a number. An existing file is replaced atomically.
-
-    Parameters
-    ----------
-    items : Items, or tuple of its fields (X, y, qid, docid)
-        ``qid`` and ``docid`` may be absent. A row's ``comment`` is written instead of its
-        ``docid``, if the items have comments.
-    path : path
-        Gzipped if it ends in ``.gz``.
-    zero_based : bool, default=False
-        Number the features from 0.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
-    >>> write_letor(Items([[0.5, np.nan]], [2], qid=[7], docid=["A"]), path)
-    >>> print(path.read_text(), end="")
-    2 qid:7 1:0.5 2:NULL #docid = A
+    It starts at the estimated final size: pages of zeros take no memory until they are written.
+    If the estimate is too small, the array is resized in place.
     """
-    items = items if isinstance(items, Items) else Items(*items)
-    _check_writable(items)
-    features = _features(items, 0 if zero_based else 1)
-    parts = zip(_heads(items), features, _tails(items), strict=True)
-    write_lines(path, (f"{head}{cells}{tail}\n" for head, cells, tail in parts))
+
+    def __init__(self, dtype: Any) -> None:
+        self._array: NDArray[Any] = np.zeros(0, dtype)
+        self.size = 0
+
+    def reserve(self, n_more: int, share: float | None) -> None:
+        """Make room; ``share`` is the part of the file read so far, None if unknown."""
+        needed = self.size + n_more
+        if needed <= len(self._array):
+            return
+        total = max(needed, int(needed / share * 1.02) if share else 0)
+        more = needed + needed // 2
+        if len(self._array) > 0:
+            self._array.resize(min(total, more) if share else more, refcheck=False)
+            return
+        try:
+            self._array = np.zeros(total if share else more, self._array.dtype)
+        except MemoryError:  # the estimate does not fit, but what is needed now may
+            self._array = np.zeros(needed, self._array.dtype)
+
+    def append(self, values: NDArray[Any], share: float | None = None) -> None:
+        self.reserve(len(values), share)
+        self._array[self.size : self.size + len(values)] = values
+        self.size += len(values)
+
+    def extend_zeros(self, n: int, share: float | None) -> NDArray[Any]:
+        """Add ``n`` zeros and return a view of them."""
+        self.reserve(n, share)
+        self.size += n
+        return self._array[self.size - n : self.size]
+
+    def view(self) -> NDArray[Any]:
+        return self._array[: self.size]
+
+    def finish(self) -> NDArray[Any]:
+        """The array, cut to its size; nothing can be added afterwards."""
+        array, self._array = self._array, np.zeros(0, self._array.dtype)
+        array.resize(self.size, refcheck=False)
+        return array
 
 
-def _check_writable(items: Items) -> None:
-    if items.n_items == 0 or items.n_features == 0:
-        raise DataError(
-            f"{items!r} cannot be written: a file needs at least one item and one feature."
-        )
-    if not np.isfinite(items.y).all():
-        row = int(np.argmin(np.isfinite(items.y)))
-        raise DataError(f"y is {items.y[row]} in row {row}: grades must be finite numbers.")
-    values = items.X.data if items.is_sparse else items.X
-    if np.isinf(values).any():
-        row, column = np.argwhere(np.isinf(items.X.toarray() if items.is_sparse else items.X))[0]
-        raise DataError(
-            f"X is infinite in row {row}, column {column}: values must be finite, or NaN if a "
-            "feature is missing."
-        )
+class _Dense:
+    def __init__(self, width: int = 0) -> None:
+        self.n_rows, self.width, self.cells = 0, width, _Growing(np.float64)
 
-
-def _number(value: float) -> str:
-    """The shortest text that reads back as the same float."""
-    return "NULL" if value != value else repr(value).removesuffix(".0")
-
-
-def _heads(items: Items) -> Iterator[str]:
-    """Label and query of each row."""
-    if items.qid is None:
-        yield from map(_number, items.y.tolist())
-        return
-    names = [str(key) for key in items.queries.ids.tolist()]
-    for name in names:
-        if not name.isprintable() or "#" in name or not name or any(map(str.isspace, name)):
+    def add(self, block: Block, width: int, share: float | None) -> None:
+        try:
+            self._widen(width)
+            cells = self.cells.extend_zeros(len(block.counts) * width, share)
+        except (MemoryError, ValueError, OverflowError):
             raise DataError(
-                f"qid {name!r} cannot be written: ids must be printable, without spaces and '#'. "
-                "Number the queries instead: items.queries.codes."
-            )
-    if len(set(names)) < len(names):
-        name = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"two query ids of different types would both be written as {name}: rename one."
-        )
-    for label, code in zip(items.y.tolist(), items.queries.codes.tolist(), strict=True):
-        yield f"{_number(label)} qid:{names[code]}"
+                f"{self.n_rows + len(block.counts):,} rows of {width:,} features do not fit into "
+                "memory as a dense matrix. Read the file with dense=False."
+            ) from None
+        self.n_rows += len(block.counts)
+        _scatter(cells, block.counts, block.indices, block.values, width)
+
+    def _widen(self, width: int) -> None:
+        if width == self.width:
+            return
+        cells = _Growing(np.float64)
+        wide = cells.extend_zeros(self.n_rows * width, None).reshape(self.n_rows, width)
+        wide[:, : self.width] = self.cells.view().reshape(self.n_rows, self.width)
+        self.cells, self.width = cells, width
+
+    def to_sparse(self) -> _Sparse:
+        matrix = self.cells.view().reshape(self.n_rows, self.width)
+        rows, columns = np.nonzero(matrix)
+        sparse = _Sparse()
+        sparse.data.append(matrix[rows, columns])
+        sparse.indices.append(columns.astype(np.int32))
+        sparse.counts.append(np.bincount(rows, minlength=self.n_rows))
+        return sparse
+
+    def finish(self, width: int) -> Any:
+        self._widen(width)
+        return self.cells.finish().reshape(self.n_rows, width)
 
 
-def _features(items: Items, first: int) -> Iterator[str]:
-    """The features of each row."""
-    X, last = items.X, items.n_features - 1
-    names = [] if items.is_sparse else [f" {k}:" for k in range(first, first + items.n_features)]
-    for row in range(items.n_items):
-        if items.is_sparse:
-            cells = slice(X.indptr[row], X.indptr[row + 1])
-            columns, values = X.indices[cells].tolist(), X.data[cells].tolist()
-            if row == 0 and last not in columns:
-                columns, values = [*columns, last], [*values, 0.0]
-            names = [f" {column + first}:" for column in columns]
-        else:
-            values = X[row].tolist()
-        yield "".join([name + _number(v) for name, v in zip(names, values, strict=True)])
+class _Sparse:
+    """Rows of a CSR matrix, without the zeros written in a file."""
+
+    def __init__(self) -> None:
+        self.data, self.indices = _Growing(np.float64), _Growing(np.int32)
+        self.counts = _Growing(np.int64)
+
+    def add(self, block: Block, width: int, share: float | None) -> None:
+        keep = block.values != 0
+        self.data.append(block.values[keep], share)
+        self.indices.append(block.indices[keep], share)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])
+        ends = np.cumsum(block.counts)
+        self.counts.append(before[ends] - before[ends - block.counts], share)
+
+    def to_dense(self, width: int) -> _Dense:
+        dense, counts = _Dense(width), self.counts.view()
+        dense.n_rows = len(counts)
+        cells = dense.cells.extend_zeros(len(counts) * width, None)
+        _scatter(cells, counts, self.indices.view(), self.data.view(), width)
+        return dense
+
+    def finish(self, width: int) -> Any:
+        from scipy.sparse import csr_array
+
+        counts = self.counts.finish()
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        if self.data.size < 2**31:
+            ends = ends.astype(np.int32)
+        parts = self.data.finish(), self.indices.finish(), ends
+        matrix = csr_array(parts, shape=(len(counts), width), copy=False)
+        matrix.has_canonical_format = True
+        return matrix
 
 
-def _tails(items: Items) -> Iterator[str]:
-    """The comment of each row."""
-    texts = items.docid if items.comment is None else items.comment
-    write = _docid_tail if items.comment is None else _comment_tail
-    for row, text in enumerate([None] * items.n_items if texts is None else texts):
-        yield "" if text is None else write(text, row)
-
-
-def _docid_tail(docid: str, row: int) -> str:
-    """The form that reads back as this id: ``docid = <id>``, or the bare id if it has spaces."""
-    for comment in (f"docid = {docid}", f" {docid}"):
-        if docid_of(comment.encode("utf-8", "replace")) == docid.encode("utf-8", "replace"):
-            return _comment_tail(comment, row)
-    raise DataError(
-        f"docid {docid!r} in row {row} cannot be written: it is empty, or starts or ends with a "
-        "space."
-    )
-
-
-def _comment_tail(comment: str, row: int) -> str:
-    if any(c in comment for c in "\n\r\0") or any("\ud800" <= c <= "\udfff" for c in comment):
-        raise DataError(
-            f"{comment!r} in row {row} cannot be written: it contains a line end, a NUL or half of "
-            "a surrogate pair."
-        )
-    return f" #{comment}"
+def _scatter(
+    cells: FloatArray, counts: IntArray, indices: NDArray[Any], values: FloatArray, width: int
+) -> None:
+    """Write the values of some rows into their cells, which hold zeros."""
+    if len(values) == len(cells):  # ascending indices below width: every cell is written
+        cells[:] = values
+        return
+    start = np.repeat(np.arange(len(counts), dtype=np.int64) * width, counts)
+    start += indices
+    cells[start] = values

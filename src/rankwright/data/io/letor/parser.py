@@ -1,21 +1,25 @@
-"""One line of a LETOR file: its format, and what to say about a line that breaks it.
+"""LETOR text to rows: the parser of single lines, and the parsers of blocks of lines.
 
-This parser defines the format. The compiled kernel for large files (``_kernels.py``) accepts the
-usual lines itself and leaves every other line to this parser, so that the two cannot disagree.
+The parser of single lines defines the format. The compiled kernel for large files (``_kernels.py``)
+accepts the usual lines itself and leaves every other line to this parser, so that the two cannot
+disagree.
 """
 
 from __future__ import annotations
 
-import os
 import re
+from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf, isinf, nan
 from operator import lt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rankwright.data.io.files import atomic_write
-from rankwright.data.items import BadLine
-from rankwright.exceptions import FileFormatError, ParameterError
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwright._typing import FloatArray, IntArray
 
 MAX_FEATURES = 2**31 - 1  # column numbers are 32-bit
 
@@ -24,7 +28,7 @@ _TOKEN = re.compile(rb"[^ \t]+")
 _DOCID = re.compile(rb"[ \t]*docid[ \t]*=[ \t]*([^ \t]+)")
 _BOM = b"\xef\xbb\xbf"
 # What spreadsheets write in place of a label: not a comment, if features follow.
-_SPREADSHEET_ERROR = re.compile(
+SPREADSHEET_ERROR = re.compile(
     rb"[ \t]*(#(?:N/A|NA|NAME\?|NUM!|NULL!|DIV/0!|REF!|VALUE!))[ \t]+(?:qid:|[0-9]+:)"
 )
 # A line in its usual form: label, query id, features. Of the characters of a number float()
@@ -74,7 +78,7 @@ class LineParser:
         """The item of a line (without its newline), or None for a blank or comment-only line."""
         _check_bytes(line)
         body, mark, comment = line.partition(b"#")
-        if mark and not body.strip(b" \t") and (error := _SPREADSHEET_ERROR.match(line)):
+        if mark and not body.strip(b" \t") and (error := SPREADSHEET_ERROR.match(line)):
             reason = f"label {_show(error[1])} is not a number"
             raise LineError(error.start(1), reason, "start the line with a finite number")
         if self.check_comments and not comment.isascii():
@@ -278,65 +282,178 @@ def _show(token: bytes, width: int = 40) -> str:
     return f'"{text}"' if len(text) <= width else f'"{text[:width]}..."'
 
 
-class BadLines:
-    """Collects the bad lines of one file, or raises an error for the first."""
+@dataclass
+class Block:
+    """The rows of some lines as flat arrays.
 
-    def __init__(
-        self, name: str, on_bad_line: str, max_bad: float, quarantine: str | os.PathLike[str] | None
-    ) -> None:
-        if on_bad_line not in ("error", "skip", "quarantine"):
-            allowed = '"error", "skip" or "quarantine"'
-            raise ParameterError(f"read_letor(on_bad_line={on_bad_line!r}): must be {allowed}.")
-        if isinstance(max_bad, bool) or not isinstance(max_bad, int | float) or not max_bad >= 0:
-            allowed = "a whole number >= 0, or a fraction of the lines between 0 and 1"
-            raise ParameterError(f"read_letor(max_bad={max_bad!r}): must be {allowed}.")
-        if quarantine is not None and on_bad_line != "quarantine":
-            raise ParameterError(
-                f"read_letor(quarantine={os.fspath(quarantine)!r}): a quarantine file needs "
-                'on_bad_line="quarantine".'
+    labels    (n_rows,) float64
+    counts    (n_rows,) int64, features written in each row
+    indices   (n_values,) int32, columns from 0, ascending in a row
+    values    (n_values,) float64
+    qids      the query id of each run of rows with the same id (empty if lines have none)
+    runs      the length of each of those runs
+    docids    the id of each row, or None
+    comments  the comment of each row, or None
+    """
+
+    labels: FloatArray
+    counts: IntArray
+    indices: NDArray[np.int32]
+    values: FloatArray
+    qids: list[bytes] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    docids: list[str | None] = field(default_factory=list)
+    comments: list[str | None] = field(default_factory=list)
+
+
+# What is done about a bad line: its number, its text, the good rows before it in its block, why.
+OnBadLine = Callable[[int, bytes, int, LineError], None]
+
+
+class LineBlocks:
+    """The parser for small files: line by line, without numba and the second its import takes."""
+
+    def __init__(self, lines: LineParser, on_bad: OnBadLine, comments: str) -> None:
+        self._lines, self._on_bad, self._comments = lines, on_bad, comments
+
+    def parse(self, data: bytes, first_line: int) -> Block:
+        """The rows of some whole lines; the first is line ``first_line`` of the file."""
+        labels, values, counts, indices = array("d"), array("d"), array("q"), array("i")
+        qids: list[bytes] = []
+        comments: list[bytes | None] = []
+        for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), first_line):
+            try:
+                row = self._lines.parse(line)
+            except LineError as error:
+                self._on_bad(number, line, len(labels), error)
+                continue
+            if row is not None:
+                labels.append(row.label)
+                counts.append(len(row.values))
+                indices.extend(row.indices)
+                values.extend(row.values)
+                comments.append(row.comment)
+                if row.qid is not None:
+                    qids.append(row.qid)
+        block = Block(np.array(labels), np.array(counts), np.array(indices), np.array(values))
+        for qid, rows in groupby(qids):
+            block.qids.append(qid)
+            block.runs.append(len(list(rows)))
+        if self._comments != "drop":
+            docids = [comment and docid_of(comment) for comment in comments]
+            block.docids = [docid.decode() if docid else None for docid in docids]
+        if self._comments == "keep":
+            block.comments = [None if comment is None else comment.decode() for comment in comments]
+        return block
+
+
+class CompiledBlocks:
+    """The parser for large files: a kernel, which leaves unusual lines to the line parser."""
+
+    def __init__(self, lines: LineParser, on_bad: OnBadLine, comments: str) -> None:
+        from rankwright.data.io.letor import _kernels
+
+        self._kernels: Any = _kernels
+        self._lines, self._on_bad, self._comments = lines, on_bad, comments
+        self._rows: Any = None
+
+    def parse(self, data: bytes, first_line: int) -> Block:
+        """The rows of some whole lines; the first is line ``first_line`` of the file."""
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        text, cursor = np.frombuffer(data, np.uint8), np.zeros(2, np.int64)
+        self._make_room(int(np.count_nonzero(text == ord("\n"))), len(data))
+        try:
+            data.decode()
+            is_utf8 = True  # and so is every part between ASCII characters
+        except UnicodeDecodeError:
+            is_utf8 = False
+        self._run_kernel(text, cursor, is_utf8)
+        number, counted = first_line, 0
+        while cursor[0] < len(data):
+            start = int(cursor[0])
+            number += data.count(b"\n", counted, start)
+            counted = start
+            self._parse_line(data, cursor, number)
+            self._run_kernel(text, cursor, is_utf8)
+        return self._block(data, int(cursor[1]))
+
+    def _make_room(self, n_lines: int, n_bytes: int) -> None:
+        """Allocate the buffers of a block, unless those of the last block are large enough."""
+        rows, n_values = self._rows, n_bytes // 4 + 1  # the shortest feature: " 1:0"
+        if rows is None or n_lines > len(rows.labels) or n_values > len(rows.values):
+            self._rows = self._kernels.Rows(
+                labels=np.empty(n_lines),
+                ends=np.zeros(n_lines + 1, np.int64),
+                indices=np.empty(n_values, np.int32),
+                values=np.empty(n_values),
+                spans=np.empty((n_lines, 6), np.int64),
             )
-        self._name, self._mode, self._limit, self._path = name, on_bad_line, max_bad, quarantine
-        self._raw: list[bytes] = []
-        self.lines: list[BadLine] = []
-        self.items: list[int] = []  # which items, from 0 and good or bad, they would have been
-        self.n_rows_before = 0  # good rows in all blocks before the current one
 
-    def add(self, number: int, line: bytes, row: int, error: LineError) -> None:
-        """Take line ``number``, which comes before good row ``row`` of its block."""
-        column = len(line[: error.offset].decode("utf-8", "replace")) + 1
-        text = line.decode("utf-8", "replace")
-        if self._mode == "error":
-            raise FileFormatError(self._name, number, column, error.reason, text, error.fix)
-        if not line.lstrip(b" \t").startswith(b"#") or _SPREADSHEET_ERROR.match(line):
-            self.items.append(self.n_rows_before + row + len(self.items))
-        kept = text if self._mode == "quarantine" else ""
-        self.lines.append(BadLine(number, column, error.reason, kept))
-        if self._path is not None:
-            self._raw.append(line)
-        if self._limit >= 1 or self._limit == 0:
-            self._check_limit(int(self._limit), f"max_bad={self._limit}", text, error.fix)
-
-    def end_block(self, n_rows: int) -> None:
-        """Apply a limit that is a fraction of the lines; ``n_rows`` good ones have been read."""
-        self.n_rows_before = n_rows
-        if self.lines and 0 < self._limit < 1:
-            n_lines = n_rows + len(self.lines)
-            limit = f"max_bad={self._limit} of {n_lines:,} lines"
-            self._check_limit(int(self._limit * n_lines), limit, "", "")
-
-    def write(self) -> None:
-        """Write the quarantine file, if there are bad lines to write."""
-        if self._path is None or not self._raw:
+    def _run_kernel(self, text: NDArray[np.uint8], cursor: IntArray, is_utf8: bool) -> None:
+        """Let the kernel read on; the line parser reads the first item, to see if it has a qid."""
+        lines = self._lines
+        if lines.has_qid is None or cursor[0] >= len(text):
             return
-        name = self._name.replace("\n", "?").replace("\r", "?")
-        with atomic_write(self._path, mode=0o666) as file:
-            for bad, raw in zip(self.lines, self._raw, strict=True):
-                comment = f"# {name}:{bad.line}:{bad.column}: {bad.reason}\n"
-                file.write(comment.encode("utf-8", "replace") + raw + b"\n")
+        any_comment, first = is_utf8 or not lines.check_comments, 0 if lines.zero_based else 1
+        options = lines.has_qid, first, lines.n_features, is_utf8, any_comment
+        line_format = self._kernels.Format(*options)
+        self._kernels.parse_lines(text, cursor, self._rows, line_format)
 
-    def _check_limit(self, n_allowed: int, limit: str, text: str, fix: str) -> None:
-        if len(self.lines) > n_allowed:
-            last = self.lines[-1]
-            reason = f"{last.reason}; this is bad line {len(self.lines):,}, more than {limit}"
-            fix = fix or "correct the file, or allow more with max_bad"
-            raise FileFormatError(self._name, last.line, last.column, reason, text, fix)
+    def _parse_line(self, data: bytes, cursor: IntArray, number: int) -> None:
+        """Give the current line to the line parser, which writes its row as the kernel would."""
+        start, n_rows = int(cursor[0]), int(cursor[1])
+        stop = data.index(b"\n", start)
+        cursor[0] = stop + 1
+        try:
+            row = self._lines.parse(data[start:stop])
+        except LineError as error:
+            self._on_bad(number, data[start:stop], n_rows, error)
+            return
+        if row is None:
+            return
+        cursor[1] += 1
+        rows, begin = self._rows, self._rows.ends[n_rows]
+        end = rows.ends[n_rows + 1] = begin + len(row.values)
+        rows.labels[n_rows] = row.label
+        rows.indices[begin:end] = row.indices
+        rows.values[begin:end] = row.values
+        span = rows.spans[n_rows]
+        span[:] = 0
+        if row.qid is not None:
+            span[0] = data.index(b"qid:", start) + 4
+            span[1] = span[0] + len(row.qid)
+        if row.comment is not None:
+            span[2] = data.index(b"#", start) + 1
+            span[3] = span[2] + len(row.comment)
+            docid = docid_of(row.comment) or b""
+            span[4] = data.index(docid, span[2])  # any occurrence will do
+            span[5] = span[4] + len(docid)
+
+    def _block(self, data: bytes, n_rows: int) -> Block:
+        rows = self._rows
+        spans, n_values = rows.spans[:n_rows], int(rows.ends[n_rows])
+        block = Block(
+            rows.labels[:n_rows],
+            np.diff(rows.ends[: n_rows + 1]),
+            rows.indices[:n_values],
+            rows.values[:n_values],
+        )
+        if self._lines.has_qid and n_rows:
+            heads = np.flatnonzero(np.diff(spans[:, 0], prepend=-1))
+            block.qids = [data[start:stop] for start, stop in spans[heads, :2].tolist()]
+            block.runs = np.diff(heads, append=n_rows).tolist()
+        if self._comments != "drop":
+            block.docids = [text or None for text in _cut(data, spans[:, 4:])]
+        if self._comments == "keep":
+            texts, starts = _cut(data, spans[:, 2:4]), spans[:, 2].tolist()
+            block.comments = [t if start else None for t, start in zip(texts, starts, strict=True)]
+        return block
+
+
+def _cut(data: bytes, spans: NDArray[np.int64]) -> list[str]:
+    pairs = zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)
+    if data.isascii():
+        text = data.decode("ascii")
+        return [text[start:stop] for start, stop in pairs]
+    return [data[start:stop].decode() for start, stop in pairs]
