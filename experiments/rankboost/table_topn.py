@@ -28,7 +28,7 @@ import numpy as np
 from experiments.rankboost.topn_peers import SYSTEMS, Lists, System
 
 import rankwright as rw
-from rankwright.data.queries import leave_n_out
+from rankwright.data.queries import leave_out
 from rankwright.recommend.evaluation import (
     leave_last_out,
     measure_lists,
@@ -54,7 +54,7 @@ def cut(events: rw.Interactions, how: str) -> tuple[rw.Interactions, rw.Interact
     elif how == "last":
         split = leave_last_out(events)
     else:
-        split = leave_n_out(events.user, 1, random_state=0)
+        split = leave_out(events.user, 1, random_state=0)
     return events.take(split.train), events.take(split.test)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rankwright.data.queries import (
     Split,
     fold_queries,
-    leave_n_out,
+    leave_out,
     split_queries,
     split_within_users,
 )
@@ -62,7 +62,7 @@ def test_every_user_keeps_half_of_his_rows_and_the_odd_one(user, seed):
 
 @given(IDS, st.integers(1, 3), SEED)
 def test_a_fixed_number_of_rows_is_left_out_of_every_user_who_has_more(user, n, seed):
-    split = leave_n_out(user, n, random_state=seed)
+    split = leave_out(user, n, random_state=seed)
     ids = np.array(user)
     assert covers(split, len(user))
     for key in set(user):
@@ -73,7 +73,7 @@ def test_a_fixed_number_of_rows_is_left_out_of_every_user_who_has_more(user, n, 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1))
 def test_with_times_the_latest_rows_are_left_out(rows):
     user, time = np.array(rows).T
-    split = leave_n_out(user, time=time)
+    split = leave_out(user, time=time)
     for row in split.test:
         mine = user == user[row]
         assert time[row] == time[mine].max()
@@ -82,7 +82,7 @@ def test_with_times_the_latest_rows_are_left_out(rows):
 
 @given(MANY, SEED)
 def test_the_same_seed_gives_the_same_split(qid, seed):
-    for split in (split_queries, split_within_users, leave_n_out):
+    for split in (split_queries, split_within_users, leave_out):
         one, two = split(qid, random_state=seed), split(qid, random_state=seed)
         assert (one.test == two.test).all()
 
@@ -99,7 +99,7 @@ def test_splits_differ_from_seed_to_seed():
         lambda: split_queries([1, 2], test_size=1.0),
         lambda: split_queries([1, 1]),
         lambda: fold_queries([1, 2], 1),
-        lambda: leave_n_out([1, 2], 0),
+        lambda: leave_out([1, 2], 0),
     ],
 )
 def test_wrong_sizes_are_refused(call):
@@ -112,7 +112,7 @@ def test_numbers_of_folds_and_rows_are_whole(number) -> None:
     with pytest.raises(ParameterError, match=r"n_folds=.*: must be an integer >= 2"):
         fold_queries([1, 2, 3], number)
     with pytest.raises(ParameterError, match=r"n=.*: must be an integer >= 1"):
-        leave_n_out([1, 1, 1, 1], number)
+        leave_out([1, 1, 1, 1], number)
 
 
 def test_a_share_that_is_not_a_number_is_refused() -> None:

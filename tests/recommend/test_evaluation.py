@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data.queries import leave_n_out, split_within_users
+from rankwright.data.queries import leave_out, split_within_users
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend.evaluation import (
+    assess,
     compare_rankers,
     density_bins,
-    evaluate_ratings,
     evaluate_top_n,
     leave_last_out,
     measure_lists,
@@ -109,7 +109,7 @@ def test_targets_may_be_a_list(sample) -> None:
 
 def test_one_measure_may_be_given_by_its_name(sample, split) -> None:
     model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0)
-    found = evaluate_ratings(model, sample.ratings, split, "NDCG@3")
+    found = assess(model, sample.ratings, split, "NDCG@3")
     assert 0 < found["NDCG@3"] <= 1
 
 
@@ -186,9 +186,9 @@ def test_cold_users_and_items_are_apart() -> None:
 
 
 def test_few_candidates_are_said_with_the_score_of_random_order(sample) -> None:
-    split = leave_n_out(sample.ratings.user, 1, random_state=0)
+    split = leave_out(sample.ratings.user, 1, random_state=0)
     with pytest.warns(RankwrightWarning, match=r"1 for the median user.*NDCG@10 1\.0000"):
-        evaluate_ratings(rw.Recommender(random_state=0), sample.ratings, split, ["NDCG@10"])
+        assess(rw.Recommender(random_state=0), sample.ratings, split, ["NDCG@10"])
 
 
 def test_ratings_are_refused_with_advice(sample) -> None:

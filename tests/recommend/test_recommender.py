@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.recommend.evaluation import evaluate_ratings
+from rankwright.recommend.evaluation import assess
 from rankwright.recommend.explanations import Explanation, Liked
 
 RANKERS = [
@@ -27,7 +27,7 @@ RANKERS = [
 
 
 def test_the_default_beats_item_means_on_held_out_ratings(sample, split) -> None:
-    found = evaluate_ratings(rw.Recommender(random_state=0), sample.ratings, split)["Disagreement"]
+    found = assess(rw.Recommender(random_state=0), sample.ratings, split)["Disagreement"]
     test, train = sample.ratings.take(split.test), sample.ratings.take(split.train)
     means = np.bincount(train.item, train.value, train.n_items) / np.maximum(train.item_counts, 1)
     popular = rw.evaluate(means[test.item], test.value, test.user, ["Disagreement"])
@@ -37,7 +37,7 @@ def test_the_default_beats_item_means_on_held_out_ratings(sample, split) -> None
 @pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: repr(ranker)[:30])
 def test_every_kind_of_ranker_recommends_better_than_chance(sample, split, ranker) -> None:
     model = rw.Recommender(ranker=ranker, n_reference=60, random_state=0)
-    assert evaluate_ratings(model, sample.ratings, split)["Disagreement"] < 0.47
+    assert assess(model, sample.ratings, split)["Disagreement"] < 0.47
 
 
 @pytest.mark.parametrize("reference", ["random", "dense", "similar"])

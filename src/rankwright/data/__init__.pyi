@@ -36,7 +36,7 @@ from .items import Items as Items
 from .queries import Queries as Queries
 from .queries import Split as Split
 from .queries import fold_queries as fold_queries
-from .queries import leave_n_out as leave_n_out
+from .queries import leave_out as leave_out
 from .queries import split_queries as split_queries
 from .queries import split_within_users as split_within_users
 from .runs import Judgments as Judgments

@@ -174,7 +174,7 @@ def split_within_users(user: Any, *, random_state: Seed = None) -> Split:
     return _split(users.places(-key) <= users.sizes[users.codes] // 2)
 
 
-def leave_n_out(user: Any, n: int = 1, *, time: Any = None, random_state: Seed = None) -> Split:
+def leave_out(user: Any, n: int = 1, *, time: Any = None, random_state: Seed = None) -> Split:
     """Hold out a fixed number of rows of every user for testing: the latest ones, or random ones.
 
     Parameters
@@ -189,7 +189,7 @@ def leave_n_out(user: Any, n: int = 1, *, time: Any = None, random_state: Seed =
 
     Examples
     --------
-    >>> leave_n_out([7, 7, 7, 8], time=[30, 10, 20, 10]).test
+    >>> leave_out([7, 7, 7, 8], time=[30, 10, 20, 10]).test
     array([0])
     """
     _need_at_least(1, "n", n)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.queries import Seed, Split, leave_n_out, need_a_share
+from rankwright.data.queries import Seed, Split, leave_out, need_a_share
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -68,7 +68,7 @@ def leave_last_out(data: Interactions | Ratings, n: int = 1) -> Split:
     array([0])
     """
     time = np.arange(len(data)) if data.time is None else data.time
-    return leave_n_out(data.user, n, time=time)
+    return leave_out(data.user, n, time=time)
 
 
 def density_bins(
@@ -90,7 +90,7 @@ def density_bins(
     return {name: np.flatnonzero(bins == n) for n, name in enumerate([*names, f"{low[-1]}+"])}
 
 
-def evaluate_ratings(
+def assess(
     recommender: Any,
     ratings: Ratings,
     split: Split,
@@ -119,7 +119,7 @@ def _warn_of_few_candidates(test: Ratings, measures: list[Any]) -> None:
         chance = evaluate(np.zeros(len(test)), test.value, test.user, few)
         values = ", ".join(f"{name} {float(chance[name]):.4f}" for name in few)
         warnings.warn(
-            f"evaluate_ratings ranks only the test items: {typical:g} for the median user. Random "
+            f"assess ranks only the test items: {typical:g} for the median user. Random "
             f"order scores {values}. Rank the whole catalog with evaluate_top_n.",
             RankwrightWarning,
             stacklevel=3,
