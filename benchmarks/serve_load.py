@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
@@ -56,6 +57,7 @@ class Server:
         self.process = subprocess.Popen(
             command, cwd=folder, env=environment, stderr=subprocess.DEVNULL
         )
+        atexit.register(self.process.kill)  # also if the run crashes; no effect once it has ended
         self.wait()
         self.seconds = time.perf_counter() - start
 

@@ -24,7 +24,7 @@ from rankwright.service.learning.live import LiveRanker, Plan
 from rankwright.service.log.entries import Event, Feedback, Judgment, encode
 from rankwright.service.log.reader import LogReader
 from rankwright.service.log.store import Store
-from rankwright.service.models import Models
+from rankwright.service.models import Models, demo_model
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from service.replay import replayed
@@ -119,7 +119,8 @@ class Reference:
 def main(path: str, n_kills: int, ranker: str) -> None:
     plan = Plan(ranker, grades=(0.0, 1.0, 2.0, 3.0, 4.0))
     reference, random, n_said = Reference(path, plan), np.random.default_rng(0), 0
-    LiveRanker(plan).apply(  # compile before the first fork
+    demo_model()  # before the first fork, as every child serves it
+    LiveRanker(plan).apply(  # compile
         1,
         Feedback("1", grades={"a": 1.0}),
         Event("q", "m", ["a"], b"", np.ones((1, N_FEATURES)).tobytes()),

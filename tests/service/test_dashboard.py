@@ -27,7 +27,7 @@ def table_of(html, model):
 
 def test_an_empty_service_says_what_to_do(serve) -> None:
     html = serve().get("/").text
-    for text in ("demo model", "No request yet", "--learn", "POST /v1/experiments", "empty"):
+    for text in ("demo model", "No request yet", "<code>learn</code>", "POST /v1/experiments", "empty"):
         assert text in html
 
 
@@ -52,6 +52,12 @@ def test_two_models_side_by_side_with_moves(serve, tmp_path) -> None:
     assert "There is no model" in client.get("/?a=none").text
 
 
+def test_the_page_says_what_the_live_ranker_learns_from(serve) -> None:
+    html = serve(learn="PRank", learn_from="clicks").get("/").text
+    assert "PRank learns from clicks" in html
+    assert "PRank waits for feedback with clicks" in html
+
+
 def test_models_that_need_other_features_cannot_be_compared(serve, tmp_path) -> None:
     rw.save(rw.Regression().fit(np.eye(3), [0, 1, 2], qid=[0, 0, 0]), tmp_path / "a.rw")
     client = serve(models=(str(tmp_path / "a.rw"),))
@@ -61,7 +67,8 @@ def test_models_that_need_other_features_cannot_be_compared(serve, tmp_path) -> 
     headers = {"content-type": "application/octet-stream"}
     assert client.post("/v1/models?name=b", content=content, headers=headers).status_code == 201
     client.service.store.flush()
-    assert "3 features each" in client.get("/").text
+    assert "3 features each" not in client.get("/").text  # the default is a model that can rank
+    assert "3 features each" in client.get("/?b=b").text
 
 
 def test_rank_loss_traffic_experiments_and_entries(serve) -> None:

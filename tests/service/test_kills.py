@@ -26,7 +26,7 @@ GRADES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize("ranker, share", [("BayesianPRank", 0.8), ("OAPBPM", 0.2)])
+@pytest.mark.parametrize("ranker, share", [("BayesianPRank", 0.9), ("OAPBPM", 0.1)])
 def test_acknowledged_feedback_survives_kills_and_the_replay_has_the_same_bits(
     tmp_path, ranker, share
 ):

@@ -162,7 +162,11 @@ class Service:
             snapshot_every=settings.snapshot_every,
             retention_days=settings.retention_days,
         )
-        self.models.choose(prefer_live=settings.learn is not None and not settings.models)
+        prefer_live = settings.learn is not None and not settings.models
+        if prefer_live:
+            labels = "clicks" if settings.learn_from == "clicks" else "feedback and judgments"
+            self.models.note = f"No model was given: {settings.learn} learns from {labels}."
+        self.models.choose(prefer_live)
         self.follower.start()
         self._warming = threading.Thread(target=self._warm_up, name="rankwright-warm", daemon=True)
         self._warming.start()

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
@@ -275,12 +275,9 @@ class Models:
         return [_restored(*row) for row in rows]
 
     def choose(self, prefer_live: bool = False) -> None:
-        """At the start: the models of the command line, or what was active with the same ones."""
+        """At the start: the given models, or what was active with the same ones."""
         models, active = self._state.models, dict[str, str]()
         first = [LIVE] if prefer_live else []
-        if prefer_live:
-            kind = models[LIVE].kind
-            self.note = f"No model was given: {kind} learns from feedback and judgments."
         for key in (*first, *self._given, *models):
             active.setdefault(models[key].task, key)
         self._state = replace(self._state, active=active)
@@ -345,6 +342,7 @@ def served_scorer(
     )
 
 
+@cache
 def demo_model() -> Served:
     """Least squares on generated queries, so that the service can be tried."""
     sample = make_queries(200, n_features=10, random_state=0)

@@ -257,7 +257,7 @@ class Security:
         name = re.sub(r":\d+$", "", sent.decode("latin-1").lower())
         if name not in self.hosts:
             if not self._has_refused:  # once: anybody can send names
-                log.warning("refused the host %r; --allow-host takes more names", name[:100])
+                log.warning("refused the host %r; add it to allow_hosts to serve it", name[:100])
             self._has_refused = True
             raise Problem(
                 421,

@@ -37,8 +37,8 @@ MOST_COMPARED = 20  # items of a list
 MOST_QUERIES = 30  # latest lists that can be compared
 
 
-class Place(NamedTuple):
-    """An item of a list, and how many places it is above (+) or below (-) the other list's."""
+class RankedRow(NamedTuple):
+    """An item of a list, and how many ranks it is above (+) or below (-) its rank in the other."""
 
     rank: int
     id: str
@@ -115,14 +115,13 @@ class Dashboard:
         if not rows:
             return None
         counts = {(minute, kind): n for minute, kind, n in rows}
+        kinds = {"lists": "event", "feedback": "feedback"}
+        if any(kind == "judgment" for _, kind in counts):
+            kinds["judgments"] = "judgment"
         lines = {
             name: [(-m, float(counts.get((m, kind), 0))) for m in range(MINUTES - 1, -1, -1)]
-            for name, kind in (("lists", "event"), ("feedback", "feedback"))
+            for name, kind in kinds.items()
         }
-        if any(kind == "judgment" for _, kind in counts):
-            lines["judgments"] = [
-                (-m, float(counts.get((m, "judgment"), 0))) for m in range(MINUTES - 1, -1, -1)
-            ]
         total = sum(counts.values())
         return line_chart(
             lines, x_title="minutes from now", y_title="a minute",
@@ -146,21 +145,21 @@ class Dashboard:
     def _comparison(
         self, lists: list[tuple[str, Event]], chosen: dict[str, str]
     ) -> dict[str, Any] | None:
-        """The same candidates as two models rank them."""
-        infos = [info for info in self.service.models.infos() if info.task == "rank"]
+        """The same candidates as two models rank them: by default the active one and another."""
         if not lists:
             return None
-        versions = [info.version for info in infos]
-        active = self.service.models.active_versions().get("rank", versions[0])
-        others = [version for version in versions if version != active]
-        names = [chosen["a"] or active, chosen["b"] or (others[0] if others else active)]
-        found = next((pair for pair in lists if pair[0] == chosen["event"]), lists[0])
-        shown = {"event": found[0], "query": found[1].query, "models": names}
+        event_id, event = next((pair for pair in lists if pair[0] == chosen["event"]), lists[0])
+        n_features = event.rows().shape[1]
+        models = [info for info in self.service.models.infos() if info.task == "rank"]
+        active = self.service.models.active_versions().get("rank", models[0].version)
+        others = (m.version for m in models if m.version != active and m.n_features == n_features)
+        names = [chosen["a"] or active, chosen["b"] or next(others, active)]
+        shown = {"event": event_id, "models": names}
         try:
-            ranks = [self._ranks(found[1], name) for name in names]
+            ranks = [self._ranks(event, name) for name in names]
         except RankwrightError as error:
             return {**shown, "fault": str(error)}
-        return {**shown, "tables": [_places(*ranks), _places(*reversed(ranks))]}
+        return {**shown, "tables": [_table(*ranks), _table(*reversed(ranks))]}
 
     def _ranks(self, event: Event, name: str) -> dict[str, float]:
         """Items of a list with their scores by a model, best first."""
@@ -177,11 +176,11 @@ class Dashboard:
         return {table.keys[i]: float(scores[i]) for i in np.argsort(-scores, kind="stable")}
 
 
-def _places(own: dict[str, float], other: dict[str, float]) -> list[Place]:
+def _table(own: dict[str, float], other: dict[str, float]) -> list[RankedRow]:
     """A list with the moves from the other one."""
-    there = {id: rank for rank, id in enumerate(other, 1)}
+    other_rank = {id: rank for rank, id in enumerate(other, 1)}
     return [
-        Place(rank, id, value, there[id] - rank)
+        RankedRow(rank, id, value, other_rank[id] - rank)
         for rank, (id, value) in enumerate(own.items(), 1)
         if rank <= MOST_COMPARED
     ]
