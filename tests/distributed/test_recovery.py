@@ -66,7 +66,7 @@ def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
     before = set(client.futures)  # of another test with the same client, as long as they are held
     with rw.engine(client), pytest.raises(KeyboardInterrupt):
         fit(judged)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(client.processing().values()) or set(client.futures) - before:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -84,5 +84,5 @@ def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatc
         start = time.monotonic()
         with rw.engine(client), pytest.raises(ClusterError, match="scheduler is gone"):
             fit(judged)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 60
         client.close()

@@ -482,7 +482,7 @@ def test_old_entries_are_deleted_once_they_are_learned(serve, monkeypatch):
     event = client.rank(ROWS)["event"]
     client.feedback(event, grades={"a0": 1, "a1": 3})
     client.wait_until_learned()
-    for _ in range(200):
+    for _ in range(2000):
         if not list(client.service.store.entries(("feedback",))):
             break
         client.service.follower._wake.set()

@@ -24,6 +24,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+TIMEOUT = 180_000  # milliseconds; the first page loads compiled loops, on a busy machine
 EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
@@ -75,7 +76,7 @@ def open_page(browser):
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)  # the first page loads compiled loops
+        page.set_default_timeout(TIMEOUT)
         page.on("console", lambda m: faults.append(m.text) if m.type != "log" else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("requestfailed", lambda request: faults.append(f"{request.failure}: {request.url}"))
@@ -194,6 +195,7 @@ def test_a_judge_signs_in_with_a_token(serve, open_page, tmp_path) -> None:
 
 def test_an_answer_that_is_not_saved_does_not_look_as_if_it_were(serve, browser) -> None:
     page = browser.new_page()
+    page.set_default_timeout(TIMEOUT)
     page.goto(serve() + "/judge")
     start_judging(page)
     page.route("**/judge/answer", lambda route: route.abort())
@@ -209,6 +211,7 @@ def test_an_answer_that_is_not_saved_does_not_look_as_if_it_were(serve, browser)
 
 def test_an_item_is_not_shown_before_its_keys_work(serve, browser) -> None:
     page, held = browser.new_page(), []
+    page.set_default_timeout(TIMEOUT)
     page.goto(serve() + "/judge")
     page.route("**/static/judge.js", lambda route: held.append(route))
     page.fill("#name", "ann")

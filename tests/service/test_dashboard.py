@@ -27,7 +27,13 @@ def table_of(html, model):
 
 def test_an_empty_service_says_what_to_do(serve) -> None:
     html = serve().get("/").text
-    for text in ("demo model", "No request yet", "<code>learn</code>", "POST /v1/experiments", "empty"):
+    for text in (
+        "demo model",
+        "No request yet",
+        "<code>learn</code>",
+        "POST /v1/experiments",
+        "empty",
+    ):
         assert text in html
 
 

@@ -61,7 +61,7 @@ class Server:
 
     def stop(self, how=signal.SIGTERM):
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(120)
         self.process.stderr.close()
         return self.process.returncode
 
@@ -95,7 +95,7 @@ def test_the_server_survives_kills_under_load(tmp_path):
         ]
         for thread in threads:
             thread.start()
-        deadline, enough = time.monotonic() + 60, len(said) + 15
+        deadline, enough = time.monotonic() + 300, len(said) + 15
         while len(said) < enough and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(random.uniform(0.0, 0.2))
@@ -103,7 +103,7 @@ def test_the_server_survives_kills_under_load(tmp_path):
         for thread in threads:
             thread.join()
     server = Server(tmp_path, *options)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while httpx.get(f"{server.url}/readyz").status_code != 200 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert server.stop() in (0, 128 + signal.SIGTERM)
