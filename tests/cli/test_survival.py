@@ -27,6 +27,9 @@ ONTO_ITSELF = [
     ("train", "a.txt", "-o", "new.rw", "--report", "new.rw"),
     ("train", "a.txt", "-o", "new.rw", "--report", "../{here}/new.rw"),
     ("train", "a.txt", "--group", "b.txt", "-o", "b.txt"),
+    ("train", "sizes", "-o", "sizes.query"),
+    ("train", "a.txt", "--key-file", "key", "-o", "key"),
+    ("train", "a.txt", "--config", "c.toml", "--report", "c.toml"),
     ("tune", "a.txt", "-o", "a.txt"),
     ("predict", "m.rw", "a.txt", "-o", "a.txt"),
     ("predict", "m.rw", "a.txt", "-o", "m.rw"),
@@ -39,6 +42,7 @@ ONTO_ITSELF = [
     ("fuse", "a.run", "b.run", "--qrels", "q.txt", "--save", "x", "-o", "x"),
     ("recommend", "r.csv", "-o", "r.csv"),
     ("recommend", "r.csv", "--save", "r.csv"),
+    ("recommend", "r.csv", "--item-features", "b.txt", "--save", "b.txt"),
     ("export", "m.rw", "--to", "xgboost", "-o", "m.rw"),
     ("convert", "a.txt", "link.txt"),
     ("serve", "m.rw", "--store", "m.rw"),
@@ -54,6 +58,10 @@ def test_no_result_replaces_what_is_read(words, shell, files, tmp_path):
         (tmp_path / name).write_bytes(source.read_bytes())
     os.symlink(tmp_path / "a.txt", tmp_path / "link.txt")
     os.link(tmp_path / "a.txt", tmp_path / "hard.txt")
+    small = {"key": "0123456789abcdef0123", "c.toml": "[train]\nrandom-state = 1\n"}
+    small |= {"sizes": "1 1:2\n0 1:1\n", "sizes.query": "2\n"}
+    for name, content in small.items():
+        (tmp_path / name).write_text(content)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     told = shell(*(word.format(here=tmp_path.name) for word in words), code=2).stderr
     assert "would be overwritten" in told or "is also the output file of" in told

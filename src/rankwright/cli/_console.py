@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STDIN = "<stdin>"  # what "-" is called inside, and in errors
 COPIES = "rankwright-pipe-"  # how folders with copies of pipes begin
+common_inputs: list[str | None] = []  # the files of --config and --key-file; the run sets it
 
 # Control characters but tab and newline, and those that turn the direction of text around.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -156,11 +157,14 @@ def working(what: str) -> Iterator[None]:
 
 def check_targets(*inputs: str | None, **outputs: str | None) -> None:
     """Refuse outputs, by option, that cannot be written or would replace what is read."""
+    from rankwright.data.io.items import group_file
+
     for option, path in outputs.items():
         if path in ("-", STDIN):
             raise ParameterError(f"--{option} -: it is written to a file only. Give its name.")
     named = [(option if option == "TARGET" else f"--{option}", p) for option, p in outputs.items()]
-    check_outputs(inputs, named)
+    found = [group_file(path) for path in inputs if path is not None and os.path.isfile(path)]
+    check_outputs([*inputs, *found, *common_inputs], named)
 
 
 def file_name(path: str | None) -> str | None:

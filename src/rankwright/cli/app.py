@@ -21,7 +21,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__, exceptions
 from rankwright.cli import _options as opt
-from rankwright.cli._console import STDIN, Pipes, Terminal, note
+from rankwright.cli._console import STDIN, Pipes, Terminal, common_inputs, note
 from rankwright.data.io.files import naming
 from rankwright.exceptions import DataError, ParameterError
 
@@ -183,6 +183,7 @@ def _show_warning(
 def _run(words: list[str]) -> None:
     opt.option_names.clear()
     words, ours = take_options(words)
+    common_inputs[:] = [ours.config, ours.key_file]
     if ours.key_file is None:
         _run_verb(words, ours)
         return

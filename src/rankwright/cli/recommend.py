@@ -61,7 +61,8 @@ def recommend(
     from rankwright.data.vocabulary import find_id, parse_ratings
     from rankwright.selection.by_name import parse_settings
 
-    console.check_targets(ratings, save=save, output=console.file_name(output))
+    sources = (ratings, events.item_features, events.user_features)
+    console.check_targets(*sources, save=save, output=console.file_name(output))
     as_table = output is not None and output.endswith((".jsonl", ".parquet")) and not new
     if evaluate is not None:
         lists = {"--user": user, "--new": new, "--explain": explain, "--save": save}
