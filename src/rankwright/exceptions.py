@@ -39,6 +39,10 @@ class FileFormatError(DataError):
         self.reason, self.text, self.fix = reason, text, fix
         super().__init__(path, line, column, reason, text, fix)
 
+    def with_fix(self, fix: str) -> FileFormatError:
+        """The same error with other advice."""
+        return FileFormatError(self.path, self.line, self.column, self.reason, self.text, fix)
+
     def __str__(self) -> str:
         parts = [f"{self.path}:{self.line}:{self.column}: {self.reason}"]
         if self.text:

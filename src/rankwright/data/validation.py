@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.io.fields import likely_separator, quoted_rows
+from rankwright.data.io.fields import likely_separator, plain_name, quoted_rows
 from rankwright.data.io.files import Text, is_parquet, open_text
 from rankwright.data.io.items import (
     detect_format,
@@ -26,7 +26,7 @@ from rankwright.data.io.items import (
     words_advice,
 )
 from rankwright.data.io.letor.reader import read_letor
-from rankwright.data.io.logs.impressions import LOG_COLUMNS, plain_name, read_log
+from rankwright.data.io.logs.impressions import LOG_COLUMNS, read_log
 from rankwright.data.io.logs.preferences import Preferences, read_preferences
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import Words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
@@ -200,6 +200,27 @@ def first_fields(path: str, separator: str | None) -> list[str]:
     plain = line.decode("utf-8", "replace").replace("\r", " ")  # which csv takes for a line end
     fields = next(csv.reader([plain], delimiter=separator), [])
     return [name.strip() for name in fields]
+
+
+def plain_name(name: str) -> str:
+    """A column name without case, blanks, _ and -."""
+    return re.sub(r"[\s_-]", "", name.lower())
+
+
+def usual_columns(
+    names: Iterable[str], usual_names: Mapping[str, Collection[str]]
+) -> dict[str, str]:
+    """The column of each role, where one has a usual name; case, blanks, _ and - are ignored.
+
+    >>> usual_columns(["Query ID", "grade"], {"qid": ["query", "queryid"], "docid": ["id"]})
+    {'qid': 'Query ID'}
+    """
+    plain = {plain_name(name): name for name in reversed(list(names))}
+    usual = {
+        role: next((plain[name] for name in known if name in plain), None)
+        for role, known in usual_names.items()
+    }
+    return {role: name for role, name in usual.items() if name is not None}
 
 
 def parse_csv(text: Text, separator: str, layout: str) -> Fields:

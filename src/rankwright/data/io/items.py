@@ -9,7 +9,6 @@ import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from rankwright.data.behavior.ratings import usual_place
 from rankwright.data.inputs import NOT_NAMES, parquet_names, read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.fields import first_fields, is_number
+from rankwright.data.io.fields import first_fields, is_number, usual_columns
 from rankwright.data.io.files import bounded, is_parquet, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
@@ -227,11 +226,12 @@ def read_items(
     elif kind == "ltrlog":
         items = read_feature_log(name, graded=graded)
     else:
-        chosen = {"features": features or (), "drop": drop, "one_hot": one_hot}
-        roles = {"y": y, "qid": qid, "docid": docid, "weight": weight}
-        names = getattr(like, "feature_names", None)
+        columns: dict[str, Any] = {"y": y, "qid": qid, "docid": docid, "weight": weight}
+        columns |= {"features": features, "drop": drop, "one_hot": one_hot}
+        separator = "\t" if kind == "tsv" else separator
         reading = {"grades": grades, "separator": separator, "decimal": decimal}
-        items = _read_table(name, kind, roles, chosen, graded, names, reading)
+        names = getattr(like, "feature_names", None)
+        items = _read_table(name, kind, columns, reading, graded, names)
     return items if like is None else _with_features_of(items, like, name)
 
 
@@ -245,10 +245,8 @@ def items_from_piece(
     """
     is_text = hasattr(piece, "read")
     separator = "\t" if is_text and detect_format(path) == "tsv" else None
-    columns = first_fields(path, separator) if is_text else piece.column_names
-    roles = {"y": y, "qid": qid, "docid": None, "weight": None}
-    chosen: dict[str, Any] = {"features": (), "drop": (), "one_hot": ()}
-    layout = _find_columns(path, columns, roles, chosen, True, None)
+    names = first_fields(path, separator) if is_text else piece.column_names
+    layout = _find_columns(path, names, {"y": y, "qid": qid})
     if is_text:
         return tables.read_table(piece, separator=separator, **layout)
     return _items_from_frame(piece, path, layout, None)
@@ -309,33 +307,31 @@ def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"], gro
         if getattr(like, "takes_more", False):
             return read_letor(path, **options)
         fix = f"the model has {n_features} features: give data of the same kind"
-        parts = (error.path, error.line, error.column, error.reason, error.text)
-        raise FileFormatError(*parts, fix) from None
+        raise error.with_fix(fix) from None
 
 
 def _read_table(
     path: str,
     kind: str,
-    roles: Mapping[str, Column | None],
-    chosen: Mapping[str, Sequence[Column]],
+    columns: Mapping[str, Any],
+    reading: Mapping[str, Any],
     graded: bool,
     names: Sequence[str] | None,
-    reading: dict[str, Any],
 ) -> Items:
-    source, columns = _open_table(path, kind, reading["separator"])
-    layout = _find_columns(path, columns, roles, chosen, graded, names)
-    separator = "\t" if kind == "tsv" else reading["separator"]
-    read = partial(_read_columns, path, source, layout, {**reading, "separator": separator})
+    source, header = _open_table(path, kind, reading["separator"])
+    layout = _find_columns(path, header, columns, graded, names)
     try:
-        return read()
+        return _read_columns(path, source, layout, reading)
     except DataError as error:
         if graded or reading["grades"] is not None or GRADE_ADVICE not in str(error):
             raise
         layout["y"] = None  # words in a column that is not needed
-        return read()
+        return _read_columns(path, source, layout, reading)
 
 
-def _read_columns(path: str, source: Any, layout: dict[str, Any], reading: dict[str, Any]) -> Items:
+def _read_columns(
+    path: str, source: Any, layout: dict[str, Any], reading: Mapping[str, Any]
+) -> Items:
     """The items of a table; an error about words names every column of words."""
     if not isinstance(source, str):
         return _items_from_frame(source, path, layout, reading["grades"])
@@ -348,9 +344,7 @@ def _read_columns(path: str, source: Any, layout: dict[str, Any], reading: dict[
         style = {key: reading[key] for key in ("separator", "decimal")}
         words = tables.find_words(source, **style, **layout)
         advice = words_advice(*_columns_of_words(words, column.strip("[]")[1:-1]))
-        fix = f"leave the cell empty if the value is unknown; {advice}"
-        parts = (error.path, error.line, error.column, error.reason, error.text)
-        raise FileFormatError(*parts, fix) from None
+        raise error.with_fix(f"leave the cell empty if the value is unknown; {advice}") from None
 
 
 def _items_from_frame(
@@ -390,27 +384,24 @@ def words_advice(column: str, *others: str) -> str:
     qid='title' or docid='title'; if its words are values, one_hot=['title']; to leave it out,
     drop=['title']"
     """
+    start, subject = "", column
     if others:
-        return (
-            f"{len(others) + 1} columns hold words: {', '.join([column, *others])}. For each: if "
-            f"it names the query or the item, give qid={column!r} or docid={column!r}; if its "
-            f"words are values, one_hot=[{column!r}]; to leave it out, drop=[{column!r}]"
-        )
+        start = f"{len(others) + 1} columns hold words: {', '.join([column, *others])}. For each: "
+        subject = "it"
     return (
-        f"if {column} names the query or the item, give qid={column!r} or docid={column!r}; if "
-        f"its words are values, one_hot=[{column!r}]; to leave it out, drop=[{column!r}]"
+        f"{start}if {subject} names the query or the item, give qid={column!r} or "
+        f"docid={column!r}; if its words are values, one_hot=[{column!r}]; to leave it out, "
+        f"drop=[{column!r}]"
     )
 
 
 def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
     """The columns of a table that hold words where numbers are needed; options as `read_items`."""
-    source, columns = _open_table(path, kind, options.get("separator"))
-    roles = {role: options.get(role) for role in (*COLUMN_NAMES, "weight")}
-    chosen = {key: options.get(key) or () for key in ("features", "drop", "one_hot")}
-    layout = _find_columns(path, columns, roles, chosen, True, None)
+    separator = "\t" if kind == "tsv" else options.get("separator")
+    source, header = _open_table(path, kind, separator)
+    layout = _find_columns(path, header, options)
     if isinstance(source, str):
-        layout["separator"] = "\t" if kind == "tsv" else options.get("separator")
-        layout["decimal"] = options.get("decimal", ".")
+        layout |= {"separator": separator, "decimal": options.get("decimal", ".")}
     words = tables.find_words(source, **layout)
     return [column for column in words if not (column.is_grade and options.get("grades"))]
 
@@ -418,52 +409,47 @@ def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
 def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[str]]:
     """A table (for CSV and TSV its path) and the names of its columns."""
     if kind in ("csv", "tsv"):
-        return path, first_fields(path, "\t" if kind == "tsv" else separator)
+        return path, first_fields(path, separator)
     table = tables.read_jsonl(path) if kind == "jsonl" else read_parquet(path)
     return table, list(table)
 
 
 def _find_columns(
     path: str,
-    columns: list[str],
-    roles: Mapping[str, Column | None],
-    chosen: Mapping[str, Sequence[Column]],
-    graded: bool,
-    names: Sequence[str] | None,
+    header: list[str],
+    columns: Mapping[str, Any],
+    graded: bool = True,
+    names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Which column has which role, as `read_table` takes it."""
+    """The columns of each role, as `read_table` takes them; ``names`` are those of a model."""
 
     def column(given: Column) -> Column:
-        digits = isinstance(given, str) and given not in columns and given.lstrip("-").isdigit()
+        digits = isinstance(given, str) and given not in header and given.lstrip("-").isdigit()
         return int(given) if digits else given
 
-    usual = {re.sub(r"[\s_-]", "", name.lower()): name.strip() for name in reversed(columns)}
-    layout: dict[str, Any] = {
-        role: next((usual[name] for name in COLUMN_NAMES.get(role, ()) if name in usual), None)
-        if given is None
-        else column(given)
-        for role, given in roles.items()
-    }
+    layout: dict[str, Any] = dict.fromkeys(("y", "qid", "docid", "weight"))
+    layout |= usual_columns(header, COLUMN_NAMES)
+    layout |= {role: column(columns[role]) for role in layout if columns.get(role) is not None}
     if layout["y"] is None and graded:
-        more = " ..." if len(columns) > 12 else ""
+        more = " ..." if len(header) > 12 else ""
         raise DataError(
             f"{path}: no column is called {', '.join(COLUMN_NAMES['y'])}. Give the column of the "
-            f"grade: y='NAME'. Columns: {', '.join(columns[:12])}{more}."
+            f"grade: y='NAME'. Columns: {', '.join(header[:12])}{more}."
         )
-    for name in () if names else chosen["drop"]:
-        for key in ("features", "one_hot"):
-            if name in chosen[key]:
-                raise ParameterError(f"drop={name!r} and {key}={name!r}: give one of them.")
-    if names is None:
-        layout |= {key: list(map(column, given)) for key, given in chosen.items()}
-        layout["features"] += [name for name in layout["one_hot"] if name not in layout["features"]]
-        if not chosen["features"]:
-            layout["features"] = None
+    if names is not None:
+        # The columns whose words were learned are called column=word.
+        words = dict.fromkeys(name.partition("=")[0] for name in names if name not in header)
+        layout["one_hot"] = [name for name in words if name in header]
+        layout["features"] = [name for name in names if name in header] + layout["one_hot"]
         return layout
-    # The columns whose words were learned are called column=word.
-    words = dict.fromkeys(name.partition("=")[0] for name in names if name not in columns)
-    layout["one_hot"] = [name for name in words if name in columns]
-    layout["features"] = [name for name in names if name in columns] + layout["one_hot"]
+    features, drop, one_hot = (columns.get(key) or () for key in ("features", "drop", "one_hot"))
+    for name in drop:
+        for key, chosen in (("features", features), ("one_hot", one_hot)):
+            if name in chosen:
+                raise ParameterError(f"drop={name!r} and {key}={name!r}: give one of them.")
+    layout |= {"drop": list(map(column, drop)), "one_hot": list(map(column, one_hot))}
+    if features:
+        layout["features"] = list(dict.fromkeys([*map(column, features), *layout["one_hot"]]))
     return layout
 
 

@@ -51,7 +51,7 @@ def read_jsonl(path: str | os.PathLike[str]) -> Columns:
             reason = f'field "{name}" {problem} here'
             text.refuse(number, 1, reason, "give every line the same fields")
         rows.append(row)
-    return {name: _column([row[name] for row in rows]) for name in rows[0]}
+    return {name: column_of_values([row[name] for row in rows]) for name in rows[0]}
 
 
 def read_jsonl_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -77,8 +77,9 @@ def _flatten(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
     return row | features
 
 
-def _column(values: list[Any]) -> Any:
-    if any(isinstance(value, str) for value in values):
+def column_of_values(values: list[Any]) -> NDArray[Any]:
+    """An array of numbers, with NaN for None; of objects if a value is not a number."""
+    if not all(isinstance(value, int | float | None) for value in values):
         column = np.empty(len(values), dtype=object)
         column[:] = values
         return column
@@ -401,7 +402,7 @@ def text_rows(
     if not header:
         return fields, [f"column {index}" for index in range(fields.n_fields)], False
     if fields.n_rows == 1:
-        text.refuse(2, 1, "no line after the header", "give a file with at least one item")
+        text.refuse(2, 1, "no line after the header", "give a file with at least one row")
     return fields.after_header(), [token.strip() for token in first], True
 
 

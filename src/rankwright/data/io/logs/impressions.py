@@ -20,9 +20,10 @@ from rankwright.data.behavior.impressions import (
     first_bad_position,
 )
 from rankwright.data.inputs import Columns, columns_of, one_file, read_parquet
-from rankwright.data.io.fields import is_number, likely_separator, parse_csv
+from rankwright.data.io.fields import is_number, likely_separator, usual_columns
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows
+from rankwright.data.io.tables import column_of_values, text_rows
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, ParameterError
 
@@ -171,26 +172,13 @@ def _from_json(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
                 f"{text.path}: an event is not as the service writes it ({error})."
             ) from None
     names = {name: None for row in rows for name in row}
-    table = {name: _column([row.get(name) for row in rows]) for name in names}
+    table = {name: column_of_values([row.get(name) for row in rows]) for name in names}
     return _from_table(table, columns, text.path)
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
-    kinds = {type(value) for value in values}
-    if kinds <= {int, float, bool, type(None)}:
-        return np.array([np.nan if v is None else v for v in values])
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
-
-
 def _from_csv(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
-    fields = parse_csv(text, likely_separator(text) or ",", "the same columns as line 1")
-    names = [token.strip() for token in fields.tokens[: fields.n_fields]]
+    fields, names, _ = text_rows(text, likely_separator(text) or ",", header=True)
     roles = find_columns(names, columns, text.path)
-    if fields.n_rows == 1:
-        text.refuse(2, 1, "no line after the header", "give a log with at least one item shown")
-    fields = fields.after_header()
     arrays: Columns = {}
     for role, name in roles.items():
         index = names.index(name)
@@ -218,15 +206,10 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
     {'query': 'Query', 'item': 'doc_id', 'clicks': 'clicked'}
     """
     names = list(names)
-    plain = {plain_name(name): name for name in reversed(names)}
-    by_role: dict[str, str] = {}
-    for role, usual in LOG_COLUMNS.items():
-        if role in columns:
-            if columns[role] not in plain.values():
-                raise DataError(f"{where}: no column {columns[role]!r} among {', '.join(names)}.")
-            by_role[role] = columns[role]
-        elif name := next((plain[n] for n in usual if n in plain), None):
-            by_role[role] = name
+    for column in columns.values():
+        if column not in names:
+            raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
+    by_role = usual_columns(names, LOG_COLUMNS) | dict(columns)
     if lacking := [role for role in _NEEDED if role not in by_role]:
         raise DataError(
             f"{where}: no column of {lacking[0]} among {', '.join(names)}. Call it "
@@ -237,13 +220,7 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
 
 def is_log(names: Iterable[str]) -> bool:
     """Whether columns of these names are those of a log: query, item, clicks and position."""
-    plain = {plain_name(name) for name in names}
-    return all(plain & set(LOG_COLUMNS[role]) for role in (*_NEEDED, "position"))
-
-
-def plain_name(name: str) -> str:
-    """A column name without case, blanks, _ and -."""
-    return name.lower().replace("_", "").replace("-", "").replace(" ", "")
+    return {*_NEEDED, "position"} <= usual_columns(names, LOG_COLUMNS).keys()
 
 
 def _from_table(table: Columns, columns: Mapping[str, str], where: str) -> ImpressionLog:

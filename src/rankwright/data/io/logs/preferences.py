@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.inputs import Columns, read_parquet
-from rankwright.data.io.fields import likely_separator, parse_csv
+from rankwright.data.io.fields import likely_separator, plain_name, usual_columns
 from rankwright.data.io.files import Text, is_parquet, read_text
-from rankwright.data.io.logs.impressions import plain_name
-from rankwright.data.io.tables import read_jsonl
+from rankwright.data.io.tables import read_jsonl, text_rows
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError
 
@@ -50,12 +49,7 @@ def read_preferences(path: str | os.PathLike[str]) -> Preferences:
     """
     name = os.fspath(path)
     table = read_parquet(path) if is_parquet(path) else _text_columns(read_text(path))
-    plain = {plain_name(column): column for column in reversed(list(table))}
-    by_role = {
-        role: table[plain[usual]]
-        for role, names in _PAIR_COLUMNS.items()
-        if (usual := next((n for n in names if n in plain), ""))
-    }
+    by_role = {role: table[column] for role, column in usual_columns(table, _PAIR_COLUMNS).items()}
     for role in ("winner", "loser"):
         if role not in by_role:
             raise DataError(f"{name}: no column of the {role} among {', '.join(table)}.")
@@ -65,28 +59,22 @@ def read_preferences(path: str | os.PathLike[str]) -> Preferences:
             raise DataError(
                 f"{name}: weight {by_role['weight'][bad[0]]:g} in row {bad[0] + 1} is < 0."
             )
-    same = [row for row, pair in enumerate(zip(by_role["winner"], by_role["loser"], strict=True))
-            if pair[0] == pair[1]]  # fmt: skip
-    if same:
-        item = by_role["winner"][same[0]]
-        raise DataError(f"{name}: row {same[0] + 1} prefers {item} to itself.")
+    for row, (winner, loser) in enumerate(zip(by_role["winner"], by_role["loser"], strict=True)):
+        if winner == loser:
+            raise DataError(f"{name}: row {row + 1} prefers {winner} to itself.")
     return Preferences(**by_role)
 
 
 def is_preferences(names: Iterable[str]) -> bool:
     """Whether columns of these names are those of preferences: a winner and a loser."""
-    plain = {plain_name(name) for name in names}
-    return all(plain & set(_PAIR_COLUMNS[role][:1]) for role in ("winner", "loser"))
+    return {"winner", "loser"} <= set(map(plain_name, names))
 
 
 def _text_columns(text: Text) -> Columns:
     if text.first_line.lstrip().startswith(b"{"):
         return read_jsonl(text.path)
-    fields = parse_csv(text, likely_separator(text) or ",", "the same columns as line 1")
-    names = [token.strip() for token in fields.tokens[: fields.n_fields]]
-    if fields.n_rows == 1:
-        text.refuse(2, 1, "no line after the header", "give at least one pair")
-    fields, table = fields.after_header(), {}
+    fields, names, _ = text_rows(text, likely_separator(text) or ",", header=True)
+    table: Columns = {}
     for index, name in enumerate(names):
         if plain_name(name) in _PAIR_COLUMNS["weight"]:
             table[name] = fields.numbers(index, name)
