@@ -18,7 +18,7 @@ from experiments.metasearch.sources import SOURCES, Engines, load
 
 import rankwright as rw
 from rankwright.data.queries import fold_queries
-from rankwright.metrics.evaluation import Scores
+from rankwright.metrics.scores import Scores
 
 RESULTS = Path(__file__).parents[1] / "_results"
 PLACES = (1, 2, 5, 10, 20, 30)

@@ -14,6 +14,7 @@ from scipy import stats
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.metrics.comparison import Comparison, compare
 from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.scores import Cell, Table
 from rankwright.metrics.significance import (
     bootstrap_interval,
     holm,
@@ -21,7 +22,6 @@ from rankwright.metrics.significance import (
     randomization,
     wilcoxon,
 )
-from rankwright.metrics.tables import Cell, Table
 
 
 def test_the_t_test_is_students() -> None:

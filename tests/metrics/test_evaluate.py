@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError, ParameterError
 from rankwright.metrics import NDCG, P
 from rankwright.metrics import ranked_lists as lists_module
-from rankwright.metrics.catalog import CATALOG
 from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.measure import CATALOG
 
 EVERY = [f"{d.name}@5" if d.cutoff == "required" else d.name for d in CATALOG.values()]
 

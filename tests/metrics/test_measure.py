@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import rankwright.metrics as metrics
 from rankwright.exceptions import MeasureError
 from rankwright.metrics import AP, NDCG, SVR, P, RankLoss
-from rankwright.metrics.catalog import CATALOG
-from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.measure import CATALOG, Measure, parse_measures
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from rankwright.exceptions import MeasureError
 from rankwright.metrics import NDCG
-from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.scores import Scores
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from rankwright.data.io.items import read_items
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.scores import Scores
 from rankwright.parallel import map_jobs
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]

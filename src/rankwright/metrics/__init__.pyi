@@ -1,6 +1,5 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
-from .evaluation import Scores as Scores
 from .evaluation import evaluate as evaluate
 from .formulas import running_rank_loss as running_rank_loss
 from .measure import AP as AP
@@ -33,3 +32,4 @@ from .measure import Spearman as Spearman
 from .measure import Top as Top
 from .measure import bpref as bpref
 from .pairwise import pairwise_accuracy as pairwise_accuracy
+from .scores import Scores as Scores

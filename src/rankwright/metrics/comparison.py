@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.metrics.evaluation import Scores, find_measure
 from rankwright.metrics.measure import Measure, parse_measures
+from rankwright.metrics.scores import Cell, Scores, Table, find_measure
 from rankwright.metrics.significance import TESTS, bootstrap_interval, holm
-from rankwright.metrics.tables import Cell, Table
 from rankwright.parallel import map_jobs
 
 

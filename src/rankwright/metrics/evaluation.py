@@ -1,193 +1,106 @@
-"""Evaluate scores against grades: :func:`evaluate` and its result, :class:`Scores`."""
+"""Evaluate scores against grades, with the conventions of this package or of another tool."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError, DegenerateDataWarning, MeasureError
-from rankwright.metrics.measure import Conventions, Measure, parse_measures
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.ranked_lists import query_blocks, ranked_lists
-from rankwright.metrics.tables import Cell, Table
+from rankwright.metrics.scores import Scores
 from rankwright.parallel import current_engine, map_jobs, ranges
 
 Columns = dict[str, NDArray[Any]]
 N_JOBS = 64  # of an evaluation on an engine
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Scores(Mapping[str, float]):
-    """Values of measures per query: a mapping from the name of a measure to its mean.
+_TIES = {
+    "expected": "expectation over random order",
+    "stable": "order given",
+    "worst": "lowest grade first",
+    "best": "highest grade first",
+    "docid": "document id, descending",
+}
+_EMPTY = {"skip": "left out and counted", "zero": "count 0", "one": "count 1"}
+_PARAMETER_WORDS = {"exp": "2^grade - 1", "linear": "grade"}
 
-    Attributes
-    ----------
-    measures : tuple of Measure
-    query_ids : (n_queries,) array
-        Ids of the queries, in order of first appearance.
-    matrix : (n_measures, n_queries) float64
-        NaN marks a query that was skipped because the measure is undefined.
-    query_weight : (n_queries,) float64 or None
-    conventions : dict of str
-        Descriptions: ties, empty queries, gain, discount, relevance threshold.
 
-    Examples
-    --------
-    >>> from rankwright import evaluate
-    >>> scores = evaluate([3, 2, 1, 9], [1, 0, 1, 0], qid=["a", "a", "a", "b"], measures="AP")
-    >>> round(scores["AP"], 4), scores.n_skipped("AP"), scores.query_ids.tolist()
-    (0.8333, 1, ['a', 'b'])
-    >>> scores.per_query("AP"), scores.per_query("AP", skipped=0.0)
-    (array([0.83333333,        nan]), array([0.83333333, 0.        ]))
-    """
+@dataclass(frozen=True)
+class Conventions:
+    """What tools disagree about: gain, discount, ties, queries with nothing to measure."""
 
-    measures: tuple[Measure, ...]
-    query_ids: NDArray[Any]
-    matrix: FloatArray
-    query_weight: FloatArray | None = None
-    conventions: Mapping[str, str] = field(default_factory=dict)
+    ties: str = "expected"  # a key of _TIES
+    empty: str = "skip"  # the value of a query with nothing to measure, a key of _EMPTY
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name of measure
+    single: bool = False  # whether scores are compared in single precision, so that close ones tie
+    clip: bool = False  # whether negative grades count as 0
 
-    def __post_init__(self) -> None:
-        for array in (self.query_ids, self.matrix, self.query_weight):
-            if array is not None:
-                array.setflags(write=False)
-
-    @property
-    def n_queries(self) -> int:
-        return len(self.query_ids)
-
-    def __getitem__(self, measure: str | Measure) -> float:
-        """The (weighted) mean over the queries that count; of GMAP the geometric mean."""
-        mean = self._mean(self._number(measure))
-        if mean is None:
-            reason = Measure.parse(measure).definition.empty
-            raise DataError(
-                f"{measure} has no mean: none of the {self.n_queries} queries counts "
-                f"({reason}, or no weight). Evaluate with empty='zero' or 'one'."
-            )
-        return mean
-
-    def __contains__(self, measure: object) -> bool:
-        try:
-            return isinstance(measure, str | Measure) and Measure.parse(measure) in self.measures
-        except MeasureError:
-            return False
-
-    def __iter__(self) -> Iterator[str]:
-        return (str(measure) for measure in self.measures)
-
-    def __len__(self) -> int:
-        return len(self.measures)
-
-    def per_query(self, measure: str | Measure, *, skipped: float = np.nan) -> FloatArray:
-        """The value of each query, in the order of ``query_ids``; ``skipped`` if left out."""
-        values: FloatArray = self.matrix[self._number(measure)]
-        return values if np.isnan(skipped) else np.where(np.isnan(values), skipped, values)
-
-    def n_skipped(self, measure: str | Measure) -> int:
-        """Number of queries that were skipped because the measure is undefined."""
-        return int(np.isnan(self.matrix[self._number(measure)]).sum())
-
-    def to_dict(self) -> dict[str, float | None]:
-        """Means by name; None where there is none."""
-        return {str(m): self._mean(number) for number, m in enumerate(self.measures)}
-
-    def describe(self, *, per_query: bool = False) -> dict[str, Any]:
-        """Means, counts and conventions as plain values; with ``per_query`` also each query's."""
-        content: dict[str, Any] = {
-            "n_queries": self.n_queries,
-            "measures": self.to_dict(),
-            "skipped": {name: self.n_skipped(name) for name in self},
-            "conventions": dict(self.conventions),
+    @classmethod
+    def choose(cls, like: str | None, ties: str | None, empty: str | None) -> Conventions:
+        """The conventions of a tool, with ``ties`` and ``empty`` replaced where given."""
+        given = [("like", like, [*LIKE]), ("ties", ties, [*_TIES]), ("empty", empty, [*_EMPTY])]
+        for name, value, choices in given:
+            if value is not None and value not in choices:
+                known = ", ".join(choices)
+                raise ParameterError(f"evaluate({name}={value!r}): {name} must be one of {known}.")
+        tool = cls() if like is None else LIKE[like]
+        defaults = {
+            name: {k: v for k, v in params.items() if not (k == "empty" and empty)}
+            for name, params in tool.defaults.items()
         }
-        if per_query:
-            ids = [str(query) for query in self.query_ids.tolist()]
-            content["per_query"] = {
-                name: dict(zip(ids, self.per_query(name).tolist(), strict=True)) for name in self
-            }
-        return content
+        return cls(ties or tool.ties, empty or tool.empty, defaults, tool.single, tool.clip)
 
-    def to_frame(self, backend: str = "pandas") -> Any:
-        """A row for each query, a column for each measure, in any library narwhals knows.
+    def parameters(self, measure: Measure) -> dict[str, Any]:
+        """Every parameter of a measure: as written, else as the tool has it, else our default."""
+        return {
+            "empty": self.empty,
+            **measure.definition.defaults,
+            **self.defaults.get(measure.name, {}),
+            **dict(measure.params),
+        }
 
-        ``backend`` is "pandas", "polars", "pyarrow", "modin" or "cudf".
-        """
-        import narwhals as nw
-
-        columns: dict[str, Any] = {"query_id": self.query_ids.tolist()}
-        columns |= {str(m): self.matrix[i] for i, m in enumerate(self.measures)}
-        return nw.to_native(nw.from_dict(columns, backend=cast("Any", backend)))
-
-    def table(self) -> Table:
-        """Means, number of queries, and the conventions as notes."""
-        rows = []
-        for number, measure in enumerate(self.measures):
-            mean = self._mean(number)
-            text = "-" if mean is None else f"{mean:.4f}"
-            counts = (str(self.n_queries), str(self.n_skipped(measure)))
-            rows.append(tuple(Cell(cell) for cell in (str(measure), text, *counts)))
-        conventions = "; ".join(f"{key}: {value}" for key, value in self.conventions.items())
-        header = ("measure", "mean", "queries", "skipped")
-        return Table(header, tuple(rows), (conventions,) if conventions else ())
-
-    def failure(self, measure: str | Measure, limit: float) -> str | None:
-        """Why a mean is worse than a limit, in words; None if it is not.
-
-        >>> from rankwright import evaluate
-        >>> evaluate([2, 1], [0, 1], measures="AP").failure("AP", 0.6)
-        'AP is 0.5000, below the limit of 0.6'
-        """
-        parsed, mean = Measure.parse(measure), self[measure]
-        if parsed.sign * mean >= parsed.sign * limit:
-            return None
-        side = "below" if parsed.higher_is_better else "above"
-        return f"{parsed} is {mean:.4f}, {side} the limit of {limit:g}"
-
-    def to_text(self, *, per_query: bool = False) -> str:
-        """The table of means; with ``per_query`` also the value of each query, "-" for none."""
-        if not per_query:
-            return self.table().to_text()
-        rows = ["\t".join(["query", *self])]
-        for query, values in zip(self.query_ids.tolist(), self.matrix.T, strict=True):
-            cells = ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
-            rows.append("\t".join([str(query), *cells]))
-        return self.table().to_text() + "\n\n" + "\n".join(rows)
-
-    def __repr__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return self.table().to_html()
-
-    def _number(self, measure: str | Measure) -> int:
-        return find_measure(measure, self.measures, "evaluated")
-
-    def _mean(self, number: int) -> float | None:
-        values = self.matrix[number]
-        counts = ~np.isnan(values)
-        weights = counts if self.query_weight is None else self.query_weight * counts
-        total = float(weights.sum())
-        if not total:
-            return None
-        if self.measures[number].definition.mean == "geometric":  # as trec_eval, 1e-5 at least
-            logs = np.log(np.maximum(np.where(counts, values, 1.0), 1e-5))
-            return float(np.exp(logs @ weights / total))
-        return float(np.where(counts, values, 0.0) @ weights / total)
+    def describe(self, measures: list[Measure]) -> dict[str, str]:
+        """In words, what was chosen for these measures."""
+        texts = {"ties": _TIES[self.ties], "empty queries": _EMPTY[self.empty]}
+        chosen = [(m, self.parameters(m)) for m in measures]
+        for key in ("gain", "discount", "rel", "over", "steps"):
+            values = {str(m): str(p[key]) for m, p in chosen if key in p}
+            if len(set(values.values())) == 1:
+                value = next(iter(values.values()))
+                texts[key] = _PARAMETER_WORDS.get(value, value)
+            elif values:
+                texts[key] = ", ".join(f"{value} in {name}" for name, value in values.items())
+        for measure, params in chosen:
+            if params["empty"] != self.empty:
+                texts[f"empty queries in {measure}"] = _EMPTY[params["empty"]]
+        return texts
 
 
-def find_measure(measure: str | Measure, measures: Sequence[Measure], done: str) -> int:
-    """The index of a measure, or a KeyError."""
-    parsed = Measure.parse(measure)
-    if parsed not in measures:
-        raise KeyError(f"{parsed} was not {done}; there are {', '.join(map(str, measures))}")
-    return measures.index(parsed)
+_LINEAR, _CUTOFF = {"NDCG": {"gain": "linear"}}, {"AP": {"over": "cutoff"}}
+# Each entry was compared with the tool itself (tests/metrics/test_like.py): trec_eval through
+# pytrec_eval-terrier 0.5.11, LightGBM 4.7.0, XGBoost 3.2.0, scikit-learn 1.9.1, ranx 0.3.21.
+# "letor3" is the script of LETOR 3.0, except for lists shorter than the cutoff, for which that
+# script gives nothing: here they end in irrelevant items, as in LETOR 4.0.
+LIKE: dict[str, Conventions] = {
+    "trec_eval": Conventions("docid", "zero", _LINEAR, single=True, clip=True),
+    "letor3": Conventions("stable", "zero", {"NDCG": {"gain": "exp", "discount": "letor3"}}),
+    "lightgbm": Conventions("stable", "one", _CUTOFF),
+    "xgboost": Conventions(
+        "stable", "one", {**_CUTOFF, "P": {"over": "list", "empty": "zero"}}, single=True
+    ),
+    "sklearn": Conventions("expected", "zero", {**_LINEAR, "AP": {"steps": "threshold"}}),
+    # ranx keeps the order given in lists of up to 15 items; in longer ones its quicksort does not.
+    "ranx": Conventions("stable", "zero", _LINEAR, clip=True),
+}
 
 
 def evaluate(

@@ -16,8 +16,9 @@ from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run, align
 from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError, ParameterError
-from rankwright.metrics.evaluation import Scores, evaluate
+from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import parse_measures
+from rankwright.metrics.scores import Scores
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import MAX_BYTES, read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer

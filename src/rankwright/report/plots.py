@@ -16,8 +16,8 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.clicks.relevance import Calibration
 from rankwright.metrics.comparison import Comparison
-from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
+from rankwright.metrics.scores import Scores
 from rankwright.report import charts
 from rankwright.report.charts import Spec
 from rankwright.selection.importance import partial_dependence

@@ -15,7 +15,7 @@ from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.data.runs import Run
 from rankwright.metrics.comparison import Comparison
-from rankwright.metrics.evaluation import Scores
+from rankwright.metrics.scores import Scores
 from rankwright.persist.systems import EvaluationData, score_items
 from rankwright.report import charts, plots
 from rankwright.report.page import (

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from rankwright._typing import FloatArray
 from rankwright.metrics.comparison import Comparison, compare
-from rankwright.metrics.evaluation import Scores
 from rankwright.metrics.measure import Measure
+from rankwright.metrics.scores import Scores
 from rankwright.rankers.boosting.lambdamart import LambdaMART
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking

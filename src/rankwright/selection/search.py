@@ -24,7 +24,7 @@ from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import as_grades
 from rankwright.metrics.measure import Measure, MeasureScorer
-from rankwright.metrics.tables import Cell, Table
+from rankwright.metrics.scores import Cell, Table
 from rankwright.parallel import active_engine, current_engine, n_threads
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection.base import (
