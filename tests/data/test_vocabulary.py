@@ -79,3 +79,10 @@ def test_an_unknown_id_is_an_error_or_the_number_asked_for():
 def test_a_vocabulary_has_no_id_twice():
     with pytest.raises(DataError, match="only 2 are distinct"):
         Vocabulary(np.array([1, 2, 1]))
+
+
+@pytest.mark.parametrize("ids, kind", [([np.int64(3), 5], "i"), ([np.str_("a"), "b"], "U")])
+def test_scalars_of_numpy_beside_those_of_python_are_ids_of_one_type(ids, kind) -> None:
+    # An array of objects cannot be saved in a model file.
+    assert as_ids(ids).dtype.kind == kind
+    assert as_ids(ids).tolist() == ids

@@ -206,6 +206,9 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
         raise DataError(f"{name} is {values!r}: give one id per row, as a list, array or column.")
     # np.asarray would turn [1, "1"] into two equal strings, and tuples into a second axis.
     kinds = {type(item) for item in items}
+    if len(kinds) > 1:  # the integers and texts of NumPy beside Python's are no second type
+        items = [item.item() if isinstance(item, np.integer | np.str_) else item for item in items]
+        kinds = {type(item) for item in items}
     # NumPy's text arrays drop a NUL at the end, which would merge the ids "a" and "a\\0".
     nul = kinds == {str} and any(item.endswith("\0") for item in items)
     if len(kinds) == 1 and not kinds & {tuple, list, set, dict, frozenset, bytes} and not nul:
