@@ -18,6 +18,7 @@ from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
 from rankwright.recommend.experts import EASE, ItemContent, ItemCosine, NextItems, Popularity
 from rankwright.recommend.explanations import EventExplanation
+from rankwright.recommend.lists import user_cosines
 from rankwright.recommend.models.base import biases
 from recommend.test_experts import make_events
 
@@ -106,7 +107,7 @@ def test_diversity_spreads_a_list(model) -> None:
     assert spread[0] == plain[0]
 
     def closeness(items: list) -> float:
-        return float(model._similarities(model._item_numbers(items)).mean())
+        return float(user_cosines(model.histories_, model._item_numbers(items)).mean())
 
     assert closeness(spread) <= closeness(plain)
 
@@ -413,7 +414,7 @@ def test_the_average_of_like_users_is_the_plain_sum() -> None:
             total[i] += table[target] @ table[u] * (r - mean - bias[u] - item_bias[i])
             mass[i] += np.abs(table[target]) @ np.abs(table[u])
         share = 5.0 / (5.0 + ratings.user_counts[target])
-        assert content.added(target) == pytest.approx(share * total / mass, rel=1e-5, abs=1e-7)
+        assert content.offsets(target) == pytest.approx(share * total / mass, rel=1e-5, abs=1e-7)
 
 
 def test_a_ranker_and_features_are_refused_where_they_are_not_used(events) -> None:

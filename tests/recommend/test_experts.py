@@ -203,7 +203,7 @@ def test_new_items_get_the_scores_of_items_like_them() -> None:
     features = rw.Features.from_frame({"item": list(genre), "genre": list(genre.values())})
     content = ItemContent().fit(histories, features)
     known = np.array([[float(item < 10) for item in histories.items]], np.float32)
-    lent = content.lend(known.copy())[0]
+    lent = content.smooth(known.copy())[0]
     place = dict(zip(histories.items.tolist(), range(histories.n_items), strict=True))
     assert lent[place[99]] == pytest.approx(1.0)
     assert lent[place[98]] == pytest.approx(0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from rankwright.exceptions import (
 )
 from rankwright.metrics.evaluation import evaluate
 from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
+from rankwright.recommend.lists import user_cosines
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.models.per_user import ReferenceUsers, abstains, prepared
 
@@ -58,6 +59,13 @@ def split_by_time(ratings: Ratings | Interactions, *, test_size: float = 0.1) ->
     n_test = _n_test(ratings, test_size)
     order = np.argsort(ratings.time, kind="stable")
     return Split(np.sort(order[:-n_test]), np.sort(order[-n_test:]))
+
+
+def _n_test(ratings: Ratings | Interactions, test_size: float) -> int:
+    need_a_share(test_size)
+    if len(ratings) < 2:
+        raise DataError(f"{len(ratings)} ratings cannot be split: give two or more.")
+    return min(max(round(test_size * len(ratings)), 1), len(ratings) - 1)
 
 
 def leave_last_out(data: Interactions | Ratings, n: int = 1) -> Split:
@@ -102,19 +110,21 @@ def assess(
     measure for most users, random order scores high as well: a warning says how high. Rank the
     whole catalog with :func:`evaluate_top_n`.
     """
-    measures = [measures] if isinstance(measures, str) else list(measures)
     model, test = recommender.fit(ratings.take(split.train)), ratings.take(split.test)
-    found = evaluate(model.predict_ratings(test), test.value, test.user, measures)
-    _warn_of_few_candidates(test, measures)
-    return found
+    scores = evaluate(model.predict_ratings(test), test.value, test.user, measures)
+    _warn_of_few_candidates(test, list(scores))
+    return scores
 
 
-def _warn_of_few_candidates(test: Ratings, measures: list[Any]) -> None:
+def _warn_of_few_candidates(test: Ratings, measures: list[str]) -> None:
     sizes = test.user_counts[test.user_counts > 0]
     typical = float(np.median(sizes)) if len(sizes) else 0.0
-    cutoffs = {str(m): int(str(m).rpartition("@")[2]) for m in measures if _has_cutoff(m)}
-    few = [name for name, cutoff in cutoffs.items() if typical < 2 * cutoff]
-    few = [str(m) for m in measures] if typical < 2 else few
+    cutoffs = {name: name.rpartition("@")[2] for name in measures}
+    few = [
+        name
+        for name, cutoff in cutoffs.items()
+        if typical < 2 or (cutoff.isdigit() and typical < 2 * int(cutoff))
+    ]
     if few:
         chance = evaluate(np.zeros(len(test)), test.value, test.user, few)
         values = ", ".join(f"{name} {float(chance[name]):.4f}" for name in few)
@@ -124,10 +134,6 @@ def _warn_of_few_candidates(test: Ratings, measures: list[Any]) -> None:
             RankwrightWarning,
             stacklevel=3,
         )
-
-
-def _has_cutoff(measure: Any) -> bool:
-    return str(measure).rpartition("@")[2].isdigit()
 
 
 def compare_rankers(
@@ -159,7 +165,6 @@ def compare_rankers(
     -------
     results : name -> scores of :func:`rankwright.evaluate`, target users as queries
     """
-    measures = [measures] if isinstance(measures, str) else list(measures)
     targets = _user_numbers(ratings, targets, "targets")
     table = ReferenceUsers(ratings, _user_numbers(ratings, reference, "reference"))
     train, test = (Table.by_user(ratings.take(rows)) for rows in (split.train, split.test))
@@ -193,11 +198,12 @@ def compare_rankers(
         warnings.simplefilter("ignore", DegenerateDataWarning)
         parts = map_blocks(block, blocks)
     index, _, grades = test.rows(targets)
-    results = {}
-    for name in rankers:
-        scores = np.concatenate([values for part in parts for values in part[name]])
-        results[name] = evaluate(scores, grades, targets[index], measures)
-    return results
+    measures = measures if isinstance(measures, str) else list(measures)
+    scores = {
+        name: np.concatenate([values for part in parts for values in part[name]])
+        for name in rankers
+    }
+    return {name: evaluate(s, grades, targets[index], measures) for name, s in scores.items()}
 
 
 def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
@@ -209,13 +215,6 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
             f"ratings.users (0 .. {ratings.n_users - 1}), for example from density_bins."
         )
     return numbers.astype(np.int64)
-
-
-def _n_test(ratings: Ratings | Interactions, test_size: float) -> int:
-    need_a_share(test_size)
-    if len(ratings) < 2:
-        raise DataError(f"{len(ratings)} ratings cannot be split: give two or more.")
-    return min(max(round(test_size * len(ratings)), 1), len(ratings) - 1)
 
 
 @dataclass(frozen=True)
@@ -261,10 +260,10 @@ class TopNReport:
         return "\n".join(lines)
 
 
-def _line(name: str, found: Estimate) -> str:
-    interval = "" if np.isnan(found.low) else f"{found.low:.4f} .. {found.high:.4f}"
-    chance = "" if found.random is None else f"{found.random:.4f}"
-    return f"{name:<46}{found.value:>9.4f}{interval:>20}{chance:>9}"
+def _line(name: str, estimate: Estimate) -> str:
+    interval = "" if np.isnan(estimate.low) else f"{estimate.low:.4f} .. {estimate.high:.4f}"
+    chance = "" if estimate.random is None else f"{estimate.random:.4f}"
+    return f"{name:<46}{estimate.value:>9.4f}{interval:>20}{chance:>9}"
 
 
 def evaluate_top_n(
@@ -283,8 +282,9 @@ def evaluate_top_n(
     ----------
     recommender : a Recommender
     data : Interactions
-    split : "last" (the last event of each user), "time" (the last ``test_size`` of all events) or
-        a Split
+    split : "last" (the last event of each user; without times the last row), "time" (the last
+        ``test_size`` of all events) or a Split, such as ``leave_n_out(data.user)`` for a random
+        event of each user
     n : length of the lists
     random_state : seed of the bootstrap
     **fit : passed to ``fit``, such as ``item_features``
@@ -305,8 +305,8 @@ def evaluate_top_n(
     if isinstance(split, str):
         if split not in ("last", "time"):
             raise ParameterError(f'split={split!r}: use "last", "time" or a Split.')
-        by_time = split == "time"
-        split = split_by_time(data, test_size=test_size) if by_time else leave_last_out(data)
+        last = split == "last"
+        split = leave_last_out(data) if last else split_by_time(data, test_size=test_size)
     train, test = data.take(split.train), data.take(split.test)
     model = clone(recommender).fit(train, **fit)
     relevant = relevant_pairs(train, test)
@@ -340,35 +340,33 @@ def measure_lists(
     random_state: int = 0,
 ) -> TopNReport:
     """Measures of lists (numbers of items, best first, -1 for none) of some users (numbers)."""
-    table = _hits(lists, users, relevant)
-    taken = np.unique(train.user * np.int64(train.n_items) + train.item) % train.n_items
+    n, rng = lists.shape[1], np.random.default_rng(random_state)
+    hits, n_relevant = _hits(lists, users, relevant)
+    pairs = np.unique(train.user * np.int64(train.n_items) + train.item)
     n_items = max(train.n_items, int(lists.max(initial=0)) + 1)
-    counts = np.bincount(taken, minlength=n_items)
-    per_user = _relevance(*table, train, users)
-    rng = np.random.default_rng(random_state)
-    measures = _estimates(per_user, rng, lists.shape[1])
-    for name, chance in _chance(table[1], train, users, lists.shape[1]).items():
-        at = f"{name}@{lists.shape[1]}"
-        measures[at] = Estimate(measures[at].value, measures[at].low, measures[at].high, chance)
-    beyond = _beyond(lists, users, relevant, train, counts)
-    measures |= _estimates(beyond, rng, lists.shape[1])
+    counts = np.bincount(pairs % train.n_items, minlength=n_items)
+    n_taken = np.bincount(pairs // train.n_items, minlength=train.n_users)[users]
+    relevance = _relevance(hits, n_relevant)
+    measures = _estimates(relevance, n, rng)
+    for name, value in _chance(n_relevant, train.n_items - n_taken, n).items():
+        measures[f"{name}@{n}"] = replace(measures[f"{name}@{n}"], random=value)
+    beyond = _beyond_relevance(lists, users, relevant, train, counts)
+    measures |= _estimates(beyond, n, rng)
     coverage = len(np.unique(lists[lists >= 0])) / max(int((counts > 0).sum()), 1)
-    measures[f"ItemCoverage@{lists.shape[1]}"] = Estimate(coverage, np.nan, np.nan)
+    measures[f"ItemCoverage@{n}"] = Estimate(coverage, np.nan, np.nan)
     parts = {}
-    warm_user = np.bincount(train.user, minlength=train.n_users)[users] > 0
-    warm_item = counts[relevant[1]] > 0
+    warm_user, warm_item = n_taken > 0, counts[relevant[1]] > 0
     for name, rows in (("warm users", warm_user), ("cold users", ~warm_user)):
         if rows.any() and not rows.all():
-            chosen = {key: values[rows] for key, values in per_user.items()}
-            parts[name] = int(rows.sum()), _estimates(chosen, rng, lists.shape[1])
-    for name, pairs in (("warm items", warm_item), ("cold items", ~warm_item)):
-        if pairs.any() and not pairs.all():
-            chosen_pairs = relevant[0][pairs], relevant[1][pairs]
-            kept = np.isin(users, chosen_pairs[0])
-            hits = _hits(lists[kept], users[kept], chosen_pairs)
-            values = _relevance(*hits, train, users[kept])
-            parts[name] = int(kept.sum()), _estimates(values, rng, lists.shape[1])
-    return TopNReport(lists.shape[1], len(users), measures, parts, per_user | beyond)
+            values = {key: column[rows] for key, column in relevance.items()}
+            parts[name] = int(rows.sum()), _estimates(values, n, rng)
+    for name, kept in (("warm items", warm_item), ("cold items", ~warm_item)):
+        if kept.any() and not kept.all():
+            part = relevant[0][kept], relevant[1][kept]
+            rows = np.isin(users, part[0])
+            values = _relevance(*_hits(lists[rows], users[rows], part))
+            parts[name] = int(rows.sum()), _estimates(values, n, rng)
+    return TopNReport(n, len(users), measures, parts, relevance | beyond)
 
 
 def _hits(lists: Any, users: IntArray, relevant: Any) -> tuple[NDArray[np.bool_], IntArray]:
@@ -380,7 +378,7 @@ def _hits(lists: Any, users: IntArray, relevant: Any) -> tuple[NDArray[np.bool_]
     return hits, n_relevant
 
 
-def _relevance(hits: Any, n_relevant: IntArray, train: Any, users: Any) -> dict[str, FloatArray]:
+def _relevance(hits: Any, n_relevant: IntArray) -> dict[str, FloatArray]:
     n = hits.shape[1]
     discount = 1.0 / np.log2(np.arange(2, n + 2))
     ideal = np.cumsum(discount)[np.minimum(n_relevant, n) - 1]
@@ -393,12 +391,9 @@ def _relevance(hits: Any, n_relevant: IntArray, train: Any, users: Any) -> dict[
     }
 
 
-def _chance(n_relevant: IntArray, train: Any, users: IntArray, n: int) -> dict[str, float]:
+def _chance(n_relevant: IntArray, n_candidates: IntArray, n: int) -> dict[str, float]:
     """Expected measures of a random order of the items that a user has not taken."""
-    taken = np.zeros(train.n_users)
-    pairs = np.unique(train.user * np.int64(train.n_items) + train.item)
-    np.add.at(taken, pairs // train.n_items, 1.0)
-    candidates = np.maximum(train.n_items - taken[users], n_relevant)
+    candidates = np.maximum(n_candidates, n_relevant)
     length = np.minimum(n, candidates)
     discount = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, n + 2)))])
     ideal = discount[np.minimum(n_relevant, n)]
@@ -412,11 +407,11 @@ def _chance(n_relevant: IntArray, train: Any, users: IntArray, n: int) -> dict[s
         "HitRate": float((1.0 - none[:, -1]).mean()),
         "MRR": float((-first / (place + 1)).sum(axis=1).mean()),
         "Recall": float((length / candidates).mean()),
-        "NDCG": float((share * discount[length.astype(np.int64)] / ideal).mean()),
+        "NDCG": float((share * discount[length] / ideal).mean()),
     }
 
 
-def _beyond(
+def _beyond_relevance(
     lists: Any, users: IntArray, relevant: Any, train: Any, counts: IntArray
 ) -> dict[str, FloatArray]:
     """Novelty, diversity and popularity bias of each list."""
@@ -437,18 +432,11 @@ def _beyond(
 
 def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
     """1 - the mean cosine (of their users) of two items of a list."""
-    from scipy.sparse import csr_array
-
-    ones = np.ones(len(train))
-    table = csr_array((ones, (train.item, train.user)), shape=(n_items, train.n_users))
-    table.data[:] = 1.0
-    used, place = np.unique(lists, return_inverse=True)
-    place = place.reshape(lists.shape)
-    rows = table[np.maximum(used, 0)]
-    size = np.sqrt(np.maximum(np.asarray(rows.sum(axis=1)).ravel(), 1.0))
-    cosine = np.asarray((rows @ rows.T).toarray()) / size[:, None] / size[None, :]
-    np.fill_diagonal(cosine, 0.0)
     shown = lists >= 0
+    items, place = np.unique(np.maximum(lists, 0), return_inverse=True)
+    place = place.reshape(lists.shape)
+    cosine = user_cosines(train, items, n_items)
+    np.fill_diagonal(cosine, 0.0)
     pairs = cosine[place[:, :, None], place[:, None, :]]
     both = shown[:, :, None] & shown[:, None, :]
     n_shown = shown.sum(axis=1)
@@ -456,7 +444,7 @@ def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
     return np.asarray(1.0 - (pairs * both).sum(axis=(1, 2)) / n_pairs)
 
 
-def _estimates(values: dict[str, FloatArray], rng: Any, n: int) -> dict[str, Estimate]:
+def _estimates(values: dict[str, FloatArray], n: int, rng: Any) -> dict[str, Estimate]:
     size = len(next(iter(values.values())))
     columns = np.stack(list(values.values()), axis=1)
     means = [  # in parts: there may be many users

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,19 +68,13 @@ class Selection:
 
     Parameters
     ----------
-    items : vocabulary of the items
+    data : Histories or Ratings
     exclude : "taken", None (a taken item may come again) or item ids to leave out as well
     filter : Filter, a collection of ids, a function of an id, or None
-    similarity : gives the similarities of some items (numbers), for diversity
     """
 
-    def __init__(
-        self,
-        items: Vocabulary,
-        exclude: Any = "taken",
-        filter: Any = None,
-        similarity: Callable[[IntArray], FloatArray] | None = None,
-    ) -> None:
+    def __init__(self, data: UsersAndItems, exclude: Any = "taken", filter: Any = None) -> None:
+        items = data.item_vocabulary
         self.exclude_taken = exclude is not None
         self.filter = filter if isinstance(filter, Filter) else Filter(allow=filter)
         self.allowed = _allowed(items, self.filter)
@@ -87,7 +83,7 @@ class Selection:
         if exclude is not None and not isinstance(exclude, str):
             self.allowed[_known(items, exclude, "exclude")] = False
         self._category = _categories(items, self.filter.categories)
-        self._similarity = similarity
+        self._data = data
 
     @property
     def is_plain(self) -> bool:
@@ -103,40 +99,33 @@ class Selection:
         return self._diverse(ranked, scores, n)
 
     def _capped(self, ranked: IntArray, n: int) -> IntArray:
-        room: dict[int, int] = {}
-        chosen = []
-        for item in ranked.tolist():
-            if self._has_room(item, room):
-                chosen.append(item)
-                if len(chosen) == n:
-                    break
-        return np.array(chosen, np.int64)
+        used: Counter[int] = Counter()
+        within_cap = (item for item in ranked.tolist() if self._count(item, used))
+        return np.array(list(islice(within_cap, n)), np.int64)
 
-    def _has_room(self, item: int, used: dict[int, int]) -> bool:
+    def _count(self, item: int, used: Counter[int]) -> bool:
+        """Whether an item is within the cap of its category, which it then uses."""
         category, cap = int(self._category[item]), self.filter.max_per_category
         if cap is None or category < 0:
             return True
-        if used.get(category, 0) >= cap:
-            return False
-        used[category] = used.get(category, 0) + 1
-        return True
+        used[category] += 1
+        return used[category] <= cap
 
     def _diverse(self, ranked: IntArray, scores: FloatArray, n: int) -> IntArray:
         """Maximal marginal relevance (Carbonell and Goldstein 1998) over the best candidates."""
         ranked, scores = ranked[: POOL * n], scores[: POOL * n].astype(np.float64)
-        assert self._similarity is not None
-        similarity = self._similarity(ranked)
+        similarity = user_cosines(self._data, ranked)
         spread = np.ptp(scores) if len(scores) else 0.0
         relevance = (scores - scores.min(initial=0.0)) / (spread or 1.0)
         nearest, left = np.zeros(len(ranked)), np.ones(len(ranked), bool)
-        used: dict[int, int] = {}
+        used: Counter[int] = Counter()
         chosen: list[int] = []
+        share = self.filter.diversity
         while left.any() and len(chosen) < n:
-            share = self.filter.diversity
             value = np.where(left, (1.0 - share) * relevance - share * nearest, -np.inf)
             at = int(np.argmax(value))
             left[at] = False
-            if self._has_room(int(ranked[at]), used):
+            if self._count(int(ranked[at]), used):
                 chosen.append(at)
                 nearest = np.maximum(nearest, similarity[at])
         return np.asarray(ranked[chosen])
@@ -168,8 +157,41 @@ def _categories(items: Vocabulary, categories: Mapping[Any, Any] | None) -> NDAr
     if categories is None:
         return np.full(len(items), -1, np.int64)
     numbers: dict[Any, int] = {}
-    found = [categories.get(item) for item in items.ids.tolist()]
-    return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in found])
+    of_items = [categories.get(item) for item in items.ids.tolist()]
+    return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in of_items])
+
+
+def ranks(order: IntArray) -> IntArray:
+    """The rank of each item, from 0, where ``order`` lists the items by rank.
+
+    >>> ranks(np.array([2, 0, 1]))
+    array([1, 2, 0])
+    """
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
+def user_cosines(data: Any, items: IntArray, n_items: int | None = None) -> FloatArray:
+    """Cosines of the users of some items (distinct numbers), (n, n)."""
+    from scipy.sparse import csr_array
+
+    place = np.full(n_items or data.n_items, -1, np.int64)
+    place[items] = np.arange(len(items))
+    used = place[data.item] >= 0
+    pairs = (place[data.item[used]], data.user[used])
+    table = csr_array((np.ones(len(pairs[0])), pairs), shape=(len(items), data.n_users))
+    table.data[:] = 1.0  # a repeated event counts once
+    size = np.sqrt(np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1.0))
+    return np.asarray((table @ table.T).toarray() / size[:, None] / size[None, :])
+
+
+def user_cosine(data: Any, item: int) -> FloatArray:
+    """Cosines of the users of an item with those of all items, (n_items,)."""
+    users = data.user[data.item == item]
+    common = np.bincount(data.item[np.isin(data.user, users)], minlength=data.n_items)
+    size = np.maximum(data.item_counts, 1) * max(len(users), 1)
+    return np.asarray(common / np.sqrt(size))
 
 
 class Block(NamedTuple):

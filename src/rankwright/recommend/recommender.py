@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.features import Features, SideFeatures, as_features
+from rankwright.data.behavior.features import SideFeatures, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
@@ -168,11 +168,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 delattr(self, name)
         features = SideFeatures(as_features(item_features), as_features(user_features))
         if isinstance(data, Interactions):
-            return self._fit_events(data, features, seed)
-        return self._fit_ratings(data, features, seed)
+            self._fit_events(data, features, seed)
+        else:
+            self._fit_ratings(data, features, seed)
+        if features.items is not None and features.items.titles is not None:
+            self.titles_ = features.items.titles_of(self._data.items)
+        self._set_backend()
+        return self
 
-    def _fit_ratings(self, ratings: Ratings, features: SideFeatures, seed: int) -> Self:
-        ratings = check_ratings(ratings, type(self).__name__)
+    def _fit_ratings(self, ratings: Ratings, features: SideFeatures, seed: int) -> None:
+        ratings = check_ratings(ratings)
         if features.users is not None and self.ranker is not None:
             raise ParameterError(
                 "Recommender(ranker=...).fit(user_features=...): scores of a ranker have a scale "
@@ -181,7 +186,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         ratings = with_ids(ratings, features)
         if features.items is not None:
             self.content_ = ItemContent().fit(Histories.of_ratings(ratings), features.items)
-            self._set_titles(features.items, ratings.items)
         if features.users is not None:
             self.user_content_ = UserMeans().fit(Histories.of_ratings(ratings), features.users)
         self.ratings_ = ratings
@@ -198,14 +202,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             model = PerUser(self.ranker, self.n_reference, self.reference, seed)
         with active_engine(None):  # models of ratings are small: they are fitted here
             self.model_ = model.fit(ratings)
-        self._set_backend()
-        return self
 
-    def _set_titles(self, features: Features, items: Any) -> None:
-        if features.titles is not None:
-            self.titles_ = features.titles_of(items)
-
-    def _fit_events(self, events: Interactions, features: SideFeatures, seed: int) -> Self:
+    def _fit_events(self, events: Interactions, features: SideFeatures, seed: int) -> None:
         if self.ranker is not None:
             raise ParameterError(
                 "Recommender(ranker=...) learns from ratings. Leave it out for interactions."
@@ -215,13 +213,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         histories = Histories.of(events)
         if features.items is not None:
             histories = histories.with_items(features.items.ids)
-            self._set_titles(features.items, histories.items)
         if features.users is not None:
             histories = histories.with_users(features.users.ids)
         self.histories_ = histories
         self.model_ = TopN(self.experts, self.holdout, self.combiner, seed).fit(histories, features)
-        self._set_backend()
-        return self
 
     def _set_backend(self) -> None:
         titles = getattr(self, "titles_", None)
@@ -274,20 +269,20 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """After loading: check that the parts fit together, and derive the rest."""
         for ids in (self._data.users, self._data.items):
             Vocabulary(as_ids(ids))
-        if (isinstance(self.model_, TopN)) != self._is_events:
+        if isinstance(self.model_, TopN) != self._is_events:
             raise DataError("Recommender.model_ does not fit its data.")
         self.model_.prepare(self._data)
         if hasattr(self, "ratings_"):
-            check_ratings(self.ratings_, type(self).__name__)
+            check_ratings(self.ratings_)
             for content in self._contents():
                 if content is not None:
                     content.prepare(Histories.of_ratings(self.ratings_))
         self._set_backend()
 
     def _before_saving(self) -> None:
-        """Files hold no work that updates left for later."""
+        """Files hold no pending work of updates."""
         if isinstance(getattr(self, "model_", None), TopN):
-            self.model_.settle()
+            self.model_.flush()
 
     @classmethod
     def learned(cls) -> dict[str, Any]:
@@ -354,14 +349,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             an id, or None
         """
         _check_n("recommend", n)
-        return self._list(self._known(user), n, self._selection(exclude, filter))
+        return self._list(self._known(user), n, exclude, filter)
 
     def _known(self, user: Any) -> Any:
-        number = self._user_number(user)
-        return self._backend.known([number])
+        numbers = self._user_numbers([user])
+        return self._backend.known(numbers)
 
-    def _list(self, history: Any, n: int, chosen: Selection) -> list[Recommendation]:
-        best: Block = self._backend.lists(history, n, chosen)
+    def _list(self, history: Any, n: int, exclude: Any, filter: Any) -> list[Recommendation]:
+        best: Block = self._backend.lists(history, n, Selection(self._data, exclude, filter))
         return next(best.lists(self._data.items))
 
     def recommend_new(
@@ -381,7 +376,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 "or with interactions a list of items."
             )
         history = self._history(ratings if isinstance(ratings, Mapping) else list(ratings))
-        return self._list(history, n, self._selection(exclude, filter))
+        return self._list(history, n, exclude, filter)
 
     def recommend_all(
         self,
@@ -411,7 +406,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         _check_n("recommend_all", n)
         ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
         numbers = self._user_numbers(ids)
-        blocks = self._stream(ids, numbers, n, self._selection(exclude, filter))
+        blocks = self._blocks(ids, numbers, n, Selection(self._data, exclude, filter))
         if progress:
             blocks = with_progress(blocks, len(ids), progress)
         if output is not None:
@@ -419,35 +414,18 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         lists = [block for _, block in blocks] or [Block.of([], [], n)]
         return TopLists(ids, self._data.items, lists)
 
-    def _stream(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Blocks:
+    def _blocks(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Blocks:
         """Lists of users, a block at a time."""
         backend, size = self._backend, self._backend.block_size
+        cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
+        histories = (backend.known(numbers[cut]) for cut in cuts)
+        blocks: Iterable[Block]
         if current_engine() is not None:
-            cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
-            jobs = [backend.known(numbers[cut]) for cut in cuts]
-            for cut, lists in zip(cuts, map_jobs(_lists_of, jobs, backend, n, chosen), strict=True):
-                yield ids[cut], lists
-            return
-        for start in range(0, len(ids), size):
-            cut = slice(start, start + size)
-            yield ids[cut], backend.lists(backend.known(numbers[cut]), n, chosen)
-
-    def _selection(self, exclude: Any, filter: Any) -> Selection:
-        return Selection(self._data.item_vocabulary, exclude, filter, self._similarities)
-
-    def _similarities(self, items: IntArray) -> FloatArray:
-        """Cosines of the users of some items."""
-        data = self._data
-        user, item = data.user, data.item
-        place = np.full(data.n_items, -1, np.int64)
-        place[items] = np.arange(len(items))
-        used = place[item] >= 0
-        from scipy.sparse import csr_array
-
-        ones, shape = np.ones(int(used.sum())), (len(items), data.n_users)
-        table = csr_array((ones, (place[item[used]], user[used])), shape=shape)
-        size = np.sqrt(np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1.0))
-        return np.asarray((table @ table.T).toarray() / size[:, None] / size[None, :])
+            blocks = map_jobs(_lists_of, list(histories), backend, n, chosen)
+        else:
+            blocks = (backend.lists(history, n, chosen) for history in histories)
+        for cut, block in zip(cuts, blocks, strict=True):
+            yield ids[cut], block
 
     def similar_items(self, item: Any, n: int = 10) -> list[Recommendation]:
         """The items most like an item: taken by the same users, or rated by them alike.
@@ -458,20 +436,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         _check_n("similar_items", n)
         data, number = self._data, int(self._item_numbers([item])[0])
         others = np.flatnonzero((data.item_counts > 0) & (np.arange(data.n_items) != number))
-        scores = self._likeness(number)[others]
+        scores = self._backend.similar(number)[others]
         order = np.lexsort((-data.item_counts[others], -scores))[:n]
         ids = data.items[others[order]].tolist()
         return as_list(ids, scores[order].tolist())
-
-    def _likeness(self, number: int) -> FloatArray:
-        """How like an item all items are: by the experts, or else the cosine of their users."""
-        data, found = self._data, self._backend.likeness(number)
-        if found is not None:
-            return np.asarray(found)
-        users = data.user[data.item == number]
-        common = np.bincount(data.item[np.isin(data.user, users)], minlength=data.n_items)
-        size = np.maximum(data.item_counts, 1) * max(len(users), 1)
-        return np.asarray(common / np.sqrt(size))
 
     def explain(self, user: Any, item: Any, n: int = 5) -> Any:
         """Why an item has its score for a user (an id, or what a new user rated or took).
@@ -522,22 +490,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         items = self._item_numbers(list(user)) if len(value) else np.zeros(0, np.int64)
         return self._backend.new(items, value, user)
 
-    def _user_number(self, user: Any) -> int:
-        data = self._data
-        if not (isinstance(user, Hashable) and user in data.user_vocabulary):
-            raise DataError(
-                f"user {user!r} is not one of the {data.n_users} users of the data, such "
-                f"as {data.users[:1].tolist()[0]!r}. For a new user call "
-                f"recommend_new({'[item, ...]' if self._is_events else '{item: rating, ...}'})."
-            )
-        return int(data.user_vocabulary.numbers([user])[0])
-
     def _user_numbers(self, ids: list[Any]) -> IntArray:
-        known = self._data.user_vocabulary
-        unknown = [user for user in ids if not (isinstance(user, Hashable) and user in known)]
-        if unknown:
-            self._user_number(unknown[0])  # raises the error
-        return np.asarray(known.numbers(ids) if ids else np.zeros(0, np.int64))
+        data = self._data
+        for user in ids:
+            if not (isinstance(user, Hashable) and user in data.user_vocabulary):
+                raise DataError(
+                    f"user {user!r} is not one of the {data.n_users} users of the data, such "
+                    f"as {data.users[:1].tolist()[0]!r}. For a new user call "
+                    f"recommend_new({'[item, ...]' if self._is_events else '{item: rating, ...}'})."
+                )
+        return np.asarray(data.user_vocabulary.numbers(ids) if ids else np.zeros(0, np.int64))
 
     def _item_numbers(self, items: Any) -> IntArray:
         data = self._data

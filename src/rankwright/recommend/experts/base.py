@@ -16,7 +16,7 @@ from rankwright.rankers.schema import Constraint, Holds, Learned, floats
 from rankwright.recommend.experts.histories import Histories, Rows
 
 Scores = NDArray[np.float32]
-SETTLING = RLock()  # what an update left for later is done by one thread
+FLUSHING = RLock()  # one thread at a time does the pending work of updates
 
 
 class Expert(BaseEstimator, ABC):  # type: ignore[misc]
@@ -50,8 +50,8 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
         for name, declared in self._learned.items():
             declared.check(name, getattr(self, name, None), sizes)
 
-    def settle(self, rows: Rows | None = None) -> None:
-        """Do what updates left for later, for these rows or (None) all of it."""
+    def flush(self, rows: Rows | None = None) -> None:
+        """Do the pending work of updates: what these rows need, or (None) all of it."""
 
     @abstractmethod
     def scores(self, rows: Rows) -> Scores:
@@ -59,8 +59,8 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
 
     def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
         """What each item of a history adds to the score of an item."""
-        each = Rows(np.arange(len(items) + 1), items, np.ones(len(items), np.float32))
-        return self.scores(each)[:, item]
+        single = Rows(np.arange(len(items) + 1), items, np.ones(len(items), np.float32))
+        return self.scores(single)[:, item]
 
     @classmethod
     def learned(cls) -> dict[str, Learned | Holds]:
@@ -85,7 +85,7 @@ class Popularity(Expert):
         self.half_life = half_life
 
     def fit(self, histories: Histories) -> Self:
-        self._behind: Histories | None = None
+        self._pending: Histories | None = None
         weight = None
         if self.half_life is not None and histories.time is not None:
             weight = np.exp2(-histories.share_later / self.half_life)
@@ -94,17 +94,17 @@ class Popularity(Expert):
         return self
 
     def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
-        self._behind = histories
+        self._pending = histories
 
     def prepare(self, histories: Histories) -> None:
         super().prepare(histories)
-        self._behind = None
+        self._pending = None
 
-    def settle(self, rows: Rows | None = None) -> None:
-        with SETTLING:
-            if self._behind is not None:
-                self.fit(self._behind)
+    def flush(self, rows: Rows | None = None) -> None:
+        with FLUSHING:
+            if self._pending is not None:
+                self.fit(self._pending)
 
     def scores(self, rows: Rows) -> Scores:
-        self.settle()
+        self.flush()
         return np.tile(np.sqrt(self.count_).astype(np.float32), (rows.n_rows, 1))

@@ -71,7 +71,7 @@ class Content(Expert):
         self._table = csr_array((self.value_, self.column_, self.ptr_), shape=shape)
 
     @property
-    def described(self) -> Any:
+    def has_features(self) -> Any:
         """Which of the ids have features."""
         return np.diff(self.ptr_) > 0
 
@@ -91,16 +91,16 @@ class ItemContent(Content):
     def _prepare(self, histories: Histories) -> None:
         super()._prepare(histories)
         self._counts = histories.item_counts
-        self._proxies = self._like_new_items()
+        self._similar = self._neighbors_of_rare()
 
-    def _like_new_items(self) -> Any:
-        """For items with few users, (n_few, n_items): the known items most like them."""
+    def _neighbors_of_rare(self) -> Any:
+        """For items with few users, (n_rare, n_items): the known items most like them."""
         from scipy.sparse import csr_array
 
-        self._few = np.flatnonzero((self._counts < 4 * N_USERS) & self.described)
+        self._rare = np.flatnonzero((self._counts < 4 * N_USERS) & self.has_features)
         parts = []
-        for start in range(0, len(self._few), 256):
-            cosine = (self._table[self._few[start : start + 256]] @ self._table.T).toarray()
+        for start in range(0, len(self._rare), 256):
+            cosine = (self._table[self._rare[start : start + 256]] @ self._table.T).toarray()
             cosine[:, self._counts < N_USERS] = 0.0
             kth = min(N_LIKE, cosine.shape[1]) - 1
             least = -np.partition(-cosine, kth, axis=1)[:, kth]
@@ -113,10 +113,10 @@ class ItemContent(Content):
 
     def most_like(self, number: int) -> int:
         """The known item most like an item with few users; the most taken if there is none."""
-        row = self._proxies[np.flatnonzero(self._few == number)]
+        row = self._similar[np.flatnonzero(self._rare == number)]
         return int(np.argmax(row.toarray())) if row.nnz else int(np.argmax(self._counts))
 
-    def lend(self, scores: Any, *, average: bool = False) -> Any:
+    def smooth(self, scores: Any, *, average: bool = False) -> Any:
         """Items with few users take part of the scores of the known items most like them.
 
         An item with n users keeps n / (n + 5) of its own score and gets, for the rest, the average
@@ -124,19 +124,19 @@ class ItemContent(Content):
         average is weighted by the cosines, for scores whose 0 means nothing; an item like none
         gets the average of all.
         """
-        if len(self._few):
-            share = (N_USERS / (N_USERS + self._counts[self._few])).astype(np.float32)
-            lent = np.asarray((self._proxies @ scores.T).T)
+        if len(self._rare):
+            share = (N_USERS / (N_USERS + self._counts[self._rare])).astype(np.float32)
+            borrowed = np.asarray((self._similar @ scores.T).T)
             if average:
-                mass = np.asarray(self._proxies.sum(axis=1)).ravel()
+                mass = np.asarray(self._similar.sum(axis=1)).ravel()
                 middle = scores[:, self._counts > 0].mean(axis=1, keepdims=True)
-                lent = np.where(mass > 0, lent / np.maximum(mass, 1e-9), middle)
-            scores[:, self._few] = (1.0 - share) * scores[:, self._few] + share * lent
+                borrowed = np.where(mass > 0, borrowed / np.maximum(mass, 1e-9), middle)
+            scores[:, self._rare] = (1.0 - share) * scores[:, self._rare] + share * borrowed
         return scores
 
     def own_share(self, item: int) -> float:
-        """The share of an item's score that ``lend`` leaves it."""
-        if item not in self._few:
+        """The share of an item's score that ``smooth`` leaves it."""
+        if item not in self._rare:
             return 1.0
         return float(1.0 - N_USERS / (N_USERS + self._counts[item]))
 
@@ -170,8 +170,8 @@ class UserContent(Content):
     def scores(self, rows: Rows) -> Scores:
         if len(rows.user) == 0:
             return np.zeros((rows.n_rows, self._taken.shape[1]), np.float32)
-        found = (self._table[rows.user] @ self._taken).toarray()
-        return np.asarray(np.sqrt(np.maximum(found, 0.0)), np.float32)
+        total = (self._table[rows.user] @ self._taken).toarray()
+        return np.asarray(np.sqrt(np.maximum(total, 0.0)), np.float32)
 
 
 class UserMeans(UserContent):
@@ -183,7 +183,7 @@ class UserMeans(UserContent):
     features scores 0.
     """
 
-    def learn(self, ratings: Ratings) -> Self:
+    def sum_deviations(self, ratings: Ratings) -> None:
         """Sum up the deviations by feature."""
         from scipy.sparse import csr_array
 
@@ -195,9 +195,8 @@ class UserMeans(UserContent):
         # Of cosines below 0 too: |cosine| is at most the sum over features of |product|.
         self._mass = (magnitude.T @ csr_array((np.ones_like(rest), pairs), shape=shape)).tocsr()
         self._n_rated = ratings.user_counts
-        return self
 
-    def added(self, user: int) -> FloatArray:
+    def offsets(self, user: int) -> FloatArray:
         """What the scores of all items of a user change by, (n_items,): the fewer ratings the
         user gave, the more."""
         own = self._table[[user]]

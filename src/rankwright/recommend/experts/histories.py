@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import IntArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions, joined
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
@@ -26,9 +26,20 @@ class Rows(NamedTuple):
     weight: NDArray[np.float32]
     user: NDArray[np.int64] = np.zeros(0, np.int64)  # (n_rows,) numbers; empty for new users
 
+    @classmethod
+    def single(cls, items: IntArray, weight: FloatArray) -> Rows:
+        """The history of one new user."""
+        ptr = np.array([0, len(items)])
+        return cls(ptr, items.astype(np.int32), weight.astype(np.float32))
+
     @property
     def n_rows(self) -> int:
         return len(self.ptr) - 1
+
+    @property
+    def number(self) -> IntArray:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
 
     def row(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         entries = slice(*self.ptr[number : number + 2])
@@ -37,7 +48,7 @@ class Rows(NamedTuple):
     def entries(self, numbers: IntArray) -> tuple[NDArray[np.int64], IntArray]:
         """The pointers of some of the rows when they are taken, and where their entries are."""
         counts = self.ptr[numbers + 1] - self.ptr[numbers]
-        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        ptr = pointers(counts)
         return ptr, np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
 
     def take(self, numbers: IntArray) -> Rows:
@@ -106,7 +117,7 @@ class Histories(UsersAndItems):
             order = np.lexsort((events.time, events.user))
         if len(order) < 2**31:
             order = order.astype(np.int32)
-        ptr = _pointers(np.bincount(events.user, minlength=events.n_users))
+        ptr = pointers(np.bincount(events.user, minlength=events.n_users))
         item = events.item.astype(np.int32)[order]
         total, kept = events.weight[order], np.ones(len(order), bool)
         merge_repeats(ptr, item, total, kept, np.full(events.n_items, -1))
@@ -114,7 +125,7 @@ class Histories(UsersAndItems):
         weight = total.astype(np.float32)
         del total
         if not kept.all():
-            ptr = _pointers(kept)[ptr]
+            ptr = pointers(kept)[ptr]
             order, item, weight = order[kept], item[kept], weight[kept]
         time = None if events.time is None else events.time[order]
         return cls(events.users, events.items, ptr, item, weight, time)
@@ -215,7 +226,7 @@ class Histories(UsersAndItems):
             else np.concatenate([piece for own, new in cuts for piece in (a[own], b[new])])
             for a, b in ((self.item, part.item), (self.weight, part.weight), (self.time, part.time))
         ]
-        made = Histories(part.users, part.items, _pointers(counts), *columns)  # type: ignore[arg-type]
+        made = Histories(part.users, part.items, pointers(counts), *columns)  # type: ignore[arg-type]
         for name, ids in (("user_vocabulary", self.users), ("item_vocabulary", self.items)):
             if len(ids) == len(getattr(made, name[:4] + "s")):
                 vars(made)[name] = getattr(self, name)
@@ -228,7 +239,8 @@ class Histories(UsersAndItems):
         return Interactions.from_numbers(self.users, self.items, *columns)
 
 
-def _pointers(counts: NDArray[Any]) -> NDArray[np.int64]:
+def pointers(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each row starts, and the end of the last one, from the lengths of the rows."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
@@ -236,8 +248,8 @@ def check_weights(weight: NDArray[Any]) -> None:
     """Refuse sums of weights so large that nothing else counts."""
     if (largest := float(np.max(weight, initial=0.0))) > MAX_WEIGHT:
         raise DataError(
-            f"the weights of the events of one user and item add up to {largest:g}: at most "
-            f"{MAX_WEIGHT:g} can be told from others. Divide the weights, so that a usual event "
+            f"the weights of the events of one user and item add up to {largest:g}: above "
+            f"{MAX_WEIGHT:g} nothing else counts. Divide the weights, so that a usual event "
             "has about 1."
         )
 

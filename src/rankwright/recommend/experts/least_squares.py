@@ -13,8 +13,8 @@ from rankwright.exceptions import DataError
 from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, floats32, integers
-from rankwright.recommend.experts.base import SETTLING, Expert, Scores
-from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.experts.base import FLUSHING, Expert, Scores
+from rankwright.recommend.experts.histories import Histories, Rows, pointers
 from rankwright.recommend.experts.neighbors import neighbor_pairs, row_ranges
 
 BLOCK = 1024  # users whose products are added at once (EASE)
@@ -105,10 +105,10 @@ class EASE(Expert):
         if len(self._before) > len(self.kept_) // 8:  # corrections would cost more than a new fit
             self.fit(histories)
 
-    def settle(self, rows: Rows | None = None) -> None:
+    def flush(self, rows: Rows | None = None) -> None:
         if not self._before:
             return
-        with SETTLING:
+        with FLUSHING:
             users, earlier = np.array(list(self._before), np.int64), list(self._before.values())
             ptr = np.cumsum([0, *map(len, earlier)])
             item = np.concatenate([np.zeros(0, np.int32), *earlier])
@@ -150,24 +150,24 @@ class EASE(Expert):
             self.diagonal_ = np.concatenate([self.diagonal_, one])
 
     def scores(self, rows: Rows) -> Scores:
-        self.settle()
+        self.flush()
         place = self._place()[rows.item]
         inside = place >= 0
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])
-        kept = Rows(before[rows.ptr], place[inside].astype(np.int32), rows.weight[inside])
-        found = np.asarray(kept.matrix(len(self.kept_)) @ self.weight_)
+        kept = Rows(pointers(inside)[rows.ptr], place[inside].astype(np.int32), rows.weight[inside])
+        kept_scores = np.asarray(kept.matrix(len(self.kept_)) @ self.weight_)
         if len(self.kept_) == self._n_items:
-            return found
+            return kept_scores
         scores = np.zeros((rows.n_rows, self._n_items), np.float32)
-        scores[:, self.kept_] = found
+        scores[:, self.kept_] = kept_scores
         return scores
 
 
 def _dense(rows: Rows, place: NDArray[np.int64], width: int) -> Scores:
     """Rows of 0 and 1 over the items that take part."""
     dense = np.zeros((rows.n_rows, width), np.float32)
-    row, column = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), place[rows.item]
-    dense[row[column >= 0], column[column >= 0]] = 1.0
+    column = place[rows.item]
+    inside = column >= 0
+    dense[rows.number[inside], column[inside]] = 1.0
     return dense
 
 

@@ -12,7 +12,7 @@ from rankwright.data.vocabulary import read_only
 from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32, integers32
-from rankwright.recommend.experts.base import SETTLING, Expert, Scores
+from rankwright.recommend.experts.base import FLUSHING, Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
 
 
@@ -104,17 +104,17 @@ class ItemCosine(Expert):
         super().prepare(histories)
         self._stale = np.zeros(histories.n_items, bool)
 
-    def settle(self, rows: Rows | None = None) -> None:
+    def flush(self, rows: Rows | None = None) -> None:
         if not self._stale.any():
             return
-        with SETTLING:
+        with FLUSHING:
             needed = np.arange(len(self._stale)) if rows is None else np.unique(rows.item)
             self._refresh(needed[self._stale[needed]].astype(np.int64))
 
     def scores(self, rows: Rows) -> Scores:
         from rankwright.recommend.experts._kernels import add_neighbors
 
-        self.settle(rows)
+        self.flush(rows)
         scores = np.zeros((rows.n_rows, len(self.neighbor_)), np.float32)
         table = (rows.frozen(), self.decay, self.neighbor_, self.similarity_)
         map_blocks(lambda block: add_neighbors(*table, *block, scores), row_ranges(rows.n_rows))

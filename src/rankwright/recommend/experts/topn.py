@@ -23,18 +23,18 @@ from rankwright.recommend.experts.weights import (
     COMBINERS,
     HOLDOUTS,
     Candidates,
-    Question,
+    Holdout,
     Search,
     best_items,
     held_out,
-    lengths,
+    row_rms,
     scaled,
 )
 from rankwright.recommend.explanations import EventExplanation, Taken
-from rankwright.recommend.lists import POOL, Block, Selection
+from rankwright.recommend.lists import POOL, Block, Selection, ranks, user_cosine
 
 CELLS = 2**21  # scores in a block of users
-N_USERS = 1000  # users of each question that the weights are learned on
+N_USERS = 1000  # users of each holdout that the weights are learned on
 
 
 def default_experts(random_state: int, features: SideFeatures) -> list[Expert]:
@@ -48,11 +48,14 @@ def default_experts(random_state: int, features: SideFeatures) -> list[Expert]:
         EASE(),
         ImplicitALS(random_state=random_state),
     ]
-    content = [] if features.items is None else [ItemContent()]
-    return [*experts, *content, *([] if features.users is None else [UserContent()])]
+    if features.items is not None:
+        experts.append(ItemContent())
+    if features.users is not None:
+        experts.append(UserContent())
+    return experts
 
 
-NOTHING = SideFeatures()
+NO_FEATURES = SideFeatures()
 
 
 class TopN(BaseEstimator):  # type: ignore[misc]
@@ -60,7 +63,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
 
     For a user, the items taken later are to come before all others: bipartite feedback. Experts
     are fitted without the held-out events and score the catalog for up to 1000 users of each
-    question: *next* (the last item of each user) and *period* (everything in the last tenth of
+    holdout: *next* (the last item of each user) and *period* (everything in the last tenth of
     the time). Each expert's scores are divided by their root mean square over the catalog. The
     cross-entropy method finds weights with a high NDCG@10 over the 50 best items of each expert and
     the held-out ones. It starts at mostly popularity, or at the weights of a RankSVM that learned
@@ -74,7 +77,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     ----------
     experts : list of Expert or None (the defaults)
     holdout : "both", "next" or "period"
-        The questions that the weights are to answer. Of both, the period comes first.
+        The events that the weights are learned on. Of both, the period comes first.
     combiner : "auto", "search" or "ranksvm"
         Where the search of the weights starts: at mostly popularity, or at those of a RankSVM.
         "auto" takes RankSVM where only the next item is held out.
@@ -107,58 +110,59 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         self.combiner = combiner
         self.random_state = random_state
 
-    def fit(self, histories: Histories, features: SideFeatures = NOTHING) -> Self:
-        self._set(histories)
-        experts = self.experts
-        if experts is None:
-            experts = default_experts(self.random_state, features)
-        made = [clone(checked(expert)) for expert in experts]
-        if not made:
+    def fit(self, histories: Histories, features: SideFeatures = NO_FEATURES) -> Self:
+        self._set_histories(histories)
+        given = self.experts
+        if given is None:
+            given = default_experts(self.random_state, features)
+        experts = [clone(check_expert(expert)) for expert in given]
+        if not experts:
             raise ParameterError("experts=[]: give one expert or more, or None for the defaults.")
-        for expert in made:
+        for expert in experts:
             if isinstance(expert, ItemContent):
                 expert.fit(histories, need_features(features.items, "item"))
             if isinstance(expert, UserContent):
                 expert.fit(histories, need_features(features.users, "user"))
-        self.weight_ = np.ones(len(made))
+        self.weight_ = np.ones(len(experts))
         self.validation_: dict[str, dict[str, float]] = {}
-        if len(made) > 1 and (held := held_out(histories, self.holdout))[1]:
-            train, questions = held
-            for expert in made:
+        train, holdouts = held_out(histories, self.holdout) if len(experts) > 1 else (histories, [])
+        if holdouts:
+            for expert in experts:
                 expert.fit(train)
-            self._choose(made, train, questions)
+            self._learn_weights(experts, train, holdouts)
         # Features serve new items and users, whatever they add for others.
-        kept = (self.weight_ > 0) | [isinstance(expert, Content) for expert in made]
-        self.experts_ = [made[at] for at in np.flatnonzero(kept)]
+        kept = (self.weight_ > 0) | [isinstance(expert, Content) for expert in experts]
+        self.experts_ = [experts[at] for at in np.flatnonzero(kept)]
         self.weight_ = self.weight_[kept]
         for expert in self.experts_:
             expert.refit(histories)
         self.n_new_events_ = 0
         return self
 
-    def _choose(self, experts: list[Expert], train: Histories, questions: list[Question]) -> None:
-        """Set the weights."""
-        rng, tie = np.random.default_rng(self.random_state), by_users(train)
+    def _learn_weights(
+        self, experts: list[Expert], train: Histories, holdouts: list[Holdout]
+    ) -> None:
+        rng, tie = np.random.default_rng(self.random_state), popularity_rank(train)
         tables = {
-            question.name: Candidates(experts, train, question.sample(N_USERS, rng), tie)
-            for question in questions
+            holdout.name: Candidates(experts, train, holdout.sample(N_USERS, rng), tie)
+            for holdout in holdouts
         }
         popular = [getattr(expert, "half_life", None) is not None for expert in experts]
         search = Search(tables, popular, self.combiner)
         self.weight_ = search.run()
         names = [*map(_label, experts), "blend"]
-        found = np.column_stack([search.alone, search.ndcg(self.weight_[None])]).tolist()
+        ndcg = np.column_stack([search.alone, search.ndcg(self.weight_[None])]).tolist()
         self.validation_ = {
-            question: dict(zip(names, values, strict=True))
-            for question, values in zip(tables, found, strict=True)
+            name: dict(zip(names, values, strict=True))
+            for name, values in zip(tables, ndcg, strict=True)
         }
 
-    def _set(self, histories: Histories) -> None:
-        self._histories, self.tie_ = histories, by_users(histories)
+    def _set_histories(self, histories: Histories) -> None:
+        self._histories, self.tie_ = histories, popularity_rank(histories)
 
     def prepare(self, histories: Histories) -> None:
         """After loading: check that all this could be learned from these histories."""
-        self._set(histories)
+        self._set_histories(histories)
         if len(self.weight_) != len(self.experts_) or (self.weight_ < 0).any():
             raise DataError("TopN.weight_: one number >= 0 for each expert needed.")
         for expert in self.experts_:
@@ -177,15 +181,15 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     def update(self, histories: Histories, users: IntArray, n_events: int) -> None:
         """Follow new events of some users; the weights of the experts stay."""
         before = self._histories
-        self._set(histories)
+        self._set_histories(histories)
         for expert in self.experts_:
             expert.update(histories, before, users)
         self.n_new_events_ += n_events
 
-    def settle(self) -> None:
-        """Do what updates left for later."""
+    def flush(self) -> None:
+        """Do the pending work of updates."""
         for expert in self.experts_:
-            expert.settle()
+            expert.flush()
 
     def refit(self) -> None:
         """Fit the experts again on the histories so far; their weights stay."""
@@ -203,10 +207,13 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             scores = scaled(expert.scores(rows))
             scores *= weight
             total += scores
-        for expert in self.experts_:
-            if isinstance(expert, ItemContent):
-                total = expert.lend(total)
+        for content in self._item_contents:
+            total = content.smooth(total)
         return total
+
+    @property
+    def _item_contents(self) -> list[ItemContent]:
+        return [expert for expert in self.experts_ if isinstance(expert, ItemContent)]
 
     def _weights(self, rows: Rows) -> list[Scores]:
         """The weight of each expert, one or (n_rows, 1): users without a history, but with
@@ -215,7 +222,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         empty = np.diff(rows.ptr) == 0
         for at, expert in enumerate(self.experts_):
             if isinstance(expert, UserContent) and len(rows.user) and empty.any():
-                cold = (empty & expert.described[rows.user])[:, None]
+                cold = (empty & expert.has_features[rows.user])[:, None]
                 weights = [np.where(cold, np.float32(0.0), weight) for weight in weights]
                 weights[at] = np.where(cold, np.float32(1.0), weights[at])
         return weights
@@ -223,15 +230,13 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     def known_items(self) -> NDArray[np.bool_]:
         """Items that may be recommended: somebody took them, or their features are known."""
         known = self._histories.item_counts > 0
-        for expert in self.experts_:
-            if isinstance(expert, ItemContent):
-                known = known | expert.described
+        for content in self._item_contents:
+            known = known | content.has_features
         return np.asarray(known)
 
     def own_share(self, item: int) -> float:
         """The share of an item's score that is its own: one with few users borrows the rest."""
-        lenders = [expert for expert in self.experts_ if isinstance(expert, ItemContent)]
-        return float(np.prod([expert.own_share(item) for expert in lenders]))
+        return float(np.prod([content.own_share(item) for content in self._item_contents]))
 
     def best(self, scores: Scores, n: int) -> NDArray[np.int64]:
         """The n best items of each row, -1 where there are fewer; -inf is never taken."""
@@ -240,18 +245,18 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     def parts(self, rows: Rows, item: int) -> tuple[dict[str, float], Scores]:
         """What each expert adds to the score of an item for one history, and what each item of the
         history adds."""
-        (items, weight), found = rows.row(0), {}
+        (items, weight), parts = rows.row(0), {}
         added = np.zeros(len(items), np.float32)
         for expert, share in zip(self.experts_, self._weights(rows), strict=True):
             if not share.any():
                 continue
             scores = expert.scores(rows)
-            size = np.float32(share[0, 0] / lengths(scores)[0])
-            found[_label(expert)] = float(size * scores[0, item])
+            scale = np.float32(share[0, 0] / row_rms(scores)[0])
+            parts[_label(expert)] = float(scale * scores[0, item])
             if expert.personal and len(items):
-                each = size * expert.contributions(items, weight, item)
-                found[_label(expert)], added = float(each.sum()), added + each
-        return found, added
+                by_item = scale * expert.contributions(items, weight, item)
+                parts[_label(expert)], added = float(by_item.sum()), added + by_item
+        return parts, added
 
 
 class EventBackend:
@@ -283,8 +288,7 @@ class EventBackend:
             bad = list(given)[int(np.argmax(weight <= 0))]
             raise DataError(f"item {bad!r} has the weight {given[bad]!r}: give weights > 0.")
         check_weights(weight)
-        ptr = np.array([0, len(items)])
-        return Rows(ptr, items.astype(np.int32), weight.astype(np.float32))
+        return Rows.single(items, weight)
 
     def scores(self, history: Rows, items: IntArray) -> FloatArray:
         """Scores of some items for one history."""
@@ -296,59 +300,53 @@ class EventBackend:
         hidden = np.flatnonzero(~(chosen.allowed & self.known_items))
         scores[:, hidden] = -np.inf
         if chosen.exclude_taken:
-            row = np.repeat(np.arange(histories.n_rows), np.diff(histories.ptr))
-            scores[row, histories.item] = -np.inf
+            scores[histories.number, histories.item] = -np.inf
         pool = n if chosen.is_plain else POOL * n
         if chosen.filter.max_per_category is not None:
             pool = scores.shape[1]
         best = self.model.best(scores, min(pool, scores.shape[1]))
         if chosen.is_plain:
-            found = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
-            short = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
-            return Block(np.pad(best, short, constant_values=-1), np.pad(found, short))
+            values = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
+            missing = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
+            return Block(np.pad(best, missing, constant_values=-1), np.pad(values, missing))
         picked = []
         for row, ranked in zip(scores, best, strict=True):
             ranked = ranked[ranked >= 0]
             picked.append(chosen.pick(ranked, row[ranked], n))
         return Block.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
 
-    def likeness(self, number: int) -> FloatArray | None:
-        """How like an item all items are by the experts; None if none looks at the history."""
+    def similar(self, number: int) -> FloatArray:
+        """The similarity of all items to an item: by the experts, or else cosines of users."""
         if not any(expert.personal for expert in self.model.experts_):
-            return None
-        rows = Rows(np.array([0, 1]), np.array([number], np.int32), np.ones(1, np.float32))
-        return np.asarray(self.model.scores(rows, personal=True)[0], np.float64)
+            return user_cosine(self.data, number)
+        history = Rows.single(np.array([number]), np.ones(1))
+        return np.asarray(self.model.scores(history, personal=True)[0], np.float64)
 
     def explain(self, history: Rows, number: int, n: int) -> EventExplanation:
         """The part of each expert, and the n items of the history that add most."""
         taken = history.row(0)[0]
         score = float(self.scores(history, np.array([number]))[0])
         parts, added = self.model.parts(history, number)
-        kept = self.model.own_share(number)
-        if kept < 1.0:  # the rest comes from known items that are like it
-            parts, added = {name: kept * part for name, part in parts.items()}, kept * added
+        own = self.model.own_share(number)
+        if own < 1.0:  # the rest comes from known items that are like it
+            parts, added = {name: own * part for name, part in parts.items()}, own * added
             parts["items like it"] = score - sum(parts.values())
         first = [at for at in np.argsort(-added, kind="stable")[:n] if added[at] > 0]
-        ids = self.data.items[taken[first]].tolist() if first else []
+        numbers = [number, *(int(taken[at]) for at in first)]
+        item, *ids = self.data.items[numbers].tolist()
         titles = {}
         if self.titles is not None:
-            named = [number, *(int(taken[at]) for at in first)]
-            keys = self.data.items[named].tolist()
-            titles = dict(zip(keys, self.titles[named].tolist(), strict=True))
+            titles = dict(zip([item, *ids], self.titles[numbers].tolist(), strict=True))
         reasons = tuple(map(Taken, ids, added[first].tolist()))
-        item = self.data.items[[number]].tolist()[0]
         return EventExplanation(item, score, parts, reasons, titles)
 
 
-def by_users(histories: Histories) -> NDArray[np.int64]:
-    """The place of each item by the number of its users: of equal scores the smaller is first."""
-    order = np.argsort(-histories.item_counts, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
+def popularity_rank(histories: Histories) -> NDArray[np.int64]:
+    """The rank of each item by the number of its users, from 0; it breaks ties of scores."""
+    return ranks(np.argsort(-histories.item_counts, kind="stable"))
 
 
-def checked(expert: Any) -> Expert:
+def check_expert(expert: Any) -> Expert:
     """An expert whose parameters are in their ranges."""
     if not isinstance(expert, Expert):
         raise ParameterError(

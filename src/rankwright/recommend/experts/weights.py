@@ -1,4 +1,4 @@
-"""Held-out questions, and the weights that answer them best: RankSVM and a stochastic search."""
+"""Weights of experts, learned on held-out events by RankSVM and a stochastic search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.parallel import active_engine, map_blocks
 from rankwright.recommend.experts.base import Expert, Scores
-from rankwright.recommend.experts.histories import Histories
+from rankwright.recommend.experts.histories import Histories, pointers
 from rankwright.recommend.experts.neighbors import row_ranges
 
 HOLDOUTS = ("both", "next", "period")
@@ -35,18 +35,18 @@ BLOCK = 2**22  # scores of trials at once
 DISCOUNT = 1.0 / np.log2(np.arange(2, 12))
 
 
-class Question(NamedTuple):
-    """Which items do these users take next? The answers, as pairs of user and item."""
+class Holdout(NamedTuple):
+    """Held-out pairs of user and item that the experts are to predict."""
 
     name: str
-    users: IntArray
+    users: IntArray  # distinct
     user: IntArray
     item: IntArray
 
-    def sample(self, n: int, rng: Any) -> Question:
+    def sample(self, n: int, rng: Any) -> Holdout:
         kept = np.sort(rng.permutation(self.users)[:n])
         used = np.isin(self.user, kept)
-        return Question(self.name, kept, self.user[used], self.item[used])
+        return Holdout(self.name, kept, self.user[used], self.item[used])
 
     @property
     def blocks(self) -> list[IntArray]:
@@ -54,15 +54,15 @@ class Question(NamedTuple):
         return np.array_split(self.users, -(-len(self.users) // 256))
 
     def matrix(self, block: IntArray, n_items: int) -> NDArray[np.float32]:
-        """1 for the answers of a block of users."""
+        """1 for the held-out items of a block of users."""
         table = np.zeros((len(block), n_items), np.float32)
         used = np.isin(self.user, block)
         table[np.searchsorted(block, self.user[used]), self.item[used]] = 1.0
         return table
 
 
-def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Question]]:
-    """Histories without the held-out pairs, and the questions; none if there is too little."""
+def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Holdout]]:
+    """Histories without the held-out pairs, and these; none if histories are too short."""
     late = np.zeros(len(histories), bool)
     if holdout != "next" and histories.time is not None and len(histories):
         late = histories.time > np.quantile(histories.time, 1.0 - PERIOD, method="lower")
@@ -73,29 +73,28 @@ def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Questi
     last = np.zeros(len(histories), bool)
     if holdout != "period":
         last[(histories.ptr[:-1] + chosen)[early > MIN_HISTORY]] = True
-    questions = []
+    holdouts = []
     for name, rows in (("next", last), ("period", late)):
         user, item = histories.user[rows].astype(np.int64), histories.item[rows].astype(np.int64)
         left = early - (np.bincount(histories.user[last], minlength=histories.n_users) > 0)
         enough = left[user] >= MIN_HISTORY
         if enough.any():
             users = np.unique(user[enough])
-            questions.append(Question(name, users, user[enough], item[enough]))
-    return without(histories, last | late), questions
+            holdouts.append(Holdout(name, users, user[enough], item[enough]))
+    return without(histories, last | late), holdouts
 
 
 def without(histories: Histories, rows: Any) -> Histories:
     """The histories without some pairs, over the same users and items."""
     kept = ~rows
     counts = np.bincount(histories.user[kept], minlength=histories.n_users)
-    ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     time = None if histories.time is None else histories.time[kept]
     columns = (histories.item[kept], histories.weight[kept], time)
-    return Histories(histories.users, histories.items, ptr, *columns)
+    return Histories(histories.users, histories.items, pointers(counts), *columns)
 
 
 class Candidates:
-    """The candidates of the users of a question: the best of each expert, and the held-out items.
+    """Candidate items of the users of a holdout: the best of each expert, and the held-out items.
 
     Attributes
     ----------
@@ -105,8 +104,8 @@ class Candidates:
     listed : (n_users, width) bool, whether an expert listed the candidate
     """
 
-    def __init__(self, experts: list[Expert], train: Histories, question: Question, tie: Any):
-        parts = [self._part(experts, train, question, block, tie) for block in question.blocks]
+    def __init__(self, experts: list[Expert], train: Histories, holdout: Holdout, tie: Any):
+        parts = [self._part(experts, train, holdout, block, tie) for block in holdout.blocks]
         width = max(part[0].shape[2] for part in parts)
 
         def joined(column: int, fill: float) -> NDArray[np.float32]:
@@ -122,36 +121,36 @@ class Candidates:
         self._order = np.arange(width)
 
     def _part(
-        self, experts: list[Expert], train: Histories, question: Question, block: IntArray, tie: Any
+        self, experts: list[Expert], train: Histories, holdout: Holdout, block: IntArray, tie: Any
     ) -> tuple[Scores, ...]:
         rows, n_items = train.rows.take(block), train.n_items
         scores = np.stack([scaled(expert.scores(rows)) for expert in experts])
-        taken = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.item
-        chosen = question.matrix(block, n_items)
+        taken = rows.number, rows.item
+        is_relevant = holdout.matrix(block, n_items)
         listed = np.zeros((rows.n_rows, n_items + 1), bool)  # the last column is for "none"
         for table in scores:
             free = table.copy()
             free[taken] = -np.inf
             np.put_along_axis(listed, best_items(free, tie, min(N_TOP, n_items)), True, axis=1)
         by_tie = np.argsort(tie)
-        row, at = np.nonzero((listed[:, :-1] | (chosen > 0))[:, by_tie])
+        row, at = np.nonzero((listed[:, :-1] | (is_relevant > 0))[:, by_tie])
         size = np.bincount(row, minlength=rows.n_rows)
         column = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
         shape = (rows.n_rows, int(size.max(initial=1)))
-        found = np.zeros((len(experts), *shape), np.float32)
+        kept = np.zeros((len(experts), *shape), np.float32)
         absent, relevant = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.float32)
         item = by_tie[at]
-        found[:, row, column] = scores[:, row, item]
-        absent[row, column], relevant[row, column] = 0.0, chosen[row, item]
+        kept[:, row, column] = scores[:, row, item]
+        absent[row, column], relevant[row, column] = 0.0, is_relevant[row, item]
         by_an_expert = np.zeros(shape, np.float32)
         by_an_expert[row, column] = listed[row, item]
-        return found, absent, relevant, by_an_expert
+        return kept, absent, relevant, by_an_expert
 
     def ndcg(self, weight: FloatArray) -> FloatArray:
         """The mean NDCG@10 with each row of weights, (n_trials, n_experts)."""
         n_trials, (_, n_users, width) = len(weight), self.scores.shape
         size = max(1, BLOCK // max(1, n_trials * width))
-        found = np.zeros(n_trials)
+        total_ndcg = np.zeros(n_trials)
         for start in range(0, n_users, size):
             part = slice(start, start + size)
             total = np.tensordot(weight.astype(np.float32), self.scores[:, part], 1)
@@ -161,8 +160,8 @@ class Candidates:
             row = np.arange(total.shape[1])[None, :, None]
             hits = self.relevant[part][row, np.maximum(best, 0)] * (best >= 0)
             gain = hits @ DISCOUNT[: best.shape[2]].astype(np.float32)
-            found += (gain / self._ideal[part]).sum(axis=1)
-        return np.asarray(found / n_users)
+            total_ndcg += (gain / self._ideal[part]).sum(axis=1)
+        return np.asarray(total_ndcg / n_users)
 
 
 def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
@@ -200,17 +199,17 @@ class Search:
 
     Trials draw the logarithms of the weights from a normal distribution, whose mean starts at
     mostly what is ``popular`` now ("search") or at the weights of a RankSVM ("ranksvm"); "auto"
-    takes the second if only the next item is asked for. The next mean and spread are those of the
+    takes the second if only the next item is held out. The next mean and spread are those of the
     trials, each weighted by exp(value / temperature). The best of all trials would jump with a few
     events more; this average follows the data smoothly, so that a new fit gives nearly the same
     lists.
 
-    The value of weights is their NDCG@10, divided by that of the best expert. Of two questions, the
+    The value of weights is their NDCG@10, divided by that of the best expert. Of two holdouts, the
     period counts five times, but no more than its best expert; see PERIOD_SHARE.
 
     Attributes
     ----------
-    alone : (n_questions, n_experts) NDCG@10 of each expert
+    alone : (n_holdouts, n_experts) NDCG@10 of each expert
     """
 
     def __init__(
@@ -228,17 +227,15 @@ class Search:
             start = start if learned is None else learned
         self._start = np.maximum(start / start.sum(), MIN_WEIGHT)
 
-    def value(self, found: FloatArray) -> FloatArray:
-        """The value of NDCG@10 of each question, (n_questions, n_trials)."""
-        ratio = found / self._best[:, None]
+    def value(self, ndcg: FloatArray) -> FloatArray:
+        """The value of NDCG@10 of each holdout, (n_holdouts, n_trials)."""
+        ratio = ndcg / self._best[:, None]
         if len(self.tables) == 1:
             return np.asarray(ratio[0])
-        share = {"next": 1.0, "period": PERIOD_SHARE}
-        capped = {"next": ratio[0], "period": np.minimum(ratio[1], 1.0)}
-        return np.asarray(sum(share[name] * capped[name] for name in self.tables))
+        return np.asarray(ratio[0] + PERIOD_SHARE * np.minimum(ratio[1], 1.0))
 
     def ndcg(self, weight: FloatArray) -> FloatArray:
-        """NDCG@10 of each question with each row of weights, (n_questions, n_trials)."""
+        """NDCG@10 of each holdout with each row of weights, (n_holdouts, n_trials)."""
         return np.array([table.ndcg(weight) for table in self.tables.values()])
 
     def run(self) -> FloatArray:
@@ -275,7 +272,7 @@ def best_items(scores: Scores, tie: IntArray, n: int) -> NDArray[np.int64]:
     return best
 
 
-def lengths(scores: Scores) -> Scores:
+def row_rms(scores: Scores) -> Scores:
     """The root mean square of each row, at least 1e-9."""
     square = np.einsum("ij,ij->i", scores, scores) / max(scores.shape[1], 1)
     return np.asarray(np.maximum(np.sqrt(square), np.float32(1e-9)))
@@ -283,5 +280,5 @@ def lengths(scores: Scores) -> Scores:
 
 def scaled(scores: Scores) -> Scores:
     """Scores divided by their root mean square over the catalog, in place."""
-    scores /= lengths(scores)[:, None]
+    scores /= row_rms(scores)[:, None]
     return scores

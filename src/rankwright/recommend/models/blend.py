@@ -21,7 +21,7 @@ from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.experts.histories import extended
 from rankwright.recommend.explanations import Explanation, Liked, Viewer
-from rankwright.recommend.lists import POOL, Block, Selection
+from rankwright.recommend.lists import POOL, Block, Selection, ranks, user_cosine
 from rankwright.recommend.models.base import ItemMeans, RatingModel, Reasons, Table
 from rankwright.recommend.models.factors import MatrixFactorization
 from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
@@ -201,18 +201,16 @@ class RatingBackend:
         self, data: Ratings, model: Any, contents: Any = (None, None), titles: Any = None
     ) -> None:
         self.data, self.model, self.titles = data, model, titles
-        self.content, self.people = contents
-        if self.people is not None:
-            self.people.learn(data)
+        self.item_content, self.user_content = contents
+        if self.user_content is not None:
+            self.user_content.sum_deviations(data)
         self._by_user = Table.by_user(data)
-        self._rated = data.item_counts > 0
-        self._rated_items = np.flatnonzero(self._rated)
-        self._known = self._rated if self.content is None else self._rated | self.content.described
-        self._low, self._high = data.value.min(), data.value.max()
+        self._rated = self._known = data.item_counts > 0
+        if self.item_content is not None:
+            self._known = self._rated | self.item_content.has_features
         # Ties are broken by average rating, then by number of ratings.
-        order = np.lexsort((-data.item_counts, -ItemMeans().fit(data).item_bias_))
-        self._popularity = np.empty(len(order), np.int64)
-        self._popularity[order] = np.arange(len(order))
+        mean = ItemMeans().fit(data).item_bias_
+        self._rank = ranks(np.lexsort((-data.item_counts, -mean)))
 
     @property
     def block_size(self) -> int:
@@ -225,7 +223,7 @@ class RatingBackend:
 
     def new(self, items: IntArray, value: FloatArray, given: Mapping[Any, float]) -> list[Rated]:
         """What a new user rated, with a warning about ratings far outside the scale."""
-        low, high = self._low, self._high
+        low, high = self.data.value.min(), self.data.value.max()
         # Some tolerance, because the data need not contain the ends of their scale.
         outside = np.maximum(low - value, value - high) > 0.5 * (high - low)
         if outside.any() and high > low:
@@ -240,19 +238,20 @@ class RatingBackend:
 
     def scores(self, history: list[Rated], items: IntArray) -> FloatArray:
         """Scores of some items for one user."""
-        if self.content is None and self.people is None:
+        if self.item_content is None and self.user_content is None:
             return self._model_scores(history, items)
-        everything, user = np.zeros((1, self.data.n_items)), history[0].number
-        everything[0, self._rated_items] = self._model_scores(history, self._rated_items)
-        everything += self._by_features(user)
-        if self.content is not None:
-            everything = self.content.lend(everything, average=True)
-        return np.asarray(everything[0, items])
+        scores, rated = np.zeros((1, self.data.n_items)), np.flatnonzero(self._rated)
+        scores[0, rated] = self._model_scores(history, rated)
+        scores += self._offsets(history[0].number)
+        if self.item_content is not None:
+            scores = self.item_content.smooth(scores, average=True)
+        return np.asarray(scores[0, items])
 
-    def _by_features(self, user: int) -> FloatArray:
-        """What users like a user of the data add to the scores of all items."""
-        known = self.people is not None and user >= 0
-        return np.asarray(self.people.added(user) if known else np.zeros(self.data.n_items))
+    def _offsets(self, user: int) -> FloatArray:
+        """What users with similar features add to the scores of all items for a known user."""
+        if self.user_content is None or user < 0:
+            return np.zeros(self.data.n_items)
+        return np.asarray(self.user_content.offsets(user))
 
     def _model_scores(self, history: list[Rated], items: IntArray) -> FloatArray:
         rated, value, number = history[0]
@@ -272,54 +271,49 @@ class RatingBackend:
     def lists(self, histories: list[Rated], n: int, chosen: Selection) -> Block:
         """The best items for each user."""
         if len(histories) == 1:
-            found = [self._list(histories[0], n, chosen)]
+            lists = [self._list(histories[0], n, chosen)]
         else:
             with single_threaded_blas():  # the threads work on different users
-                found = map_blocks(lambda history: self._list(history, n, chosen), histories)
-        return Block.of([items for items, _ in found], [scores for _, scores in found], n)
+                lists = map_blocks(lambda history: self._list(history, n, chosen), histories)
+        return Block.of([items for items, _ in lists], [scores for _, scores in lists], n)
 
     def _list(self, history: Rated, n: int, chosen: Selection) -> tuple[IntArray, FloatArray]:
         items = np.flatnonzero(self._known & chosen.allowed)
         items = items[~np.isin(items, history.items)] if chosen.exclude_taken else items
         scores = self.scores([history], items)
-        order = np.lexsort((self._popularity[items], -scores))
+        order = np.lexsort((self._rank[items], -scores))
         order = order if chosen.filter.max_per_category else order[: POOL * n]
         picked = chosen.pick(items[order], scores[order], n)
         return picked, scores[np.searchsorted(items, picked)]
 
-    def likeness(self, number: int) -> FloatArray | None:
-        """None: items are alike by the cosine of their users."""
-        return None
+    def similar(self, number: int) -> FloatArray:
+        """The similarity of all items to an item: cosines of users."""
+        return user_cosine(self.data, number)
 
     def explain(self, history: list[Rated], number: int, n: int) -> Explanation:
         """The users and the own ratings that say most about the score."""
-        item = self.data.items[[number]].tolist()[0]
-        if not self._known[number]:
-            raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
         rated, value, user = history[0]
+        if not self._known[number]:
+            item = self.data.items[[number]].tolist()[0]
+            raise DataError(f"explain: nobody rated item {item!r}, so nothing is known about it.")
         score = float(self.scores(history, np.array([number]))[0])
         # An item that nobody rated is explained by the item most like it.
-        source = number if self._rated[number] else self.content.most_like(number)
+        source = number if self._rated[number] else self.item_content.most_like(number)
         reasons = self.model.explain(rated, value, source, user, n)
         first = np.argsort(-np.abs(reasons.weight), kind="stable")[:n]
         users = self.data.users[reasons.users[first]].tolist()
-        own = self.data.items[rated[reasons.rated]].tolist()
         points, weight = reasons.points[first].tolist(), reasons.weight[first].tolist()
-        viewers = tuple(map(Viewer, users, points, weight))
+        viewers = tuple(map(Viewer, users, points, weight)) if source == number else ()
+        numbers = [number, *rated[reasons.rated]]
+        item, *own = self.data.items[numbers].tolist()
         liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
         agreement = self.model.weight_is_agreement
         middle = float(self.data.value.mean()) if agreement else None
-        if source != number:
-            viewers = ()
-        titles, added = self._titles_of(item, own), float(self._by_features(user)[number])
+        titles = {}
+        if self.titles is not None:
+            titles = dict(zip([item, *own], self.titles[numbers].tolist(), strict=True))
+        added = float(self._offsets(user)[number])
         return Explanation(item, score, viewers, liked, agreement, middle, titles, added)
-
-    def _titles_of(self, item: Any, others: list[Any]) -> dict[Any, str]:
-        if self.titles is None:
-            return {}
-        ids = [item, *others]
-        numbers = self.data.item_vocabulary.numbers(ids)
-        return dict(zip(ids, self.titles[numbers].tolist(), strict=True))
 
 
 def with_ids(ratings: Ratings, features: SideFeatures) -> Ratings:
@@ -332,27 +326,27 @@ def with_ids(ratings: Ratings, features: SideFeatures) -> Ratings:
     return replace(ratings, users=users, items=items)
 
 
-def check_ratings(ratings: Any, owner: str) -> Ratings:
+def check_ratings(ratings: Any) -> Ratings:
     """Ratings to learn from, each pair of user and item at most once."""
     if not isinstance(ratings, Ratings):
         raise DataError(
-            f"{owner}.fit got {type(ratings).__name__}: it takes Ratings or Interactions. Make "
+            f"Recommender.fit got {type(ratings).__name__}: it takes Ratings or Interactions. Make "
             "them with read_ratings or Ratings.from_frame, read_interactions or "
             "Interactions.from_frame."
         )
     if len(ratings) == 0:
-        raise DataError(f"{owner}.fit got no ratings: there is nothing to learn from.")
+        raise DataError("Recommender.fit got no ratings: there is nothing to learn from.")
     largest, spread = float(np.abs(ratings.value).max()), float(np.ptp(ratings.value))
     if largest > LARGEST_RATING or 0.0 < spread < LEAST_SPREAD:
         raise DataError(
-            f"{owner}.fit: the ratings reach {largest:g} and differ by {spread:g}: squares of such "
-            "numbers overflow or vanish. Scale them, such as to 1 .. 5."
+            f"Recommender.fit: the ratings reach {largest:g} and differ by {spread:g}: squares of "
+            "such numbers overflow or vanish. Scale them, such as to 1 .. 5."
         )
-    twice = first_twice(ratings)
-    if twice is not None:
-        user, item = ratings.users[ratings.user[twice[0]]], ratings.items[ratings.item[twice[0]]]
+    if (repeat := first_twice(ratings)) is not None:
+        row, earlier = repeat
+        user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
         raise DataError(
-            f"{owner}.fit: user {user} rated item {item} in row {twice[1]} and again in row "
-            f'{twice[0]}. Read the ratings with duplicates="last" or "mean".'
+            f"Recommender.fit: user {user} rated item {item} in row {earlier} and again in row "
+            f'{row}. Read the ratings with duplicates="last" or "mean".'
         )
     return ratings
