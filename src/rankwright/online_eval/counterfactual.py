@@ -96,8 +96,7 @@ def snips(
     """Self-normalized IPS: the weighted mean of the rewards (Swaminathan and Joachims 2015).
 
     It has lower variance and stays within the range of the rewards; its bias vanishes as the log
-    grows.
-    Parameters as in :func:`ips`.
+    grows. Parameters as in :func:`ips`.
 
     >>> snips([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0]).value
     1.0
@@ -133,8 +132,8 @@ def doubly_robust(
     1.0
     """
     r, w = _weights(reward, logging, target, max_weight)
-    q = _column(predicted, len(r), "predicted")
-    v = _column(predicted_target, len(r), "predicted_target")
+    q = as_column(predicted, "predicted", len(r))
+    v = as_column(predicted_target, "predicted_target", len(r))
     _warn_of_support(w, "doubly_robust")
     return Estimate.of_mean(v + w * (r - q), "doubly_robust", w, alpha)
 
@@ -148,18 +147,14 @@ def normalized_terms(reward: FloatArray, weight: FloatArray, method: str) -> Flo
     return np.asarray(value + weight * (reward - value) / mean)
 
 
-def _column(values: ArrayLike, n: int, name: str) -> FloatArray:
-    return as_column(values, name, n)
-
-
 def _weights(
     reward: ArrayLike, logging: ArrayLike, target: ArrayLike, max_weight: float | None
 ) -> tuple[FloatArray, FloatArray]:
     n = np.asarray(reward).size
     if n == 0:
         raise DataError("there is no logged choice: reward is empty.")
-    r = _column(reward, n, "reward")
-    p, t = _column(logging, n, "logging"), _column(target, n, "target")
+    r = as_column(reward, "reward", n)
+    p, t = as_column(logging, "logging", n), as_column(target, "target", n)
     check_probabilities(p, "logging", unit="row", zero=False)
     check_probabilities(t, "target", unit="row")
     w = t / p

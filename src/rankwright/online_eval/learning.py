@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -162,8 +162,8 @@ def learn_from_log(
     >>> items = Items(sample.X, sample.y, sample.qid, docid=np.arange(len(sample.y)).astype(str))
     >>> users = ClickSimulator(items)
     >>> log = users.sessions(items.X[:, 0], 20_000, experiment="swap")
-    >>> found = learn_from_log(log, items)
-    >>> found.method, found.comparison.better() == found.name
+    >>> result = learn_from_log(log, items)
+    >>> result.method, result.comparison.better() == result.name
     ('harvest', True)
     """
     candidates = _candidates(ranker, items)
@@ -175,30 +175,34 @@ def learn_from_log(
         log, row = log.take(whole), row[whole[log.session]]
         if not log.n_sessions:
             raise DataError("no session has features for all its items. Compare the item ids.")
-    data = _Data(items, chance, offset, judgments, 0.1 if weight is None else weight, unseen)
-    train, test = _halves(items.queries.codes[row[log.starts[:-1]]], random_state)
+    judged = None if judgments is None else _judged(judgments, items)
+
+    def feedback(part: ImpressionLog) -> _LogFeedback:
+        relevance = click_relevance(part, items, chance, offset=offset, unseen=unseen)
+        return _LogFeedback(relevance, judged, 0.1 if weight is None else weight)
+
+    train, test = _split_sessions(items.queries.codes[row[log.starts[:-1]]], random_state)
     comparison, name = None, next(iter(candidates))
     if len(test):
         held_out = log.take(test)
         rows = held_out.rows_in(items)
-        feedback = data.feedback(log.take(train))
+        train_feedback = feedback(log.take(train))
         scores = {
-            name: _fitted(model, items, feedback).decision_function(items.X, items.qid)[rows]
+            name: _fitted(model, items, train_feedback).decision_function(items.X, items.qid)[rows]
             for name, model in candidates.items()
         }
         shown = {"as shown": -held_out.position.astype(np.float64)}
-        every = compare_on_log(held_out, shown | scores, propensity=chance, offset=offset)
-        name = max(scores, key=lambda candidate: every.estimates[candidate].value)
-        comparison = LogComparison(
-            {k: every.estimates[k] for k in ("as shown", name)},
-            {name: every.differences[name]},
-            every.measure,
-            every.logged,
+        full = compare_on_log(held_out, shown | scores, propensity=chance, offset=offset)
+        name = max(scores, key=lambda candidate: full.estimates[candidate].value)
+        comparison = replace(
+            full,
+            estimates={k: full.estimates[k] for k in ("as shown", name)},
+            differences={name: full.differences[name]},
         )
-    everything = data.feedback(log)
-    model = _fitted(candidates[name], items, everything)
+    all_feedback = feedback(log)
+    model = _fitted(candidates[name], items, all_feedback)
     name_features(model, items)
-    return LogTrainingResult(model, name, chance, method, comparison, everything.relevance)
+    return LogTrainingResult(model, name, chance, method, comparison, all_feedback.relevance)
 
 
 def _check_log(log: ImpressionLog, judgments: Qrels | None, weight: float | None) -> None:
@@ -214,14 +218,14 @@ def _check_log(log: ImpressionLog, judgments: Qrels | None, weight: float | None
 
 
 @dataclass(frozen=True, eq=False)
-class _Learned:
+class _LogFeedback:
     """What a ranker learns from: clicks, and perhaps judgments."""
 
     relevance: ClickRelevance
     judged: Grades | None
     weight: float
 
-    def form_for(self, kind: Any) -> Feedback:
+    def for_ranker(self, kind: Any) -> Feedback:
         clicks = _scaled(self.relevance.feedback_for(kind), kind, 1.0)
         if self.judged is None:
             return clicks
@@ -239,26 +243,8 @@ def _scaled(feedback: Feedback, kind: Any, share: float) -> Feedback:
     return feedback * (share * _TOTAL / total) if kind.takes(Mixture) and total > 0 else feedback
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    items: Items
-    propensity: FloatArray
-    offset: ArrayLike | None
-    judgments: Qrels | None
-    weight: float
-    unseen: float
-
-    def feedback(self, log: ImpressionLog) -> _Learned:
-        relevance = click_relevance(
-            log, self.items, self.propensity, offset=self.offset, unseen=self.unseen
-        )
-        judged = None if self.judgments is None else _judged(self.judgments, self.items)
-        return _Learned(relevance, judged, self.weight)
-
-
-def _fitted(model: Any, items: Items, learned: _Learned) -> Any:
-    feedback = learned.form_for(type(model))
-    return clone(model).fit_feedback(items.X, feedback, qid=items.qid)
+def _fitted(model: Any, items: Items, feedback: _LogFeedback) -> Any:
+    return clone(model).fit_feedback(items.X, feedback.for_ranker(type(model)), qid=items.qid)
 
 
 def _candidates(ranker: Any, items: Items) -> dict[str, Any]:
@@ -274,8 +260,8 @@ def _candidates(ranker: Any, items: Items) -> dict[str, Any]:
     return {str(model): model for model in rankers}
 
 
-def _halves(query: IntArray, random_state: int) -> tuple[IntArray, IntArray]:
-    """Sessions to learn from and sessions of other queries to compare on."""
+def _split_sessions(query: IntArray, random_state: int) -> tuple[IntArray, IntArray]:
+    """Sessions to learn from, and those of a fifth of the queries, to compare on."""
     present = np.unique(query)
     if len(present) < _FEW_QUERIES:
         return np.arange(len(query)), np.arange(0)

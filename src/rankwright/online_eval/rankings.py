@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +74,8 @@ def estimate_from_log(
     >>> low < users.expected_clicks(items.y) < high
     True
     """
-    terms = _values(_Terms.of(log, scores, measure, propensity, offset), method)
-    return Estimate.of_mean(terms.values, method, terms.weights, alpha)
+    estimated = _values(_Reranked.of(log, scores, measure, propensity, offset), method)
+    return Estimate.of_mean(estimated.values, method, estimated.weights, alpha)
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def compare_on_log(
     if modeled and options.get("propensity") is None:
         options["propensity"] = estimate_propensities(log)
     given = measure, options.get("propensity"), options.get("offset")
-    terms = {name: _values(_Terms.of(log, s, *given), method) for name, s in rankers.items()}
+    terms = {name: _values(_Reranked.of(log, s, *given), method) for name, s in rankers.items()}
     estimates = {
         name: Estimate.of_mean(v.values, method, v.weights, alpha) for name, v in terms.items()
     }
@@ -160,24 +161,25 @@ def compare_on_log(
         for name, v in terms.items()
         if name != first
     }
-    shown = _Terms.of(log, -log.position.astype(np.float64), *given)
+    shown = _Reranked.of(log, -log.position.astype(np.float64), *given)
     logged = Estimate.of_mean(shown.sums(shown.rewards()), "as shown", ones, alpha)
     return LogComparison(estimates, differences, measure, logged)
 
 
-class _Terms(NamedTuple):
-    """A log, the positions a ranker gives its rows, and what a position is worth."""
+@dataclass(frozen=True, eq=False)
+class _Reranked:
+    """A log, the positions that a ranker gives its rows, and what a position is worth."""
 
     log: ImpressionLog
     position: IntArray  # (n_rows,) new positions
-    slope: FloatArray | None  # (n_positions,) None: to be estimated when a method needs it
+    propensity: FloatArray | None  # (n_positions,) None: estimated when a method needs it
     offset: FloatArray
     measure: str
 
     @classmethod
     def of(
         cls, log: ImpressionLog, scores: ArrayLike, measure: str, propensity: Any, offset: Any
-    ) -> _Terms:
+    ) -> _Reranked:
         if measure not in MEASURES:
             raise ParameterError(f"measure is {measure!r}; use one of {', '.join(MEASURES)}.")
         values = np.asarray(scores, dtype=np.float64)
@@ -190,16 +192,15 @@ class _Terms(NamedTuple):
         base = np.zeros(n) if offset is None else _per_position(offset, n, "offset")
         return cls(log, new_positions(log, values), slope, base, measure)
 
-    def with_slope(self) -> _Terms:
-        if self.slope is not None:
-            return self
-        return self._replace(slope=estimate_propensities(self.log))
+    @cached_property
+    def slope(self) -> FloatArray:
+        """(n_positions,) propensities, as given or estimated."""
+        return estimate_propensities(self.log) if self.propensity is None else self.propensity
 
     def worth(self, position: IntArray) -> tuple[FloatArray, FloatArray]:
         """Slope and offset of the measure at a position, as a function of relevance."""
         if self.measure == "DCG":
             return 1.0 / np.log2(position + 1.0), np.zeros(len(position))
-        assert self.slope is not None
         return self.slope[position - 1], self.offset[position - 1]
 
     def rewards(self) -> FloatArray:
@@ -207,9 +208,8 @@ class _Terms(NamedTuple):
         clicked = self.log.clicked.astype(np.float64)
         if self.measure == "CTR":
             return clicked
-        slope, old = self.with_slope().slope, self.log.position - 1
-        assert slope is not None
-        return np.asarray((clicked - self.offset[old]) / slope[old] / np.log2(old + 2.0))
+        old = self.log.position - 1
+        return np.asarray((clicked - self.offset[old]) / self.slope[old] / np.log2(old + 2.0))
 
     def sums(self, rows: FloatArray) -> FloatArray:
         """Sums over the rows of each session."""
@@ -244,15 +244,13 @@ class _Values(NamedTuple):
     weights: FloatArray
 
 
-def _values(terms: _Terms, method: str) -> _Values:
+def _values(terms: _Reranked, method: str) -> _Values:
     if method not in METHODS:
         raise ParameterError(f"method is {method!r}; use one of {', '.join(METHODS)}.")
     return METHODS[method](terms)
 
 
-def _pbm(terms: _Terms) -> _Values:
-    terms = terms.with_slope()
-    assert terms.slope is not None
+def _pbm(terms: _Reranked) -> _Values:
     old = terms.log.position - 1
     relevance = (terms.log.clicked - terms.offset[old]) / terms.slope[old]
     slope, offset = terms.worth(terms.position)
@@ -260,14 +258,12 @@ def _pbm(terms: _Terms) -> _Values:
     return _Values(terms.sums(slope * relevance + offset), weights)
 
 
-def _doubly_robust(terms: _Terms) -> _Values:
+def _doubly_robust(terms: _Reranked) -> _Values:
     """The mean of a model of relevance, corrected by the clicks it did not expect.
 
     A click is divided by the mean propensity of all positions at which the item was shown
     (Oosterhuis 2023), not by that of its own position.
     """
-    terms = terms.with_slope()
-    assert terms.slope is not None
     log, chance = terms.log, terms.slope[terms.log.position - 1]
     document, first = log.documents
     mean = np.bincount(document, chance, len(first)) / np.bincount(document)
@@ -286,15 +282,13 @@ def _doubly_robust(terms: _Terms) -> _Values:
     return _Values(terms.sums(slope * (model + correction) + offset), weights)
 
 
-def _item_position(terms: _Terms) -> _Values:
+def _item_position(terms: _Reranked) -> _Values:
     log, n = terms.log, terms.log.n_positions + 1
     document, first = log.documents
     key = document * n + log.position
     shown = np.bincount(key, minlength=len(first) * n)
-    _warn_of_support(
-        float(np.mean(shown[document * n + terms.position] == 0)), "items at the positions",
-        "item_position",
-    )  # fmt: skip
+    never = float(np.mean(shown[document * n + terms.position] == 0))
+    _warn_of_support(never, "items at the positions", "item_position")
     weight = np.bincount(document)[document] / shown[key] * (terms.position == log.position)
     return _Values(terms.sums(_centered(terms.rewards(), weight, document)), weight)
 
@@ -323,7 +317,7 @@ def _list_keys(log: ImpressionLog, position: IntArray) -> Any:
         return total + log.query[log.starts[:-1]].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def _list_weights(terms: _Terms) -> FloatArray:
+def _list_weights(terms: _Reranked) -> FloatArray:
     """One over the share of the query's sessions with this list, where it is the ranker's."""
     log = terms.log
     query = log.query[log.starts[:-1]]
@@ -334,19 +328,19 @@ def _list_weights(terms: _Terms) -> FloatArray:
     return np.where(old == new, sessions[query] / count[number], 0.0)
 
 
-def _ips(terms: _Terms) -> _Values:
+def _ips(terms: _Reranked) -> _Values:
     weight, log = _list_weights(terms), terms.log
     rewards = terms.sums(terms.rewards())
     return _Values(_centered(rewards, weight, log.query[log.starts[:-1]]), weight)
 
 
-def _snips(terms: _Terms) -> _Values:
+def _snips(terms: _Reranked) -> _Values:
     """Values whose mean is the weighted mean, and whose spread is that of the delta method."""
     weight = _list_weights(terms)
     return _Values(normalized_terms(terms.sums(terms.rewards()), weight, "snips"), weight)
 
 
-def _pseudo_inverse(terms: _Terms) -> _Values:
+def _pseudo_inverse(terms: _Reranked) -> _Values:
     log = terms.log
     rewards, values = terms.sums(terms.rewards()), np.zeros(log.n_sessions)
     query = log.query[log.starts[:-1]]
@@ -358,9 +352,8 @@ def _pseudo_inverse(terms: _Terms) -> _Values:
         old, new = _slots(log, terms.position, rows, number, len(sessions))
         mean = old.T @ old / len(sessions)
         inverse = np.linalg.pinv(mean, rcond=1e-8, hermitian=True)
-        effect = (
-            inverse @ (old.T @ rewards[sessions]) / len(sessions)
-        )  # of each slot, by least squares
+        # The effect of each slot, by least squares.
+        effect = inverse @ (old.T @ rewards[sessions]) / len(sessions)
         weight = np.einsum("ij,jk,ik->i", new, inverse, old)
         values[sessions] = new @ effect + weight * (rewards[sessions] - old @ effect)
         lost = np.abs(new @ inverse @ mean - new).max(axis=1) > 1e-6
@@ -398,7 +391,7 @@ def _warn_of_support(share: float, what: str, method: str) -> None:
         )
 
 
-METHODS: dict[str, Callable[[_Terms], _Values]] = {
+METHODS: dict[str, Callable[[_Reranked], _Values]] = {
     "pbm": _pbm,
     "doubly_robust": _doubly_robust,
     "item_position": _item_position,
