@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import MaxAbsScaler
 
 import rankwright as rw
 from persist.make_museum import FORMAT, MUSEUM, NEW_ROWS, models
@@ -30,6 +31,7 @@ def test_a_scorer_without_a_file_refuses_it_too() -> None:
 
 def test_containers_refuse_it() -> None:
     n = len(NEW_ROWS)
+    y = np.arange(n)
     for _, X in damaged_matrices(NEW_ROWS):
         for make in (
             lambda X: rw.Items(X, np.zeros(n), np.zeros(n)),
@@ -37,6 +39,7 @@ def test_containers_refuse_it() -> None:
             lambda X: rw.Interactions.from_csr(X),
             lambda X: list(progressive(rw.PRank(), X, np.arange(n))),
             lambda X: rw.PolynomialMap().fit(X),
+            lambda X: rw.RankPipeline([("scale", MaxAbsScaler()), ("rank", rw.PRank())]).fit(X, y),
         ):
             with pytest.raises(DataError):
                 make(X)

@@ -266,8 +266,9 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Fit the steps; ``qid`` and ``sample_weight`` go to those that request them."""
+        rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
         with config_context(enable_metadata_routing=True):
-            super().fit(X, y, **params)
+            super().fit(rows, y, **params)
         return self
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
@@ -289,7 +290,8 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
 
     def _routed(self, method: str, X: Any, *y: Any, qid: Any) -> Any:
         names = getattr(self.steps[0][1], "feature_names_in_", None)
-        features = encoded_words(checked_rows(X), names)
+        X = checked_rows(X)
+        features = encoded_words(X, names)
         with config_context(enable_metadata_routing=True), warnings.catch_warnings():
             if features is not None:  # by name, in the order of the names
                 warnings.filterwarnings("ignore", "X does not have valid feature names")

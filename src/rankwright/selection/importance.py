@@ -229,7 +229,7 @@ def _dense(X: Any) -> FloatArray:
 
 
 def _names(X: Any, model: Any) -> tuple[str, ...]:
-    names = getattr(X, "columns", getattr(model, "feature_names_in_", None))
+    names = getattr(checked_rows(X), "columns", getattr(model, "feature_names_in_", None))
     if names is None:
         names = [f"x{i}" for i in range(np.shape(X)[1])]
     return tuple(str(name) for name in names)
