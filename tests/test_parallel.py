@@ -17,6 +17,12 @@ from rankwright import parallel
 from rankwright.exceptions import ParameterError
 from rankwright.parallel import Team, map_blocks, n_threads, ranges, single_threaded_blas
 
+# From Python 3.12 and from old versions of polars, if another test has imported it.
+FORK_WARNINGS = pytest.mark.filterwarnings(
+    "ignore:.*multi-threaded, use of fork:DeprecationWarning",
+    "ignore:Using fork:RuntimeWarning",
+)
+
 
 def test_results_come_in_the_order_of_the_blocks() -> None:
     assert map_blocks(lambda i: i * i, range(50), threads=4) == [i * i for i in range(50)]
@@ -126,7 +132,7 @@ def test_any_interleaving_of_threads_restores_the_threads_of_blas() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@FORK_WARNINGS
 @pytest.mark.parametrize("name", ["numba", "llvmlite", "blas"])
 def test_a_fork_waits_for_a_thread_that_holds_a_lock_for_a_moment(name: str) -> None:
     pkgutil.resolve_name("numba:njit")
@@ -152,7 +158,7 @@ def test_a_fork_waits_for_a_thread_that_holds_a_lock_for_a_moment(name: str) -> 
 
 @pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@FORK_WARNINGS
 def test_a_limit_that_a_thread_of_the_parent_holds_does_not_block_the_child() -> None:
     entered, leave = threading.Event(), threading.Event()
 
@@ -184,7 +190,7 @@ class Slow:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@FORK_WARNINGS
 def test_a_value_that_a_thread_of_the_parent_computes_does_not_block_the_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
