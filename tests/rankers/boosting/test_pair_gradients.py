@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -184,3 +188,27 @@ def test_a_row_of_weight_two_counts_as_two_rows() -> None:
 def test_an_unknown_weighting_is_refused(text: Any) -> None:
     with pytest.raises(ParameterError, match="weighting="):
         PairWeights.parse(text)
+
+
+GRADIENTS = """
+import numpy as np
+from rankwright.feedback.base import Grades
+from rankwright.parallel import Team
+from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
+rng = np.random.default_rng(0)
+y, scores = rng.integers(0, 2, 80), rng.normal(size=80)
+with Team(1) as pool:
+    gradients = PairGradients(Grades(y), "logistic", PairWeights.parse("NDCG"), pool)
+    print(np.stack(gradients.at(scores)).tobytes().hex())
+"""
+
+
+def test_a_process_that_compiles_computes_the_bits_of_one_that_loads(tmp_path: Path) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    compiled, loaded = (
+        subprocess.run(
+            [sys.executable, "-c", GRADIENTS], env=environment, capture_output=True, check=True
+        ).stdout
+        for _ in range(2)
+    )
+    assert compiled == loaded

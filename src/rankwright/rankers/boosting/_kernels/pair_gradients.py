@@ -32,6 +32,10 @@ from rankwright.feedback._kernels.pair_losses import smooth_terms
 # Codes of losses and of weights, as in pair_losses and pair_weights.
 LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
 PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
+# Sums may be reordered (SIMD). Such a function must be inlined: otherwise it is optimized once by
+# itself and once within its caller, and the process that compiles it runs another order of sums
+# than processes that load it from the cache.
+SUMS = {"reassoc", "contract", "nsz", "arcp"}
 NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its scores are
 SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted from scratch
 
@@ -142,7 +146,7 @@ def swap_change(weights, a, b, gain, first, second):
     return 1.0 / (a + 1.0) - 1.0 / (first[0] + 1.0) if a < first[0] else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
 def _logistic_ndcg_row(i, n, places, slope, curve):
     """Add the pairs of place i with the later places: logistic loss times |change of NDCG|.
 
