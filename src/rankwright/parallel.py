@@ -23,7 +23,7 @@ Block = TypeVar("Block")
 Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-ALWAYS = 2**26  # bytes that are taken without asking
+SMALL_BYTES = 2**26  # fewer bytes are allocated without a check
 SMALL = 200_000  # cells of a matrix below which threads cost more than they save
 CGROUP_FILES = (  # limit and usage, of version 2 and version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -31,9 +31,9 @@ CGROUP_FILES = (  # limit and usage, of version 2 and version 1
 )
 
 _ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
-_ALONE: ContextVar[bool] = ContextVar("rankwright_alone", default=False)
+_ONE_THREAD: ContextVar[bool] = ContextVar("rankwright_one_thread", default=False)
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()
-_MAKING = RLock()
+_NEW_LOCK = RLock()
 
 
 def current_engine() -> Any:
@@ -54,17 +54,17 @@ def active_engine(engine: Any) -> Iterator[None]:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread, of BLAS too, inside a ``with`` block: other blocks keep the other CPUs busy."""
-    token = _ALONE.set(True)
+    token = _ONE_THREAD.set(True)
     try:
         with single_threaded_blas():
             yield
     finally:
-        _ALONE.reset(token)
+        _ONE_THREAD.reset(token)
 
 
 def n_threads() -> int:
     """The number of threads to use: ``RANKWRIGHT_THREADS``, or all CPUs of this process."""
-    if _ALONE.get():
+    if _ONE_THREAD.get():
         return 1
     setting = os.environ.get("RANKWRIGHT_THREADS", "")
     if setting:
@@ -119,7 +119,7 @@ def parse_bytes(size: int | str) -> int:
 
 def require_memory(n_bytes: float, what: str, advice: str) -> None:
     """Raise a MemoryLimitError, before anything is allocated, if that much is not available."""
-    if n_bytes < ALWAYS:
+    if n_bytes < SMALL_BYTES:
         return
     available = available_memory()
     if n_bytes > available:
@@ -318,7 +318,7 @@ def state_lock(ranker: Any) -> RLock:
     """
     lock = _LOCKS.get(ranker)
     if lock is None:
-        with _MAKING:
+        with _NEW_LOCK:
             lock = _LOCKS.setdefault(ranker, RLock())
     return lock
 
@@ -339,7 +339,7 @@ _HELD: list[Any] = []  # locks that a fork has taken
 
 def _before_fork() -> None:
     """Wait until no thread is between two steps that a child must not find half done."""
-    locks = (_MAKING, _BLAS_LOCK, *_compiler_locks())
+    locks = (_NEW_LOCK, _BLAS_LOCK, *_compiler_locks())
     _HELD.extend(lock for lock in locks if lock.acquire(timeout=60.0))
 
 

@@ -146,7 +146,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         ``eval_qid`` are as in ``fit``.
         """
         self._check_parameters()
-        X = self._checked(X, reset=True)
+        X = self._validated(X, reset=True)
         if not isinstance(feedback, Feedback):
             raise exceptions.FeedbackError(
                 f"fit_feedback got {type(feedback).__name__}: give Grades, Pairs, Bipartite or a "
@@ -230,7 +230,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, qid: Any) -> Any:
         """Checked rows as the scorer takes them."""
-        X = self._checked(X, reset=False)
+        X = self._validated(X, reset=False)
         if self.normalize is None:
             return X
         if qid is None and self.n_queries_in_ > 1:
@@ -395,9 +395,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         X, y = self._validated(X, y)
         return X, as_grades(y, "y")
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        return self._validated(X, reset=reset)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
         """Rows as scikit-learn checks them, words encoded as for training.

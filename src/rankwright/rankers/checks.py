@@ -85,7 +85,7 @@ def learning(ranker: Any, X: Any) -> Iterator[None]:
     except RankwrightError:
         raise
     except foreign as error:
-        raise _unlearnable(ranker, X) from error
+        raise _overflow_error(ranker, X) from error
 
 
 def used_columns(X: Any, fewest: int = 1) -> IntArray | None:
@@ -122,9 +122,9 @@ def check_training_scores(ranker: Any, X: Any, *, has_order: bool) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             scores = ranker._scorer().decision_function(X[rows])
     except DataError as error:  # a learned value that is not finite
-        raise _unlearnable(ranker, X) from error
+        raise _overflow_error(ranker, X) from error
     if not np.isfinite(scores).all():
-        raise _unlearnable(ranker, X)
+        raise _overflow_error(ranker, X)
     if has_order and len(scores) > 1 and (scores == scores[0]).all():
         everything = scores if len(rows) == X.shape[0] else ranker._scorer().decision_function(X)
         if (everything == scores[0]).all():
@@ -149,7 +149,7 @@ def check_scores(ranker: Any, X: Any, scores: FloatArray) -> FloatArray:
     return scores
 
 
-def _unlearnable(ranker: Any, X: Any) -> DataError:
+def _overflow_error(ranker: Any, X: Any) -> DataError:
     return DataError(
         f"{type(ranker).__name__}: the model overflows or is not a number, for {_range(X)}: "
         f"{_column(ranker, X)}. {_SCALE}"

@@ -191,19 +191,19 @@ class Validation:
 
 def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:
     """Make the passes of a ranker, validate after each, and keep the best with early stopping."""
-    own, n_passes = vars(ranker), 0
+    attributes, n_passes = vars(ranker), 0
     best: dict[str, Any] = {}
     for n_passes, _ in enumerate(passes, start=1):
         if validation is None:
             continue
         stop = validation.update(ranker._scorer().decision_function(validation.X))
         if validation.best_iteration == n_passes:
-            best = {name: deepcopy(own[name]) for name in ranker._learned if name in own}
+            best = {n: deepcopy(attributes[n]) for n in ranker._learned if n in attributes}
         if stop:
             break
     n_kept = validation.n_kept(n_passes) if validation else n_passes
     if n_kept < n_passes:
-        own.update(best)
+        attributes.update(best)
     if ranker._iterative:
         ranker.validation_ = np.array(validation.curve) if validation else None
         ranker.best_iteration_ = n_kept

@@ -149,23 +149,13 @@ class Gram:
             )
         return values
 
-    def square(self, X: Any) -> FloatArray:
-        """The kernel of the training rows with each other."""
-        n = X.shape[0]
-        require_memory(
-            3.0 * 8.0 * n * n,  # the matrix, its factors and what solvers compute beside them
-            f"solving with the kernel matrix of {n:,} rows",
-            "Use solver='nystroem' (MPRank, SVRank), which needs n_components values for each row, "
-            "solver='primal' for the linear kernel, or fewer rows.",
-        )
-        if self.kernel is not None:
-            return self.block(X, X)
-        if X.shape[0] != X.shape[1]:
+    def check_square(self, X: Any) -> None:
+        """Raise a DataError if X holds the kernel of training rows and is not square."""
+        if self.kernel is None and X.shape[0] != X.shape[1]:
             raise DataError(
-                f"kernel='precomputed' needs a square X at training, found {X.shape}: "
+                f"kernel='precomputed' needs a square X for training, got shape {X.shape}: "
                 "X[i, j] is the kernel of rows i and j."
             )
-        return dense(X)
 
     def diagonal(self, X: Any) -> FloatArray:
         """The kernel of each training row with itself."""
@@ -256,31 +246,31 @@ class DrawnLandmarks:
     X: Any
     rows: IntArray  # (n_landmarks,) which rows of X the landmarks are
     support: FloatArray  # (n_landmarks, n_features)
-    turn: FloatArray  # (n_landmarks, rank), T
+    basis: FloatArray  # (n_landmarks, rank), T
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.X.shape[0], self.turn.shape[1]
+        return self.X.shape[0], self.basis.shape[1]
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def __getitem__(self, rows: Any) -> FloatArray:
-        return np.asarray(self._kernel(self.X[rows]) @ self.turn)
+        return np.asarray(self._kernel(self.X[rows]) @ self.basis)
 
     def __matmul__(self, coef: FloatArray) -> FloatArray:
         result = np.empty(len(self))
         for rows in row_blocks(len(self), len(self.rows)):
-            result[rows] = self._kernel(self.X[rows]) @ (self.turn @ coef)
+            result[rows] = self._kernel(self.X[rows]) @ (self.basis @ coef)
         return result
 
     def on(self, X: Any) -> DrawnLandmarks:
         """The same landmarks, other rows."""
-        return DrawnLandmarks(self.gram, X, self.rows, self.support, self.turn)
+        return DrawnLandmarks(self.gram, X, self.rows, self.support, self.basis)
 
     def dual(self, coef: FloatArray) -> FloatArray:
         """The coefficients of the landmarks' kernels for these coefficients of the features."""
-        return np.asarray(self.turn @ coef)
+        return np.asarray(self.basis @ coef)
 
     def _kernel(self, X: Any) -> FloatArray:
         if self.gram.is_precomputed:
@@ -296,8 +286,8 @@ def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> Dra
     K = support[:, drawn] if gram.is_precomputed else gram.block(support, support)
     values, vectors = linalg.eigh(K, driver="evd")
     kept = values > values[-1] * len(K) * np.finfo(np.float64).eps
-    turn = vectors[:, kept] / np.sqrt(values[kept])
-    return DrawnLandmarks(gram, X, drawn, support, turn)
+    basis = vectors[:, kept] / np.sqrt(values[kept])
+    return DrawnLandmarks(gram, X, drawn, support, basis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from rankwright.feedback.pair_losses import LOSSES, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
 from rankwright.rankers.gradient import ranknet
-from rankwright.rankers.gradient.ranknet import Trainee
+from rankwright.rankers.gradient.ranknet import TanhNetwork
 from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem(n_queries=3, n_items=7, n_features=3)
@@ -150,7 +150,7 @@ def test_losses_are_as_printed() -> None:
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 @pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
 def test_the_gradient_is_that_of_finite_differences(loss: str, hidden: tuple[int, ...]) -> None:
-    net = Trainee([3, *hidden, 1], np.random.default_rng(2))
+    net = TanhNetwork([3, *hidden, 1], np.random.default_rng(2))
     (batch,) = all_batches(grades(), None)
 
     def value(weights: Any) -> float:

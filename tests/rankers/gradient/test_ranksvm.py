@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from rankwright import RankSVM
-from rankwright.exceptions import ConvergenceWarning, DegenerateDataWarning
+from rankwright.exceptions import ConvergenceWarning, DataError, DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers.kernels import Gram
@@ -108,7 +108,7 @@ def test_contradictory_pairs_of_equal_weight_cancel() -> None:
 def test_the_kernel_optimum_is_that_of_the_full_kernel_problem(kernel: str) -> None:
     """min 1/2 a' K a + C mean loss(K a): the representer theorem, solved by BFGS."""
     gram = Gram.of(kernel, PROBLEM.X, gamma=0.3, degree=2)
-    K = gram.square(PROBLEM.X)
+    K = gram.block(PROBLEM.X, PROBLEM.X)
     values, vectors = np.linalg.eigh(K)
     root = vectors * np.sqrt(np.maximum(values, 0))
     feedback = Grades(PROBLEM.y, PROBLEM.qid)
@@ -133,12 +133,19 @@ def test_a_linear_kernel_function_gives_the_linear_model() -> None:
 
 def test_a_precomputed_kernel_gives_the_model_of_the_kernel() -> None:
     gram = Gram.of("rbf", PROBLEM.X, gamma=0.3)
-    K = gram.square(PROBLEM.X)
+    K = gram.block(PROBLEM.X, PROBLEM.X)
     wanted = RankSVM(kernel="rbf", gamma=0.3).fit(PROBLEM.X, PROBLEM.y, qid=PROBLEM.qid)
     found = RankSVM(kernel="precomputed").fit(K, PROBLEM.y, qid=PROBLEM.qid)
     np.testing.assert_allclose(
         found.decision_function(K), wanted.decision_function(PROBLEM.X), rtol=1e-7, atol=1e-9
     )
+
+
+def test_a_precomputed_kernel_that_is_not_square_is_refused() -> None:
+    K = PROBLEM.X @ PROBLEM.X.T
+    for X in (K[:, :-1], np.hstack([K, K])):
+        with pytest.raises(DataError, match="square X"):
+            RankSVM(kernel="precomputed").fit(X, PROBLEM.y, qid=PROBLEM.qid)
 
 
 def test_few_landmarks_come_close_to_all_of_them() -> None:

@@ -100,7 +100,7 @@ def estimate_propensities(
         cells = Cells.of(log)
         _refuse_unmoved(cells)
         clicks = _contrasts(cells)
-        if method == "swap":  # ratios to position 1 alone
+        if method == "swap":  # ratios to position 1 unshared
             clicks[1:, 1:] = 0.0
         strength, error = _strengths(clicks)
         propensity = _relative(strength)
@@ -217,9 +217,9 @@ def _refuse_unmoved(cells: Cells) -> None:
     n_positions = np.bincount(cells.document, minlength=cells.n_documents)
     moved = n_positions[cells.document] > 1
     shared = np.bincount(cells.position[moved], minlength=cells.n_positions)
-    if len(alone := np.flatnonzero(shared == 0)):
+    if len(unshared := np.flatnonzero(shared == 0)):
         raise FeedbackError(
-            f"no item shown at position {alone[0] + 1} was also shown at another position, so the "
+            f"no item of position {unshared[0] + 1} was also shown at another position, so the "
             "effect of the position cannot be separated from that of its items. Swap or shuffle "
             'some lists, use logs of several rankers, or method="regression_em".'
         )

@@ -51,7 +51,7 @@ class Explained:
         tree ensembles. arXiv 1802.03888, 2018.
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)  # type: ignore[attr-defined]
+        X = self._validated(X, reset=False)  # type: ignore[attr-defined]
         scorer = self._scorer()  # type: ignore[attr-defined]
         if isinstance(scorer, Trees):
             return tree_shap(scorer, self._cover(), X)
@@ -72,7 +72,7 @@ class Explained:
         """Compute the scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
         check_is_fitted(self)
         at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
-        X = self._checked(X, reset=False)  # type: ignore[attr-defined]
+        X = self._validated(X, reset=False)  # type: ignore[attr-defined]
         scores: FloatArray = Ensemble.of(self).scorer(n_estimators).decision_function(X)
         return scores
 
@@ -90,7 +90,7 @@ class Explained:
         """
         check_is_fitted(self)
         rows = np.array([np.ravel(x1), np.ravel(x0)], float)
-        rows = self._checked(rows, reset=False)  # type: ignore[attr-defined]
+        rows = self._validated(rows, reset=False)  # type: ignore[attr-defined]
         names = [str(name) for name in self._feature_names()]
         scorer = self._scorer()  # type: ignore[attr-defined]
         if isinstance(scorer, Trees):

@@ -476,7 +476,7 @@ class LambdaMART(Explained, BoostedRanker):
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Yield the scores after each round."""
         check_is_fitted(self)
-        return self._ensemble.staged(self._checked(X, reset=False))
+        return self._ensemble.staged(self._validated(X, reset=False))
 
 
 class QueryDraw(NamedTuple):

@@ -309,7 +309,7 @@ class RankBoost(Explained, BoostedRanker):
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Yield the scores after each round."""
         check_is_fitted(self)
-        return self._ensemble.staged(self._checked(X, reset=False))
+        return self._ensemble.staged(self._validated(X, reset=False))
 
     def contribution(self, feature: int | str) -> Curve:
         """Return the contribution of a feature as a function of its value (monotone if

@@ -23,7 +23,7 @@ from rankwright.scoring.base import Scorer
 from rankwright.scoring.network import Network, n_weights, unpack_layers
 
 
-class Trainee:
+class TanhNetwork:
     """A network of tanh layers whose weights are one flat array (see ``scoring.Network``).
 
     Sparse inputs stay sparse: the network reads them minus ``center``, a number for each column.
@@ -237,7 +237,7 @@ class RankNet(Ranker):
         weight = feedback.row_weight if isinstance(feedback, Grades) else np.ones(X.shape[0])
         standardization = _Standardization.of(X, weight)
         layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
-        net = Trainee(layers, rng, standardization.center)
+        net = TanhNetwork(layers, rng, standardization.center)
         training = _Training(self, X, standardization, net)
         training.run(all_batches(feedback, self.weighting), rng, validation)
         net.weights = training.best_weights
@@ -269,7 +269,7 @@ class _Training:
     """The epochs of one fit."""
 
     def __init__(
-        self, model: RankNet, X: Any, standardization: _Standardization, net: Trainee
+        self, model: RankNet, X: Any, standardization: _Standardization, net: TanhNetwork
     ) -> None:
         self.model, self.X, self.net = model, X, net
         self._standardized = standardization.apply

@@ -141,7 +141,9 @@ class RankSVM(Ranker):
             return
         weight = feedback.row_weight if isinstance(feedback, Grades) else None
         self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
-        landmarks = kernels.pick_landmarks(self._gram(), X, self.n_components)
+        gram = self._gram()
+        gram.check_square(X)
+        landmarks = kernels.pick_landmarks(gram, X, self.n_components)
         solution = solve(RowLosses(landmarks.features, pairs), **self._limits())
         self._keep_solution(solution)
         dual = landmarks.dual(solution.coef)

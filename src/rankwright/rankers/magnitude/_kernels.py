@@ -19,8 +19,8 @@ class Copies(NamedTuple):
     codes: NDArray[np.int64]  # (n_rows,) query of each row, ascending
     ptr: NDArray[np.int64]  # (n_queries + 1,)
     weight: NDArray[np.float64]  # (n_rows,) number of copies
-    copy: NDArray[np.float64]  # (n_rows,) root of the share that one copy has in its row
-    once: NDArray[np.float64]  # (n_queries,) share that one copy has in its query
+    row_root: NDArray[np.float64]  # (n_rows,) root of the share that one copy has in its row
+    query_share: NDArray[np.float64]  # (n_queries,) share that one copy has in its query
     root: NDArray[np.float64]  # (n_rows,) root of the mass of one copy
     unit: NDArray[np.float64]  # (n_rows,) unit vector of each query, see Sample.unit
 
@@ -50,7 +50,7 @@ def left_out_pairs(block, first_row, first_column, rows, diagonal, error, sums):
     sums      (n_queries,) float64, costs over pairs j < i, weighted by the numbers of copies
               changed in place
     """
-    copy, root, unit = rows.copy, rows.root, rows.unit
+    row_root, root, unit = rows.row_root, rows.root, rows.unit
     for a in range(block.shape[0]):
         i = first_row + a
         q = rows.codes[i]
@@ -58,8 +58,9 @@ def left_out_pairs(block, first_row, first_column, rows, diagonal, error, sums):
         two = rows.ptr[q + 1] - start == 2
         total = 0.0
         for j in range(start, i):
-            r = copy[i] * copy[j] * (rows.once[q] * block[a, j - first_column] - unit[i] * unit[j])
-            if two and copy[i] == 1.0 and copy[j] == 1.0:
+            r = rows.query_share[q] * block[a, j - first_column] - unit[i] * unit[j]
+            r = row_root[i] * row_root[j] * r
+            if two and row_root[i] == 1.0 and row_root[j] == 1.0:
                 # Nothing of the query is left and R is singular along the roots: its
                 # pseudo-inverse gives the difference.
                 u, v = root[i], root[j]

@@ -18,7 +18,7 @@ from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback
-from rankwright.parallel import single_threaded_blas
+from rankwright.parallel import require_memory, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import (
@@ -178,9 +178,16 @@ class Problem:
 
     def matrix(self) -> FloatArray:
         """The kernel matrix of the rows, as a new array."""
-        if not self.gram.is_precomputed:
-            return np.ascontiguousarray(self.gram.square(self.rows))
-        return dense(self.rows[:, self.sample.rows]).copy()
+        n = self.sample.n_rows
+        require_memory(
+            3.0 * 8.0 * n * n,  # the matrix, its factors and the temporaries of solvers
+            f"solving with the kernel matrix of {n:,} rows",
+            "Use solver='nystroem' (MPRank, SVRank), which needs n_components values for each row, "
+            "solver='primal' for the linear kernel, or fewer rows.",
+        )
+        if self.gram.is_precomputed:
+            return dense(self.rows[:, self.sample.rows]).copy()
+        return np.ascontiguousarray(self.gram.block(self.rows, self.rows))
 
     @property
     def kappa(self) -> float:
@@ -292,8 +299,7 @@ class MagnitudeRanker(Ranker):
         if gamma == "scale" and self.kernel in ("rbf", "poly"):
             gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
         gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
-        if gram.is_precomputed:
-            gram.square(X)  # raises an error unless X is square
+        gram.check_square(X)
         return Problem(gram, X, sample)
 
     def _choose_solver(self, problem: Problem) -> str:

@@ -38,15 +38,15 @@ def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> Fl
     from rankwright.rankers.magnitude._kernels import Copies, left_out_pairs
 
     sample = source.sample
-    codes, copy, once = sample.codes, np.sqrt(sample.copy), sample.once
-    alone = copy * np.sqrt(once)[codes]
-    copies = (sample.row_weight, copy, once, alone * sample.roots, sample.unit)
+    codes, row_root, query_share = sample.codes, np.sqrt(sample.row_share), sample.query_share
+    root = row_root * np.sqrt(query_share)[codes]
+    copies = (sample.row_weight, row_root, query_share, root * sample.roots, sample.unit)
     rows = Copies(codes, sample.ptr, *copies)
     costs: list[float] = []
     for smoothers in source.smoothers(factors):
-        errors = alone * smoothers.errors
+        errors = root * smoothers.errors
         fitted = 1.0 - sample.unit**2 - smoothers.diagonals
-        diagonals = 1.0 - sample.copy * (sample.unit**2 + once[codes] * fitted)
+        diagonals = 1.0 - sample.row_share * (sample.unit**2 + query_share[codes] * fitted)
         sums = np.zeros((len(errors), sample.n_queries))
         for start, first, values in smoothers.blocks:
             for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
@@ -90,7 +90,7 @@ def queries_out(smoother: Smoother, average: str = "pairs") -> float:
         identity = np.eye(len(rows))
         # R is singular along the unit vector of a whole query: a multiple of it changes nothing.
         fitted = identity - np.outer(unit, unit) - smoother.among(rows)
-        R = identity - sample.once[q] * fitted
+        R = identity - sample.query_share[q] * fitted
         left = linalg.solve(R, smoother.error[rows], assume_a="pos", check_finite=False)
         gaps = left / sample.roots[rows]
         gaps = gaps - (weight @ gaps) / weight.sum()
@@ -116,7 +116,7 @@ def pair_mass(sample: Sample) -> FloatArray:
     """The number of pairs in each query, including pairs of copies of one row."""
     weight, starts = sample.row_weight, sample.ptr[:-1]
     counts = np.add.reduceat(weight, starts) ** 2
-    counts -= np.add.reduceat(weight**2 * sample.copy, starts)
+    counts -= np.add.reduceat(weight**2 * sample.row_share, starts)
     # One row of weight 1 or less has no pair, only a rounding error.
     several = (np.diff(sample.ptr) > 1) | (np.maximum.reduceat(weight, starts) > 1)
     return np.where(several, 0.5 * counts, 0.0)
@@ -191,15 +191,15 @@ def _pairs_among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatA
     """u_i u_j c and u_i u_j for all pairs of some rows of a query, as in ``left_out_pairs``."""
     sample = smoother.sample
     query = sample.codes[rows[0]]
-    copy, once = np.sqrt(sample.copy[rows]), sample.once[query]
+    row_root, query_share = np.sqrt(sample.row_share[rows]), sample.query_share[query]
     unit, weight = sample.unit[rows], sample.row_weight[rows]
     identity, along = np.eye(len(rows)), np.outer(unit, unit)
     fitted = identity - along - smoother.among(rows)
-    R = identity - np.outer(copy, copy) * (along + once * fitted)
-    alone = copy * np.sqrt(once)
-    error, root = alone * smoother.error[rows], alone * sample.roots[rows]
+    R = identity - np.outer(row_root, row_root) * (along + query_share * fitted)
+    copy_root = row_root * np.sqrt(query_share)
+    error, root = copy_root * smoother.error[rows], copy_root * sample.roots[rows]
     diagonal = R.diagonal()
-    if sample.ptr[query + 1] - sample.ptr[query] == 2 and (copy == 1.0).all():
+    if sample.ptr[query + 1] - sample.ptr[query] == 2 and (row_root == 1.0).all():
         across = np.subtract.outer(error / root, error / root)
         form = diagonal[0] / root[0] ** 2 - 2.0 * R[0, 1] / root.prod() + diagonal[1] / root[1] ** 2
         gaps = across * (1.0 / root**2).sum() / form
@@ -210,7 +210,7 @@ def _pairs_among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatA
         gaps = (left - left.T) / det
     weights = np.outer(weight, weight)
     costs = weights * gaps**2
-    np.fill_diagonal(weights, weight**2 * (1.0 - copy**2))
+    np.fill_diagonal(weights, weight**2 * (1.0 - row_root**2))
     return costs, weights
 
 
@@ -319,10 +319,10 @@ class LeaveOut:
         self, method: str, sample: Sample, refit: bool, *, of_queries: bool = False
     ) -> float:
         """C' of the models without a pair or, ``of_queries``, without a query."""
-        needed, left_out = "queries of equal size and weight", sample.sums * sample.once
+        needed, left_out = "queries of equal size and weight", sample.sums * sample.query_share
         if not of_queries:
             needed = "at least three rows, of equal or integer weights"
-            left_out = 2.0 * sample.mass * sample.copy * sample.once[sample.codes]
+            left_out = 2.0 * sample.mass * sample.row_share * sample.query_share[sample.codes]
         rest = sample.total - float(left_out[0])
         if refit and not (rest > 0 and np.allclose(left_out, left_out[0], rtol=1e-12)):
             raise ParameterError(

@@ -212,8 +212,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
             centered = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]
             _, coef = self._sweep(centered, np.einsum("ij,ij->i", centered, centered), sample)
             self._keep_linear(coef)
-            left = sample.y - rows @ coef
-            self.cost_, self.intercept_ = sample.mean_square(left), sample.overall(left)
+            residual = sample.y - rows @ coef
+            self.cost_, self.intercept_ = sample.mean_square(residual), sample.overall(residual)
         else:
             K = problem.matrix()
             mean_row = sample.mass @ K / sample.total
@@ -263,8 +263,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
         """The dual solution; its coefficients are C' times the masses times the residuals."""
         sample = problem.sample
         self._keep_dual(problem, alpha)
-        left = alpha * sample.total / (2.0 * self.C * sample.mass)
-        self.cost_ = sample.mean_square(left)
+        residual = alpha * sample.total / (2.0 * self.C * sample.mass)
+        self.cost_ = sample.mean_square(residual)
         self.intercept_ = sample.overall(sample.y) - float(mean_row @ alpha)
 
     def _fit_pairs(self, X: Any, pairs: Pairs) -> None:
@@ -280,9 +280,9 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.mass_, self.kappa_ = 0.0, problem.kappa
         total = pairs.total_weight or 1.0
         if solver == "dual":
-            alpha, left = _solve_laplacian(problem.matrix(), pairs, self.C / total)
+            alpha, residual = _solve_laplacian(problem.matrix(), pairs, self.C / total)
             self._keep_dual(problem, alpha)
-            self.cost_ = float(pairs.weight @ left**2) / total
+            self.cost_ = float(pairs.weight @ residual**2) / total
             return
         landmarks = self._landmarks(problem) if solver == "nystroem" else None
         rows = X if landmarks is None else landmarks

@@ -142,8 +142,8 @@ class MPRankCV(MagnitudeRanker):
             self._keep_linear(scatter.solve(2.0 * self.C_ / sample.total))
         else:
             self._keep_dual(problem, alpha)
-        left = alpha * sample.total / (2.0 * self.C_ * sample.mass)
-        self.cost_, self.intercept_ = sample.mean_square(left), 0.0
+        residual = alpha * sample.total / (2.0 * self.C_ * sample.mass)
+        self.cost_, self.intercept_ = sample.mean_square(residual), 0.0
         scores = self._scorer().decision_function(problem.rows)
         self.intercept_ = sample.overall(sample.y - scores)
 

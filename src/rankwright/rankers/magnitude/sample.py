@@ -104,12 +104,12 @@ class Sample:
         return self.mass / self.query_weight[self.codes]
 
     @cached_property
-    def copy(self) -> FloatArray:
+    def row_share(self) -> FloatArray:
         """The share that one copy has in the weight of its row; a weight below 1 is one copy."""
         return 1.0 / np.maximum(self.row_weight, 1.0)
 
     @cached_property
-    def once(self) -> FloatArray:
+    def query_share(self) -> FloatArray:
         """The share that one copy has in the weight of its query."""
         return 1.0 / np.maximum(self.query_weight, 1.0)
 
@@ -196,8 +196,8 @@ class Scatter:
         if not np.isfinite(self.products).all():
             raise too_large()
         mass = self.mass + sample.total
-        here = sample.sums @ means / sample.total
-        self.mean += (sample.total / mass) * (here - self.mean)
+        block_mean = sample.sums @ means / sample.total
+        self.mean += (sample.total / mass) * (block_mean - self.mean)
         self.mass = mass
         return means
 
@@ -205,8 +205,8 @@ class Scatter:
         """Add differences of rows, not centered, each with the target 1."""
         for start in range(0, pairs.n_pairs, self.block):
             part = slice(start, start + self.block)
-            apart = X[pairs.upper[part]] - X[pairs.lower[part]]
-            rows = apart.toarray() if sparse.issparse(apart) else apart
+            difference = X[pairs.upper[part]] - X[pairs.lower[part]]
+            rows = difference.toarray() if sparse.issparse(difference) else difference
             left = np.column_stack([rows, np.ones(len(rows))])
             left *= np.sqrt(pairs.weight[part])[:, None]
             self.products += left.T @ left
@@ -255,19 +255,19 @@ class Scatter:
             weight = float(sample.mass[part].sum())
             share = sample.mass[part] / weight
             self._measure(X[part])
-            here = np.append(share @ X[part], share @ sample.y[part])
-            np.subtract(X[part], here[:-1], out=left[:, :-1])
-            np.subtract(sample.y[part], here[-1], out=left[:, -1])
+            block_mean = np.append(share @ X[part], share @ sample.y[part])
+            np.subtract(X[part], block_mean[:-1], out=left[:, :-1])
+            np.subtract(sample.y[part], block_mean[-1], out=left[:, -1])
             if not sample.is_plain:
                 left *= sample.roots[part, None]
                 inner += left.T @ left
             else:
                 inner += sample.mass[0] * (left.T @ left)
             if mass:
-                apart = here - mean
-                inner += (mass * weight / (mass + weight)) * np.outer(apart, apart)
+                difference = block_mean - mean
+                inner += (mass * weight / (mass + weight)) * np.outer(difference, difference)
             mass += weight
-            mean += (weight / mass) * (here - mean)
+            mean += (weight / mass) * (block_mean - mean)
         return mean[None, :]
 
     def _add_sparse(self, X: Any, sample: Sample) -> FloatArray:
@@ -339,10 +339,10 @@ class Stream:
                 f"query_weight is {weight:g} for a query that had weight {self.weights[index]:g} "
                 "before: use the same weight in every partial_fit."
             )
-        old, apart = self.masses[index], mean - self.means[index]
-        self.products += (old * mass / (old + mass)) * np.outer(apart, apart)
+        old, difference = self.masses[index], mean - self.means[index]
+        self.products += (old * mass / (old + mass)) * np.outer(difference, difference)
         self.masses[index] += mass
-        self.means[index] += (mass / self.masses[index]) * apart
+        self.means[index] += (mass / self.masses[index]) * difference
 
     def scatter(self) -> Scatter:
         whole = Scatter(len(self.products) - 1)

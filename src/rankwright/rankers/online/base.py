@@ -267,7 +267,7 @@ class OnlineRanker(Ranker):
     def predict_expected(self, X: Any) -> FloatArray:
         """Predict the expected grade in units of ``y``; by default the same as ``predict``."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        X = self._validated(X, reset=False)
         scorer: Any = self._scorer()
         expected: FloatArray = getattr(scorer, "expected", scorer.predict)(X)
         return expected
@@ -427,7 +427,7 @@ class VotingRanker(OnlineRanker):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the share of votes for each grade in ``classes_``: (n_items, n_grades)."""
         check_is_fitted(self)
-        X, scorer = self._checked(X, reset=False), self._scorer()
+        X, scorer = self._validated(X, reset=False), self._scorer()
         rows = scorer.map.transform(X) if isinstance(scorer, Mapped) else X
         votes: Any = scorer.score if isinstance(scorer, Mapped) else scorer
         shares: FloatArray = votes.probabilities(rows)

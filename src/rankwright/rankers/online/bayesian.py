@@ -201,7 +201,7 @@ class BayesianPRank(ThresholdRanker):
         lying above k thresholds but not k + 1.
         """
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        X = self._validated(X, reset=False)
         features, n_weights = self._map(self.n_features_in_), len(self.coef_)
         above = np.empty((X.shape[0], len(self.classes_) - 1))
         for block in row_blocks(X.shape[0], n_weights):

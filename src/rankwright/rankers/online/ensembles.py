@@ -146,7 +146,7 @@ class Ensemble(SupportRanker):
         ((50, 4), True)
         """
         check_is_fitted(self)
-        rows = self._checked(X, reset=False)
+        rows = self._validated(X, reset=False)
         features, _, members_coef = self._weights()
         mapped = rows if features is None else features.transform(rows)
         return np.asarray(mapped @ members_coef.T)

@@ -136,8 +136,8 @@ class SupportBlock:
 
     def _drop(self, rule: BudgetRule) -> None:
         size = self._size
-        dropped, instead = rule(self._dual[:size], self._support_gram())
-        dual = self._dual[:size] + np.multiply.outer(instead, self._dual[dropped])
+        dropped, combination = rule(self._dual[:size], self._support_gram())
+        dual = self._dual[:size] + np.multiply.outer(combination, self._dual[dropped])
         self._dual[: size - 1] = np.delete(dual, dropped, axis=0)
         self._columns[: size - 1] = np.delete(self._columns[:size], dropped)
         self._size, self._n_unmoved = size - 1, min(self._n_unmoved, dropped)
@@ -234,11 +234,8 @@ class SupportRanker(OnlineRanker):
 
     def _fit(self, X: Any, *feedback: Any) -> None:
         gram = self._gram(self.n_features_in_)
-        if gram is not None and gram.is_precomputed and X.shape[0] != X.shape[1]:
-            raise DataError(
-                f"kernel='precomputed' needs a square X for training, got shape {X.shape}: "
-                "X[i, j] is the kernel of rows i and j."
-            )
+        if gram is not None:
+            gram.check_square(X)
         super()._fit(X, *feedback)
 
 
