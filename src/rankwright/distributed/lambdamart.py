@@ -298,7 +298,7 @@ class ShardGrower(Grower):
             return
         # Two leaves, of which the first has no rows: its sums are zero, and subtracted from those
         # of the second.
-        self._shared.sums[1] = leaf.sums
+        self._shared.sums[1] = leaf.sums.reshape(-1, 2)
         pair: Any = [leaf, leaf]
         self._scan(pair, [False, True], (0, 0), (0, 1))
         leaf.split = self._chosen(1)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 
 import rankwright as rw
 from rankwright.exceptions import DataError, MemoryLimitError, ParameterError
@@ -18,7 +19,8 @@ from rankwright.feedback.base import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import Team
 from rankwright.rankers import checks
-from rankwright.rankers.boosting.binning import QuantileBins
+from rankwright.rankers.boosting import grower
+from rankwright.rankers.boosting.binning import BinnedRows, QuantileBins
 from rankwright.rankers.boosting.grower import Grower, Shared, TreeRules
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -383,7 +385,30 @@ def test_columns_with_fewer_values_than_a_leaf_has_rows_change_nothing(monkeypat
     assert checks.used_columns(X, 201).tolist() == [0]  # one column is left
 
 
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rw.LambdaMART(n_estimators=10, min_samples_leaf=1, categorical_features=[2]),
+        rw.RankBoost(estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=10),
+    ],
+)
+def test_histograms_of_the_bins_in_use_give_the_same_bits(monkeypatch, ranker: Any) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 4, (150, 23)).astype(float)  # blocks with few bins, one with many
+    X[:, 5], X[:, 9] = rng.normal(size=150), rng.integers(0, 70, 150)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 2] = np.nan_to_num(X[:, 2])
+    y, qid = np.nan_to_num(X[:, 5] + X[:, 0]).round(), np.arange(150) // 15
+    expected = clone(ranker).fit(X, y, qid=qid)
+    monkeypatch.setattr(grower, "MANY_FEATURES", 0)
+    narrow = clone(ranker).fit(X, y, qid=qid)
+    for name in ("node_feature_", "node_threshold_", "node_default_", "node_value_", "node_gain_"):
+        np.testing.assert_array_equal(getattr(narrow, name), getattr(expected, name))
+    assert len(np.unique(narrow.decision_function(X))) > 20
+
+
 def test_histograms_are_estimated_before_they_take_memory() -> None:
-    codes = np.zeros((250_000, 1), np.uint32)
+    none = np.zeros(1_000_000, np.int64)
+    bins = BinnedRows(np.zeros((250_000, 1), np.uint32), none + 255, none > 0, none, none)
     with pytest.raises(MemoryLimitError, match="histograms of 1,000,000 columns for 3100 leaves"):
-        Shared.of(codes, 1_000_000, 3100)
+        Shared.of(bins, 3100)

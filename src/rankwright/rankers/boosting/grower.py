@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.feedback.pair_weights import pointers
 from rankwright.parallel import Team, require_memory
 from rankwright.rankers.boosting.binning import BinnedRows
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
+MANY_FEATURES, FEW_BINS = 4096, 64  # histograms with few bins are narrow if features are many
 SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
 
 
@@ -96,6 +98,7 @@ class Best(NamedTuple):
     cut: IntArray  # (n_blocks, 2)
     lacks: BoolArray  # (n_blocks, 2) whether the feature is missing in some rows of the leaf
     up: NDArray[np.uint8]  # (n_blocks, 2, 256)
+    leader: FloatArray  # (2,) a gain that some block has reached
 
 
 class Shared(NamedTuple):
@@ -109,16 +112,18 @@ class Shared(NamedTuple):
     gathered: IntArray  # (n_rows, 2) the pairs of the first leaf side by side
     by_row: NDArray[np.uint32]  # (n_rows, n_blocks) the codes of all rows
     copied: NDArray[np.uint32]  # (n_blocks, >= n_rows / SPARSE) those of a small first leaf
-    sums: IntArray  # (n_slots, 4 * n_blocks, 256, 2) histograms of leaves
+    starts: IntArray  # (4 * n_blocks + 1,) where the histogram of each feature starts
+    sums: IntArray  # (n_slots, starts[-1], 2) histograms of leaves
 
     @classmethod
-    def of(cls, codes: NDArray[np.uint32], n_features: int, n_slots: int) -> Self:
+    def of(cls, bins: BinnedRows, n_slots: int) -> Self:
         from rankwright.rankers.boosting._kernels import grower as _kernels
         from rankwright.rankers.boosting._kernels.histogram import turn_codes
 
+        codes, n_features, starts = bins.codes, len(bins.n_bins), _histogram_starts(bins)
         n_blocks, n_rows = codes.shape
         require_memory(
-            16.0 * 256 * 4 * n_blocks * n_slots + 8.0 * n_blocks * n_rows,
+            16.0 * starts[-1] * n_slots + 8.0 * n_blocks * n_rows,
             f"histograms of {n_features:,} columns for {n_slots} leaves",
             "Drop columns with few values, or set a smaller max_leaf_nodes.",
         )
@@ -133,7 +138,7 @@ class Shared(NamedTuple):
         )  # fmt: skip
         best = Best(
             np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-            np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8),
+            np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8), np.zeros(2),
         )  # fmt: skip
         return cls(
             np.zeros(_kernels.JOB_WORDS, np.int64),
@@ -144,8 +149,21 @@ class Shared(NamedTuple):
             np.zeros((n_rows, 2), np.int64),
             by_row,
             np.zeros((n_blocks, n_copied), np.uint32),
-            np.zeros((n_slots, 4 * n_blocks, 256, 2), np.int64),
+            starts,
+            np.zeros((n_slots, int(starts[-1]), 2), np.int64),
         )
+
+
+def _histogram_starts(bins: BinnedRows) -> IntArray:
+    """256 bins for each feature; only those in use where many features have few."""
+    n_blocks, n_rows = bins.codes.shape
+    width = np.full((n_blocks, 4), 256)
+    if len(bins.n_bins) > MANY_FEATURES and n_rows:
+        n_bins = np.ones(4 * n_blocks, np.int64)
+        n_bins[: len(bins.n_bins)] = bins.n_bins
+        narrow = n_bins.reshape(-1, 4) + 1
+        width = np.where(narrow.max(axis=1, keepdims=True) <= FEW_BINS, narrow, width)
+    return pointers(width.ravel())
 
 
 class Split(NamedTuple):
@@ -203,7 +221,7 @@ class Grower:
         # A slot for each leaf that may be split. Memory is taken when a slot is first used.
         n_splittable = int(count.sum()) // (2 * rules.min_samples_leaf) + 2
         n_slots = min(rules.max_leaf_nodes, n_splittable) + 1
-        self._shared = Shared.of(bins.codes, self.n_features, n_slots)
+        self._shared = Shared.of(bins, n_slots)
         self._rows, self._pairs = self._shared.rows, self._shared.pairs
         self._buffer = np.zeros(self.n_rows, np.int32)
         self._free = list(range(n_slots))[::-1]
@@ -336,8 +354,10 @@ class Grower:
         rows = self._rows[leaf.start : leaf.stop]
         words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
         n_down = partition_rows(words, shift, split.up, rows, self._buffer)
-        goes_up = self._shared.sums[leaf.sums, split.feature, split.up == 1]
-        first, second = goes_up.sum(axis=0).tolist()
+        bounds = slice(*self._shared.starts[split.feature : split.feature + 2])
+        histogram = self._shared.sums[leaf.sums, bounds]
+        goes_up = np.append(split.up[: len(histogram) - 1], split.up[255]) == 1
+        first, second = histogram[goes_up].sum(axis=0).tolist()
         middle, rest = leaf.start + n_down, (leaf.total[0] - first, leaf.total[1] - second)
         down_bounds, up_bounds = self._child_bounds(leaf, rest, (first, second))
         path = leaf.path | {split.feature}
@@ -395,6 +415,7 @@ class Grower:
         shared = self._shared
         n = rows[1] - rows[0]
         n_copies = 0 if n == self.n_rows else -(-n // _kernels.COPIED)
+        shared.best.leader[:] = 0.0
         shared.job[_kernels.START :] = *rows, *slots, len(leaves), n_copies
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds

@@ -20,6 +20,7 @@ from rankwright.rankers.boosting._kernels.histogram import (
     gather,
     subtract_block,
     sum_block,
+    sum_narrow_block,
 )
 
 # The words of a job: its number times 2**32 plus the next task, how many tasks are done, the rows
@@ -197,7 +198,7 @@ def scan_block(bins, shared, growth, block, scratch):
     """One block of ``scan_leaves``."""
     job, leaves, best = shared.job, shared.leaves, shared.best
     start, stop, n_leaves = job[START], job[STOP], job[N_LEAVES]
-    features = slice(4 * block, 4 * block + 4)
+    starts = shared.starts[4 * block : 4 * block + 5]
     used = False
     for leaf in range(n_leaves):
         best.gain[block, leaf], best.feature[block, leaf] = 0.0, -1
@@ -210,14 +211,46 @@ def scan_block(bins, shared, growth, block, scratch):
     words = bins.codes[block]
     if job[N_COPIES] > 0 and stop - start <= shared.copied.shape[1]:
         words = shared.copied[block, : stop - start]
-    sum_block(words, shared.rows[start:stop], pairs, first[features])
+    own = first[starts[0] : starts[4]]
+    if len(own) == 4 * 256:
+        sum_block(words, shared.rows[start:stop], pairs, own.reshape(4, 256, 2))
+    else:
+        sum_narrow_block(words, shared.rows[start:stop], pairs, starts, own)
     if n_leaves > 1:
-        subtract_block(first[features], second[features])
+        subtract_block(own, second[starts[0] : starts[4]])
     for leaf in range(n_leaves):
         sums = second if leaf else first
         for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
             if leaves.wanted[leaf] and leaves.allowed[leaf, feature]:
-                find_split(sums[feature], feature, bins, leaves, leaf, growth, best, scratch)
+                at = sums[shared.starts[feature] : shared.starts[feature + 1]]
+                if len(at) < 256 and not (bins.categorical[feature] or growth.bounded):
+                    # Most of many features are worse than one of another block, by more than
+                    # rounding: they need no closer look. Any value that a thread reads will do.
+                    least = max(best.gain[block, leaf], best.leader[leaf] * (1.0 - 1e-6))
+                    if narrow_gain(at, leaves.total[leaf], growth) <= least:
+                        continue
+                find_split(at, feature, bins, leaves, leaf, growth, best, scratch)
+        if best.gain[block, leaf] > best.leader[leaf]:
+            best.leader[leaf] = best.gain[block, leaf]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def narrow_gain(at, total, growth):
+    """The largest gain of a cut, but for rounding; infinite if values are missing."""
+    if at[len(at) - 1, 1] != 0:
+        return np.inf
+    mask, largest, first, second = (np.int64(1) << growth.bits) - 1, 0.0, 0, 0
+    gradient, mass, n_rows = float(total[0]), float(total[1] >> growth.bits), total[1] & mask
+    start = gradient * gradient / (mass + growth.ridge)
+    for code in range(len(at) - 2, 0, -1):
+        first += at[code, 0]
+        second += at[code, 1]
+        if growth.min_samples <= second & mask <= n_rows - growth.min_samples:
+            up, above = float(first), float(second >> growth.bits)
+            down, below = gradient - up, mass - above
+            gain = up * up / (above + growth.ridge) + down * down / (below + growth.ridge) - start
+            largest = max(largest, gain)
+    return largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -227,7 +260,7 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
     Codes are put in an order, and some first ones of them go up: from the highest bin down, or
     categories by gradient / Hessian.
 
-    at       (256, 2) int64: the histogram
+    at       (n, 2) int64: the histogram, missing values last
     best     Best, of grower: the row of the feature's block is written
     scratch  (order (256,) int64, side (4, 256) float64)
     """
@@ -240,7 +273,7 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
         for k in range(n):
             order[k] = n - 1 - k
     for default in range(2):
-        lacks = at[MISSING, 1] != 0
+        lacks = at[len(at) - 1, 1] != 0
         if not growth.defaults[default] or (default and not lacks and growth.defaults[0]):
             continue
         add_up(at, order, n, default, growth.bits, side)
@@ -285,7 +318,7 @@ def order_categories(at, n_categories, growth, order):
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_up(at, order, n, default, bits, side):
     """Write the sums over the first codes: gradient, Hessian, rows; with missing values or not."""
-    first, second = default * at[MISSING, 0], default * at[MISSING, 1]
+    first, second = default * at[len(at) - 1, 0], default * at[len(at) - 1, 1]
     mask = (np.int64(1) << bits) - 1
     for k in range(n):
         first += at[np.uint64(order[k]), 0]

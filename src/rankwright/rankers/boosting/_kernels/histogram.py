@@ -5,7 +5,8 @@ order, on any number of threads. A row adds two numbers to a bin: its gradient, 
 shifted left by ``bits`` plus the number of rows it counts as.
 
 codes  (n_blocks, n_rows) uint32: four features to a word, a byte each; 255 where a value is missing
-sums   (4 * n_blocks, 256, 2) int64: per feature and bin
+sums   (n, 2) int64: per feature and bin. A feature has 256 bins, of which the last is that of
+       missing values, or only those in use and that one: most of a million columns have few values
 
 The codes of a small leaf lie far apart: each would cost a cache line for every four features. So
 its rows are first copied side by side, from a second copy of the codes that is stored by row.
@@ -133,6 +134,25 @@ def sum_block(words, rows, pairs, sums):
     """Sums of the rows of one leaf for four features; sums (4, 256, 2) are overwritten."""
     sums[:] = 0
     add_block(words, rows, pairs, sums)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_narrow_block(words, rows, pairs, starts, sums):
+    """As ``sum_block`` for features with few bins.
+
+    starts  (5,) int64: where the sums of each feature start, and where the last ones end
+    sums    (n, 2) int64: those of the four features   overwritten
+    """
+    sums[:] = 0
+    in_order = len(rows) == len(words)
+    for feature in range(4):
+        start, missing = starts[feature] - starts[0], starts[feature + 1] - starts[0] - 1
+        shift = np.uint32(8 * feature)
+        for k in range(len(rows)):
+            word = words[k] if in_order else words[np.uint32(rows[k])]
+            at = min(start + np.int64((word >> shift) & np.uint32(255)), missing)
+            sums[at, 0] += pairs[k, 0]
+            sums[at, 1] += pairs[k, 1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
