@@ -283,7 +283,7 @@ def evaluate_top_n(
     recommender : a Recommender
     data : Interactions
     split : "last" (the last event of each user; without times the last row), "time" (the last
-        ``test_size`` of all events) or a Split, such as ``leave_n_out(data.user)`` for a random
+        ``test_size`` of all events) or a Split, such as ``leave_out(data.user)`` for a random
         event of each user
     n : length of the lists
     random_state : seed of the bootstrap
@@ -399,13 +399,13 @@ def _chance(n_relevant: IntArray, n_candidates: IntArray, n: int) -> dict[str, f
     ideal = discount[np.minimum(n_relevant, n)]
     share = n_relevant / candidates
     # The chance that no relevant item is among the first k of a random order.
-    place = np.arange(n)[None, :]
-    left = np.maximum(candidates[:, None] - n_relevant[:, None] - place, 0.0)
-    none = np.cumprod(left / np.maximum(candidates[:, None] - place, 1.0), axis=1)
+    rank = np.arange(n)[None, :]
+    left = np.maximum(candidates[:, None] - n_relevant[:, None] - rank, 0.0)
+    none = np.cumprod(left / np.maximum(candidates[:, None] - rank, 1.0), axis=1)
     first = np.diff(none, axis=1, prepend=1.0)
     return {
         "HitRate": float((1.0 - none[:, -1]).mean()),
-        "MRR": float((-first / (place + 1)).sum(axis=1).mean()),
+        "MRR": float((-first / (rank + 1)).sum(axis=1).mean()),
         "Recall": float((length / candidates).mean()),
         "NDCG": float((share * discount[length] / ideal).mean()),
     }
@@ -433,11 +433,11 @@ def _beyond_relevance(
 def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
     """1 - the mean cosine (of their users) of two items of a list."""
     shown = lists >= 0
-    items, place = np.unique(np.maximum(lists, 0), return_inverse=True)
-    place = place.reshape(lists.shape)
+    items, index = np.unique(np.maximum(lists, 0), return_inverse=True)
+    index = index.reshape(lists.shape)
     cosine = user_cosines(train, items, n_items)
     np.fill_diagonal(cosine, 0.0)
-    pairs = cosine[place[:, :, None], place[:, None, :]]
+    pairs = cosine[index[:, :, None], index[:, None, :]]
     both = shown[:, :, None] & shown[:, None, :]
     n_shown = shown.sum(axis=1)
     n_pairs = np.maximum(n_shown * (n_shown - 1), 1)
