@@ -102,12 +102,12 @@ def certify(
     if data is None:
         X = np.where(np.isinf(X), 0.0, X)
     exact, reading = form.scores(X, qid), _read(form, target, files, X, qid, options)
-    moved = reading.scores - reading.constant
+    exported = reading.scores - reading.constant
     eps = float(np.finfo(target.dtype).eps)
     bound = eps * _magnitude(form, X, qid, abs(reading.constant))
-    difference = np.abs(moved - exact)
-    pairs, n_reversed, beyond = reversed_pairs(exact, moved, bound)
-    made = Certificate(
+    difference = np.abs(exported - exact)
+    pairs, n_reversed, beyond = reversed_pairs(exact, exported, bound)
+    certificate = Certificate(
         target=target.name,
         model=form.kind,
         status=status,
@@ -127,13 +127,13 @@ def certify(
         features=list(form.names),
         sha256=hashlib.sha256(files[""]).hexdigest(),
     )
-    if not made.largest_difference <= bound or beyond or made.grades_equal is False:
+    if not certificate.largest_difference <= bound or beyond or certificate.grades_equal is False:
         raise DataError(
             f"export: the {target.name} file does not reproduce the scores of the model and was "
-            f"not written ({made}; the bound on rounding errors is {bound:.2g}). Please report "
-            "this model."
+            f"not written ({certificate}; the bound on rounding errors is {bound:.2g}). Please "
+            "report this model."
         )
-    return made
+    return certificate
 
 
 def _read(

@@ -52,12 +52,12 @@ class Forest:
 
     def splits(self) -> Iterator[Split]:
         """Every split of every tree."""
-        waiting = list(self.trees)
-        while waiting:
-            node = waiting.pop()
+        stack = list(self.trees)
+        while stack:
+            node = stack.pop()
             if isinstance(node, Split):
                 yield node
-                waiting += [node.low, node.high]
+                stack += [node.low, node.high]
 
     def change(self, function: Callable[[Split], Node]) -> Forest:
         """Every split replaced, children first."""
@@ -72,13 +72,13 @@ class Forest:
     def with_missing(self, missing: str) -> Forest:
         """The same forest where NaN is a 0 (``zero``), or does not occur (``never``)."""
 
-        def settled(split: Split) -> Node:
+        def without_missing(split: Split) -> Node:
             if missing == "model" or (split.threshold != np.inf or split.categories):
                 zero = missing == "zero"
                 return replace(split, default=split.is_high(0.0)) if zero else split
             return split.low
 
-        return self.change(settled)
+        return self.change(without_missing)
 
     @property
     def missing_is_zero(self) -> bool:
@@ -127,13 +127,13 @@ def _curve(tree: Node) -> tuple[int, list[float], list[float]] | None:
 
 
 def _leaves(tree: Node) -> list[float]:
-    values, waiting = [], [tree]
-    while waiting:
-        node = waiting.pop()
+    values, stack = [], [tree]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Leaf):
             values.append(node.value)
         else:
-            waiting += [node.low, node.high]
+            stack += [node.low, node.high]
     return values
 
 

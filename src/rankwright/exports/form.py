@@ -222,25 +222,25 @@ def _steps_tree(body: Additive, i: int) -> Node:
 def _tree(body: Trees, tree: int) -> Node:
     """A tree of nested nodes, its weight in its leaves; children come after their parents."""
     pointers, values = body.cat_ptr, body.categories
-    made: dict[int, Node] = {}
-    waiting = [int(body.root[tree])]
+    built: dict[int, Node] = {}
+    stack = [int(body.root[tree])]
     order = []
-    while waiting:
-        node = waiting.pop()
+    while stack:
+        node = stack.pop()
         order.append(node)
         if body.feature[node] >= 0:
-            waiting += [int(body.low[node]), int(body.high[node])]
+            stack += [int(body.low[node]), int(body.high[node])]
     for node in reversed(order):
         if body.feature[node] < 0:
-            made[node] = Leaf(float(body.weight[tree] * body.value[node]))
+            built[node] = Leaf(float(body.weight[tree] * body.value[node]))
             continue
-        low, high = made.pop(int(body.low[node])), made.pop(int(body.high[node]))
+        low, high = built.pop(int(body.low[node])), built.pop(int(body.high[node]))
         chosen: tuple[float, ...] = ()
         if pointers is not None and values is not None:
             chosen = tuple(map(float, values[slice(*pointers[node : node + 2])]))
         feature, threshold = int(body.feature[node]), float(body.threshold[node])
-        made[node] = Split(feature, threshold, low, high, bool(body.default[node]), chosen)
-    return made[int(body.root[tree])]
+        built[node] = Split(feature, threshold, low, high, bool(body.default[node]), chosen)
+    return built[int(body.root[tree])]
 
 
 def _folded(steps: tuple[Transform, ...], forest: Forest) -> tuple[tuple[Transform, ...], Forest]:

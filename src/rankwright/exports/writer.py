@@ -111,8 +111,8 @@ def export(
     data = None if check is None else _rows(check, form)
     stem = _stem(path)
     lowest = None if data is None else float(form.scores(*data).min(initial=0.0))
-    called = name or stem.name
-    options = Options(called, feature_set or called, dialect or "duckdb", constant, lowest)
+    model_name = name or stem.name
+    options = Options(model_name, feature_set or model_name, dialect or "duckdb", constant, lowest)
     files = target.write(form, options)
     certificate = certify(form, target, files, options, support.level, data)
     files[".certificate.json"] = json_of(certificate.to_dict())
@@ -144,10 +144,10 @@ def _target(to: str) -> Target:
 def _check_options(target: Target, **given: Any) -> None:
     for option, value in given.items():
         if value is not None and option not in target.options:
-            takers = [name for name, other in TARGETS.items() if option in other.options]
+            supporting = [name for name, other in TARGETS.items() if option in other.options]
             raise ParameterError(
                 f"{option}={value!r}: {target.name} has no such option; it is for "
-                f"{', '.join(takers)}."
+                f"{', '.join(supporting)}."
             )
     dialect, constant = given["dialect"], given["constant"]
     if dialect is not None and dialect not in DIALECTS:
@@ -159,8 +159,8 @@ def _check_options(target: Target, **given: Any) -> None:
 def _check_support(form: Form, target: Target, support: Support, allow_order_only: bool) -> None:
     if support.level == "exact" or (support.level == "order only" and allow_order_only):
         return
-    holders = [name for name, other in TARGETS.items() if other.support(form).level == "exact"]
-    advice = f"Targets that hold it: {', '.join(holders)}"
+    supporting = [name for name, other in TARGETS.items() if other.support(form).level == "exact"]
+    advice = f"Targets that hold it: {', '.join(supporting)}"
     if support.level == "order only":
         advice = f"To keep the order only, set allow_order_only=True. {advice}"
     raise ParameterError(f"export: {form.kind} to {target.name}: {support.reason}. {advice}.")

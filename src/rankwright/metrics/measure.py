@@ -17,16 +17,15 @@ from rankwright.metrics.ranked_lists import RankedLists
 class Parameter:
     """The values that a parameter may have, in words, and a function that reads them."""
 
-    words: str
+    description: str
     read: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One measure."""
+    """One measure; the docstring of its function says what it is."""
 
     name: str
-    words: str
     function: Callable[..., Any]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -43,24 +42,24 @@ class Definition:
         return self.function(lists, **extra, **params)
 
 
-def _choice(*words: str) -> Parameter:
+def _choice(*choices: str) -> Parameter:
     def read(value: Any) -> str:
         text = str(value).lower()
-        if text not in words:
+        if text not in choices:
             raise ValueError
         return text
 
-    return Parameter(" or ".join(words), read)
+    return Parameter(" or ".join(choices), read)
 
 
-def _number(words: str, fits: Callable[[float], bool]) -> Parameter:
+def _number(description: str, fits: Callable[[float], bool]) -> Parameter:
     def read(value: Any) -> float | int:
         number = float(value)
         if not fits(number):
             raise ValueError
         return int(number) if number.is_integer() else number
 
-    return Parameter(words, read)
+    return Parameter(description, read)
 
 
 _FINITE = _number("a finite number", lambda x: abs(x) < float("inf"))
@@ -80,82 +79,54 @@ EMPTY = _choice("skip", "zero", "one")
 
 _REL_1, _REL_MAX, _N_1 = {"rel": 1}, {"rel": "max"}, {"n": 1}
 _COST: dict[str, Any] = {"higher_is_better": False, "reads": "scores", "empty": "no pair"}
+_PREDICTIONS: dict[str, Any] = {"reads": "predictions"}
 _PAIRS: dict[str, Any] = {"empty": "no pair of different grade"}
 
 _DEFINITIONS = [
     Definition(
-        "NDCG", "discounted gain over the best possible", formulas.ndcg, _GAIN,
-        {"gain": "exp", "discount": "log2"}, "optional", grades="gain",
+        "NDCG", formulas.ndcg, _GAIN, {"gain": "exp", "discount": "log2"}, "optional",
+        grades="gain",
     ),
+    Definition("ERR", formulas.err, _MAX, {"max": 4}, "optional", grades="stop"),
     Definition(
-        "ERR", "expected reciprocal rank", formulas.err, _MAX, {"max": 4}, "optional", grades="stop"
-    ),
-    Definition(
-        "AP", "average precision", formulas.average_precision, _REL | _OVER,
+        "AP", formulas.average_precision, _REL | _OVER,
         {"rel": 1, "over": "all", "steps": "item"}, "optional",
     ),
     Definition(
-        "P", "precision", formulas.precision, _REL | {"over": _choice("cutoff", "list")},
+        "P", formulas.precision, _REL | {"over": _choice("cutoff", "list")},
         {"rel": 1, "over": "cutoff"}, "required",
     ),
-    Definition("R", "recall", formulas.recall, _REL, _REL_1, "required"),
+    Definition("R", formulas.recall, _REL, _REL_1, "required"),
+    Definition("Rprec", formulas.r_precision, _REL, _REL_1),
+    Definition("bpref", formulas.binary_preference, _REL, _REL_1),
+    Definition("GMAP", formulas.average_precision, _REL, _REL_1, mean="geometric"),
+    Definition("Judged", formulas.judged_share, cutoff="optional", empty="no retrieved item"),
+    Definition("RR", formulas.reciprocal_rank, _REL, _REL_1, "optional"),
     Definition(
-        "Rprec", "precision at the number of relevant items", formulas.r_precision, _REL, _REL_1
-    ),
-    Definition("bpref", "preference over judged items", formulas.binary_preference, _REL, _REL_1),
-    Definition(
-        "GMAP", "geometric mean of the average precision", formulas.average_precision, _REL, _REL_1,
-        mean="geometric",
-    ),
-    Definition(
-        "Judged", "share of judged items", formulas.judged_share, cutoff="optional",
-        empty="no retrieved item",
-    ),
-    Definition("RR", "reciprocal rank", formulas.reciprocal_rank, _REL, _REL_1, "optional"),
-    Definition(
-        "RBP", "rank-biased precision", formulas.rank_biased_precision, _REL | _P,
-        {"rel": 1, "p": 0.8}, "optional",
+        "RBP", formulas.rank_biased_precision, _REL | _P, {"rel": 1, "p": 0.8}, "optional"
     ),
     Definition(
-        "AUC", "area under the ROC curve", formulas.auc, _REL, _REL_1,
-        empty="no pair of a relevant and another item",
+        "AUC", formulas.auc, _REL, _REL_1, empty="no pair of a relevant and another item"
     ),
-    Definition("PROT", "1 / place of the first top item", formulas.reciprocal_rank, _REL, _REL_MAX),
-    Definition("Coverage", "precision at the last top item", formulas.coverage, _REL, _REL_MAX),
-    Definition("Top", "a relevant item among the first", formulas.top, _REL, _REL_1, "required"),
-    Definition("HitRate", "the same as Top", formulas.top, _REL, _REL_1, "required"),
+    Definition("PROT", formulas.reciprocal_rank, _REL, _REL_MAX),
+    Definition("Coverage", formulas.coverage, _REL, _REL_MAX),
+    Definition("Top", formulas.top, _REL, _REL_1, "required"),
+    Definition("HitRate", formulas.top, _REL, _REL_1, "required"),
     Definition(
-        "AverageRank", "mean place of the relevant items", formulas.average_rank, _REL | _CAP,
-        {"rel": 1, "cap": float("inf")}, higher_is_better=False,
+        "AverageRank", formulas.average_rank, _REL | _CAP, {"rel": 1, "cap": float("inf")},
+        higher_is_better=False,
     ),
-    Definition(
-        "Disagreement", "share of wrong pairs, ties half", pairwise.disagreement,
-        higher_is_better=False, **_PAIRS,
-    ),
-    Definition(
-        "Misranked", "share of pairs not in order, ties full", pairwise.misranked,
-        higher_is_better=False, **_PAIRS,
-    ),
-    Definition("KendallTau", "Kendall's tau-b", pairwise.kendall_tau, **_PAIRS),
-    Definition("Spearman", "Spearman's rho", pairwise.spearman, **_PAIRS),
-    Definition("HR", "hinge rank cost", pairwise.hinge_rank, _POWER, _N_1, **_COST),
-    Definition("MP", "magnitude-preserving cost", pairwise.magnitude, _POWER, _N_1, **_COST),
-    Definition("HMP", "hinge magnitude cost", pairwise.hinge_magnitude, _POWER, _N_1, **_COST),
-    Definition(
-        "SVR", "cost outside a tube", pairwise.tube, _POWER | _EPS, {"n": 1, "eps": 0.1}, **_COST
-    ),
-    Definition(
-        "MSD", "mean square difference", pairwise.mean_square_difference,
-        **_COST | {"reads": "predictions"},
-    ),
-    Definition(
-        "M1D", "mean 1-norm difference", pairwise.mean_1_difference,
-        **_COST | {"reads": "predictions"},
-    ),
-    Definition(
-        "RankLoss", "mean distance of grades", formulas.rank_loss,
-        higher_is_better=False, reads="predictions", empty="no item",
-    ),
+    Definition("Disagreement", pairwise.disagreement, higher_is_better=False, **_PAIRS),
+    Definition("Misranked", pairwise.misranked, higher_is_better=False, **_PAIRS),
+    Definition("KendallTau", pairwise.kendall_tau, **_PAIRS),
+    Definition("Spearman", pairwise.spearman, **_PAIRS),
+    Definition("HR", pairwise.hinge_rank, _POWER, _N_1, **_COST),
+    Definition("MP", pairwise.magnitude, _POWER, _N_1, **_COST),
+    Definition("HMP", pairwise.hinge_magnitude, _POWER, _N_1, **_COST),
+    Definition("SVR", pairwise.tube, _POWER | _EPS, {"n": 1, "eps": 0.1}, **_COST),
+    Definition("MSD", pairwise.mean_square_difference, **_COST | _PREDICTIONS),
+    Definition("M1D", pairwise.mean_1_difference, **_COST | _PREDICTIONS),
+    Definition("RankLoss", formulas.rank_loss, **_COST | _PREDICTIONS | {"empty": "no item"}),
 ]  # fmt: skip
 
 CATALOG: dict[str, Definition] = {d.name: d for d in _DEFINITIONS}
@@ -384,7 +355,9 @@ def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> An
     try:
         return known[key].read(value)
     except (TypeError, ValueError, OverflowError):
-        raise MeasureError(f"{name}({key}={value}): {key} must be {known[key].words}.") from None
+        raise MeasureError(
+            f"{name}({key}={value}): {key} must be {known[key].description}."
+        ) from None
 
 
 # Names that mean something else to people who evaluate recommenders.

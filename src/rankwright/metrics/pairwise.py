@@ -196,7 +196,7 @@ def count_pairs(lists: RankedLists, ties: TieGroups | None) -> PairCounts:
             tied = _equal_pairs(ties) - _equal_pairs(same)
         return PairCounts(total, count_ascents(codes).astype(float), tied)
 
-    counts: PairCounts = lists.keep(("pairs", ties is None), count)
+    counts: PairCounts = lists.cached(("pairs", ties is None), count)
     return counts
 
 
@@ -325,7 +325,7 @@ def _mean_1(residuals: FloatArray, lists: RankedLists) -> FloatArray:
     """Of m sorted residuals, the i-th is i - 1 times the larger one of a pair, m - i times not."""
     ordered = _sorted(residuals, lists)
     ordered[np.isinf(ordered)] = 0.0
-    surplus = 2 * lists.place - lists.sizes[:, None] - 1
+    surplus = 2 * lists.ranks - lists.sizes[:, None] - 1
     return np.asarray(2.0 * np.einsum("ij,ij->i", ordered, surplus) / lists.sizes**2)
 
 

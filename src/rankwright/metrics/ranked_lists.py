@@ -30,10 +30,10 @@ def group_begins(ordered: NDArray[Any]) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class TieGroups:
-    """Which places of each row share one score; every array has the shape of the block."""
+    """Which ranks of each row share one score; every array has the shape of the block."""
 
-    number: IntArray  # the group of each place, counted through the whole block
-    first: IntArray  # the place (0-based) at which its group begins
+    number: IntArray  # the group of each rank, counted through the whole block
+    first: IntArray  # the rank (0-based) at which its group begins
     size: IntArray  # how many items the group holds
 
     @classmethod
@@ -50,7 +50,7 @@ class TieGroups:
         return cls.of(group_begins(ordered))
 
     def sum(self, values: NDArray[Any]) -> FloatArray:
-        """The sum over its group, at every place."""
+        """The sum over its group, at every rank."""
         weights = values.reshape(-1).astype(np.float64, copy=False)
         totals: NDArray[Any] = np.bincount(self.number.reshape(-1), weights=weights)
         return totals[self.number]
@@ -66,7 +66,7 @@ class RankedLists:
     grades: FloatArray  # (n_rows, width), in the order of the scores
     others: Mapping[str, FloatArray] = field(default_factory=dict)  # "predictions", "judged"
     ties: TieGroups | None = None  # to average over; None without ties, or if a rule broke them
-    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def width(self) -> int:
@@ -85,38 +85,38 @@ class RankedLists:
 
     @cached_property
     def inside(self) -> BoolArray | None:
-        """Which places are items, not padding; None when all are."""
+        """Which ranks are items, not padding; None when all are."""
         if self.sizes.min(initial=self.width) == self.width:
             return None
         return np.arange(self.width) < self.sizes[:, None]
 
     @cached_property
-    def _unlisted(self) -> BoolArray | None:
+    def _not_retrieved(self) -> BoolArray | None:
         """Which items were not retrieved (score -inf); None when all were."""
         mask = np.isneginf(self.scores)
         return mask if mask.any() else None
 
     @property
-    def all_found(self) -> bool:
-        return self._unlisted is None
+    def all_retrieved(self) -> bool:
+        return self._not_retrieved is None
 
-    def found(self, values: FloatArray) -> FloatArray:
+    def zero_unretrieved(self, values: FloatArray) -> FloatArray:
         """The values with 0 for items that were not retrieved."""
-        return values if self._unlisted is None else np.where(self._unlisted, 0.0, values)
+        return values if self._not_retrieved is None else np.where(self._not_retrieved, 0.0, values)
 
     @cached_property
-    def place(self) -> FloatArray:
+    def ranks(self) -> FloatArray:
         """1, 2, 3, ... along a row."""
         return np.arange(1.0, self.width + 1.0)
 
-    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """The result of ``make()``, computed once for each key."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
 
     def expected(self, values: FloatArray) -> FloatArray:
-        """The mean value at each place over random orders of the ties."""
+        """The mean value at each rank over random orders of the ties."""
         return values if self.ties is None else self.ties.sum(values) / self.ties.size
 
     @cached_property

@@ -182,9 +182,9 @@ def score_upload(model: dict[str, Any], names: list[str], X: FloatArray) -> Floa
 
 
 def _add_leaves(tree: dict[str, Any], names: list[str], rows: Any, scores: Any) -> None:
-    waiting = [(tree, np.arange(len(rows)))]
-    while waiting:
-        node, chosen = waiting.pop()
+    stack = [(tree, np.arange(len(rows)))]
+    while stack:
+        node, chosen = stack.pop()
         if "leaf" in node:
             scores[chosen] += np.float32(node["leaf"])
             continue
@@ -192,4 +192,4 @@ def _add_leaves(tree: dict[str, Any], names: list[str], rows: Any, scores: Any) 
         yes = x < np.float32(node["split_condition"])
         if node["missing"] == node["yes"]:
             yes |= np.isnan(x)
-        waiting += [(node["children"][0], chosen[yes]), (node["children"][1], chosen[~yes])]
+        stack += [(node["children"][0], chosen[yes]), (node["children"][1], chosen[~yes])]

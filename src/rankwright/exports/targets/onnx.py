@@ -52,7 +52,7 @@ class Onnx(Target):
             graph.grade(form, score)
             outputs.append("grade")
         double = TensorProto.DOUBLE
-        made = helper.make_graph(
+        graph_proto = helper.make_graph(
             graph.nodes,
             "rankwright",
             [helper.make_tensor_value_info("X", double, ["rows", len(form.names)])],
@@ -60,7 +60,7 @@ class Onnx(Target):
             graph.constants,
         )
         sets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
-        model = helper.make_model(made, opset_imports=sets, producer_name="rankwright")
+        model = helper.make_model(graph_proto, opset_imports=sets, producer_name="rankwright")
         model.ir_version = IR_VERSION
         helper.set_model_props(model, {"features": "\n".join(form.names), "name": options.name})
         onnx.checker.check_model(model)

@@ -164,9 +164,9 @@ def score_model(model: dict[str, Any], X: FloatArray) -> FloatArray:
 
 
 def _add_leaves(root: Any, weight: Any, names: list[str], rows: Any, scores: Any) -> None:
-    waiting = [(root, np.arange(len(rows)))]
-    while waiting:
-        node, chosen = waiting.pop()
+    stack = [(root, np.arange(len(rows)))]
+    while stack:
+        node, chosen = stack.pop()
         if "value" in node:
             scores[chosen] += weight * np.float32(node["value"])
             continue
@@ -174,4 +174,4 @@ def _add_leaves(root: Any, weight: Any, names: list[str], rows: Any, scores: Any
         left = x <= np.float32(np.float32(node["threshold"]) + SLACK)
         if node.get("missing") == "left":
             left |= np.isnan(x)
-        waiting += [(node["left"], chosen[left]), (node["right"], chosen[~left])]
+        stack += [(node["left"], chosen[left]), (node["right"], chosen[~left])]

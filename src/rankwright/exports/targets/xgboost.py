@@ -109,17 +109,21 @@ def _trees(form: Form) -> dict[str, Any]:
 
 def _tree(tree: Node, number: int, n_features: int) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
-    waiting = [(tree, ROOT_PARENT)]
-    for node, parent in waiting:  # grows: the children of a node are neighbors, as XGBoost's are
-        made: dict[str, Any] = {"parent": parent, "left": -1, "right": -1}
+    queue = [(tree, ROOT_PARENT)]
+    for node, parent in queue:  # grows: the children of a node are neighbors, as XGBoost's are
+        entry: dict[str, Any] = {"parent": parent, "left": -1, "right": -1}
         if isinstance(node, Leaf):
-            made |= {"feature": 0, "condition": number32(node.value), "default": 0}
+            entry |= {"feature": 0, "condition": number32(node.value), "default": 0}
         else:
             limit, yes, no, missing = float32_test(node)
-            made |= {"feature": node.feature, "condition": number32(limit), "default": int(missing)}
-            made |= {"left": len(waiting), "right": len(waiting) + 1}
-            waiting += [(yes, len(nodes)), (no, len(nodes))]
-        nodes.append(made)
+            entry |= {
+                "feature": node.feature,
+                "condition": number32(limit),
+                "default": int(missing),
+            }
+            entry |= {"left": len(queue), "right": len(queue) + 1}
+            queue += [(yes, len(nodes)), (no, len(nodes))]
+        nodes.append(entry)
     n, zeros = len(nodes), [0.0] * len(nodes)
     return {
         "base_weights": [node["condition"] if node["left"] < 0 else 0.0 for node in nodes],
