@@ -145,7 +145,7 @@ def test_check_of_a_user_in_every_line_names_no_line_where_none_is_certain(shell
 
 def test_ratings_are_not_compared_with_items(shell, log):
     done = shell("check", "usual.csv", "--against", "log.csv", code=2)
-    assert "it is for items" in done.stderr
+    assert "compares items" in done.stderr
 
 
 def test_ratings_in_the_place_of_items_are_told(shell, tmp_path):

@@ -53,7 +53,7 @@ def test_each_fault_of_ratings_has_a_finding():
         "ratings per user": "WARN",
         "values differ per user": "WARN",
     }
-    with pytest.raises(rw.ParameterError, match="it is for items"):
+    with pytest.raises(rw.ParameterError, match="compares items"):
         rw.validate(ratings, against=rw.Items([[1.0]], [1]))
 
 

@@ -383,9 +383,9 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
     listed = [pairs.keys(run)[pairs.known(run)] for run in runs]
     keys = np.unique(np.concatenate(listed))
     X = np.full((len(keys), len(runs)), np.nan)
-    for column, (run, mine) in enumerate(zip(runs, listed, strict=True)):
+    for column, (run, run_keys) in enumerate(zip(runs, listed, strict=True)):
         values = run.score if features == "score" else -run.rank.astype(np.float64)
-        X[np.searchsorted(keys, mine), column] = values[pairs.known(run)]
+        X[np.searchsorted(keys, run_keys), column] = values[pairs.known(run)]
     return Items(X, pairs.grades(keys)[0], pairs.qid(keys), pairs.docid(keys), names)
 
 

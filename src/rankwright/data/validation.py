@@ -140,27 +140,30 @@ def validate(
     """
     if isinstance(data, Items | Ratings):
         source = kind = "items" if isinstance(data, Items) else "ratings"
-        lines: Lines = np.arange(1, len(data) + 1)
-        grade = None
-        findings: list[Finding] = []
-        content: Any = data
-    elif (kind := kind or detect_kind(data)) in ("log", "pairs"):
-        return _validate_log(os.fspath(data), kind, against)
     else:
-        source = os.fspath(data)
-        grade = options.get("y")
-        content, lines, bad = read_what_is_readable(source, kind, **options)
+        source, kind = os.fspath(data), kind or detect_kind(data)
+    if against is not None and kind != "items":
+        raise ParameterError(
+            f"against={str(against)!r} compares items, but {source} holds {kind}. Leave it out."
+        )
+    if kind in ("log", "pairs"):
+        return _validate_log(source, kind)
+    content: Any = data
+    lines: Lines = None
+    findings: list[Finding] = []
+    if isinstance(data, Items | Ratings):
+        lines = np.arange(1, len(data) + 1)
+    else:
+        content, lines, bad = read_leniently(source, kind, **options)
         findings = [Finding("readable", "FAIL", b.reason, b.line, b.fix) for b in bad]
         findings = findings or [Finding("readable", "PASS", str(content))]
-    if against is not None and kind != "items":
-        raise ParameterError(f"against={str(against)!r}: it is for items, and {source} is {kind}.")
     if isinstance(content, Ratings):
         findings += apply_rules(RATING_RULES, content, lines)
     elif isinstance(content, Items):
         findings += apply_rules(ITEM_RULES, content, lines)
         if content.n_features:
             findings += apply_rules(FEATURE_RULES, content, lines)
-        findings += click_findings(content, grade)
+        findings += click_findings(content, options.get("y"))
         if against is not None:
             name = ""
             if not isinstance(against, Items):
@@ -172,10 +175,8 @@ def validate(
     return Findings(source, findings)
 
 
-def _validate_log(path: str, kind: str, against: Any) -> Findings:
+def _validate_log(path: str, kind: str) -> Findings:
     """The findings about a log of impressions or a file of preferences."""
-    if against is not None:
-        raise ParameterError(f"against={str(against)!r}: it is for items, and {path} is a {kind}.")
     try:
         content: Any = read_log(path) if kind == "log" else read_preferences(path)
     except FileFormatError as error:
@@ -270,7 +271,7 @@ def _counts(grades: NDArray[Any]) -> dict[str, int] | str:
 MAX_BAD_LINES, MAX_SAME_FIX = 20, 5
 
 
-class BadPlace(NamedTuple):
+class Unreadable(NamedTuple):
     """A line or column that cannot be read: where, why and what to do."""
 
     line: int | None
@@ -278,15 +279,15 @@ class BadPlace(NamedTuple):
     fix: str = ""
 
 
-class Readable(NamedTuple):
+class PartialRead(NamedTuple):
     """What can be read of a file (None: nothing), the line of each row, and the bad places."""
 
     data: Any
     lines: IntArray | None
-    bad: list[BadPlace]
+    bad: list[Unreadable]
 
 
-def read_what_is_readable(path: str, kind: str, **options: Any) -> Readable:
+def read_leniently(path: str, kind: str, **options: Any) -> PartialRead:
     """Read a file of this kind (items, ratings, run, qrels) with the options of its reader."""
     if kind == "items":
         kind = options.pop("format", None) or detect_format(path) or "letor"
@@ -294,14 +295,16 @@ def read_what_is_readable(path: str, kind: str, **options: Any) -> Readable:
         try:
             _content(path)
         except FileFormatError as error:  # not text, or damaged gzip
-            return Readable(None, None, [BadPlace(error.line, error.reason, error.fix)])
+            return PartialRead(None, None, [Unreadable(error.line, error.reason, error.fix)])
     words: list[Words] = []
     read = _reader(kind, options, words)
     with TemporaryDirectory() as folder:
-        data, local, bad_lines = _read_around(path, kind, read, os.path.join(folder, "copy"))
+        data, local, bad_lines = _read_without_bad_lines(
+            path, kind, read, os.path.join(folder, "copy")
+        )
         bad = [*bad_lines, *(_word_column(column, local, kind) for column in words)]
         lines = None if data is None else _lines_of_rows(local, kind, data)
-    return Readable(data, lines, sorted(bad, key=lambda place: place.line or 10**12))
+    return PartialRead(data, lines, sorted(bad, key=lambda place: place.line or 10**12))
 
 
 def _reader(kind: str, options: dict[str, Any], words: list[Words]) -> Callable[[str], Any]:
@@ -332,44 +335,44 @@ def _read_numbers(path: str, kind: str, options: dict[str, Any], words: list[Wor
     return _read_numbers(path, kind, options, words)
 
 
-def _read_around(
+def _read_without_bad_lines(
     path: str, kind: str, read: Callable[[str], Any], copy: str
-) -> tuple[Any, str, list[BadPlace]]:
+) -> tuple[Any, str, list[Unreadable]]:
     """The data, the file that they were read from in the end, and the bad lines."""
-    bad: dict[int | None, BadPlace] = {}
+    bad: dict[int | None, Unreadable] = {}
     data, local, more = None, path, ""
-    while not _enough(bad.values()):
+    while not _limit_reached(bad.values()):
         try:
             data = read(local)
             break
         except FileFormatError as error:
             if error.line in bad:  # nothing is left of the file
                 break
-            bad[error.line] = BadPlace(error.line, error.reason, error.fix)
+            bad[error.line] = Unreadable(error.line, error.reason, error.fix)
             is_header = kind in ("csv", "tsv", "ratings") and error.line == 1
             if error.line is None or is_header or kind == "parquet":
                 break
             _blank_record(local, kind, error.line, copy)
             local = copy
         except DataError as error:
-            bad[None] = BadPlace(None, str(error).replace(local, path))
+            bad[None] = Unreadable(None, str(error).replace(local, path))
             break
     else:
         more = "there may be more bad lines than these"
     skipped = getattr(data, "bad_lines", ())
     for line in skipped[:MAX_BAD_LINES]:
-        bad[line.line] = BadPlace(line.line, line.reason, "correct the line or remove it")
+        bad[line.line] = Unreadable(line.line, line.reason, "correct the line or remove it")
     if len(skipped) > MAX_BAD_LINES:
         more = f"{len(skipped) - MAX_BAD_LINES} more lines are bad"
-    return data, local, [*bad.values(), *([BadPlace(None, more)] if more else [])]
+    return data, local, [*bad.values(), *([Unreadable(None, more)] if more else [])]
 
 
-def _enough(bad: Iterable[BadPlace]) -> bool:
-    fixes = Counter(bad_place.fix for bad_place in bad)
+def _limit_reached(bad: Iterable[Unreadable]) -> bool:
+    fixes = Counter(entry.fix for entry in bad)
     return fixes.total() >= MAX_BAD_LINES or max(fixes.values(), default=0) >= MAX_SAME_FIX
 
 
-def _word_column(words: Words, path: str, kind: str) -> BadPlace:
+def _word_column(words: Words, path: str, kind: str) -> Unreadable:
     line = words.line
     if line is None:
         line = words.row + 1 if kind == "parquet" else _record_lines(path, kind)[0][words.row]
@@ -380,7 +383,7 @@ def _word_column(words: Words, path: str, kind: str) -> BadPlace:
     fix = words_advice(words.column)
     if words.is_grade:
         fix = "write the grades as numbers, higher is better, or give another column: y='NAME'"
-    return BadPlace(line, reason, fix)
+    return Unreadable(line, reason, fix)
 
 
 def _blank_record(path: str, kind: str, number: int, copy: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rankwright.data.datasets import loading
 from rankwright.data.datasets.loading import Archive, find_folder
+from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.tables import read_table
 from rankwright.data.io.trec import read_judges
@@ -85,7 +86,13 @@ def _ratings() -> dict[str, Dataset]:
         ),
         "netflix-sample": Dataset(
             "109,065 training and 3,326 test ratings by 1,000 customers, 1 to 5 stars",
-            loading.load_netflix,
+            partial(
+                loading.load_pair,
+                read=read_ratings,
+                train="training.txt",
+                test="testing.txt",
+                format="netflix",
+            ),
             ("training.txt", "testing.txt"),
             "withdrawn by Netflix in 2010; search for copies of this sample by the file names",
             "non-commercial research use (Netflix Prize 2006)",
@@ -159,6 +166,7 @@ def _letor() -> dict[str, Dataset]:
             "MSLR-WEB, 5,000 lines of training and of test: 136 features, grades 0 to 4",
             partial(
                 loading.load_pair,
+                read=read_letor,
                 train="msn1.fold1.train.5k.txt",
                 test="msn1.fold1.test.5k.txt",
                 n_features=136,

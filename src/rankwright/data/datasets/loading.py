@@ -12,7 +12,6 @@ from typing import Any
 
 from rankwright.data.io.files import atomic_write
 from rankwright.data.io.letor.reader import read_letor
-from rankwright.data.io.ratings import read_ratings
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
@@ -136,12 +135,6 @@ def load_file(folder: DatasetFolder, read: Callable[..., Any], file: str, **opti
     return read(folder.file(file), **options)
 
 
-def load_netflix(folder: DatasetFolder) -> Partition:
-    files = map(folder.file, ("training.txt", "testing.txt"))
-    train, test = (read_ratings(file, "netflix") for file in files)
-    return Partition(train, None, test)
-
-
 def load_track(folder: DatasetFolder, qrels: str, runs: str) -> Track:
     by_name = {run.name: run for run in map(read_run, folder.glob(runs))}
     return Track(MappingProxyType(by_name), read_qrels(folder.file(qrels)))
@@ -195,10 +188,11 @@ def _check_fold(fold: int) -> int:
     return fold
 
 
-def load_pair(folder: DatasetFolder, train: str, test: str, n_features: int) -> Partition:
+def load_pair(
+    folder: DatasetFolder, read: Callable[..., Any], train: str, test: str, **options: Any
+) -> Partition:
     """A training and a test file, without validation."""
-    first, second = (read_letor(folder.file(f), n_features=n_features) for f in (train, test))
-    return Partition(first, None, second)
+    return Partition(read(folder.file(train), **options), None, read(folder.file(test), **options))
 
 
 def load_grouped(folder: DatasetFolder, n_features: int) -> Partition:

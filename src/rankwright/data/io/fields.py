@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -190,12 +191,16 @@ def likely_separator(text: Text) -> str | None:
     return best if best in line else None
 
 
+def first_line(path: str | os.PathLike[str]) -> bytes:
+    """The first line of a text file that is not blank; an empty file is refused."""
+    with open_text(path) as file:
+        start = Text(file.name, next(file.blocks(1 << 16), b""))
+    return start.first_line or read_text(path).first_line
+
+
 def first_fields(path: str, separator: str | None) -> list[str]:
     """The fields of the first line of a table: the names of its columns, if it names them."""
-    with open_text(path) as file:
-        line = Text(path, next(file.blocks(1 << 16), b"")).first_line
-    if not line:
-        line = read_text(path).first_line  # raises if the file is empty
+    line = first_line(path)
     separator = separator or likely_separator(Text(path, line)) or ","
     plain = line.decode("utf-8", "replace").replace("\r", " ")  # which csv takes for a line end
     fields = next(csv.reader([plain], delimiter=separator), [])
@@ -254,7 +259,7 @@ def quoted_rows(text: Text, separator: str) -> Iterator[tuple[list[str], int]]:
 
 
 # NumPy reads a bare CR as a line end, and the separators of ASCII as blanks.
-_STRANGE = (b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
+_NUMPY_BLANKS = (b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 
 
 def parse_numeric(
@@ -271,7 +276,7 @@ def parse_numeric(
     True
     """
     data = text.data
-    if not data.isascii() or any(sign in data for sign in _STRANGE):
+    if not data.isascii() or any(sign in data for sign in _NUMPY_BLANKS):
         return None
     if len(separator) > 1:  # NumPy needs one character; read_text refuses NUL
         data, separator = data.replace(separator.encode(), b"\0"), "\0"

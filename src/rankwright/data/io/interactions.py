@@ -14,7 +14,7 @@ from rankwright.data.behavior.features import Features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings, find_column, usual_place
 from rankwright.data.inputs import Columns, read_parquet
-from rankwright.data.io.fields import is_number, parse_numeric
+from rankwright.data.io.fields import first_fields, first_line, is_number, parse_numeric
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.ratings import has_odd_ids, read_ratings
 from rankwright.data.io.tables import read_jsonl, text_rows
@@ -185,9 +185,7 @@ def _without_ratings(path: Any, format: str | None, chosen: Mapping[str, Any]) -
     if format == "parquet" or is_parquet(path):
         names = list(read_parquet(path))
     else:
-        names = read_text(path).first_line.decode(errors="replace").strip().split(",")
-        names = names if len(names) > 1 else names[0].replace(";", "\t").split("\t")
-        names = [name.strip('"') for name in names]
+        names = first_fields(path, None)
     known = {
         role
         for role in (*ROLES, "value")
@@ -199,7 +197,7 @@ def _without_ratings(path: Any, format: str | None, chosen: Mapping[str, Any]) -
 
 
 def _is_jsonl(path: Any) -> bool:
-    return not is_parquet(path) and read_text(path).data.lstrip()[:1] == b"{"
+    return not is_parquet(path) and first_line(path).lstrip().startswith(b"{")
 
 
 def _read(

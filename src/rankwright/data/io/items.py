@@ -16,7 +16,7 @@ import numpy as np
 from rankwright.data.behavior.ratings import usual_place
 from rankwright.data.inputs import NOT_NAMES, parquet_names, read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.fields import first_fields, is_number, usual_columns
+from rankwright.data.io.fields import first_fields, first_line, is_number, usual_columns
 from rankwright.data.io.files import bounded, is_parquet, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
@@ -145,7 +145,7 @@ def _first_names(path: str, format: str) -> list[str]:
     try:
         if format == "parquet":
             return parquet_names(path)
-        return list(json.loads(read_text(path).first_line))
+        return list(json.loads(first_line(path)))
     except Exception:  # damaged in one of many ways: the reader of the file says how
         return []
 

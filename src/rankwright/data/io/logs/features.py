@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwright.data.inputs import parquet_names
-from rankwright.data.io.fields import first_fields
+from rankwright.data.io.fields import first_fields, first_line
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.io.json_lines import DECODER, json_rows
 from rankwright.data.io.logs.impressions import find_columns
@@ -26,7 +26,7 @@ def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
     counts. Parameters as in :func:`read_log`.
     """
     name = os.fspath(path)
-    if not is_parquet(path) and read_text(path).first_line.lstrip().startswith(b"{"):
+    if not is_parquet(path) and first_line(path).lstrip().startswith(b"{"):
         items = _json_features(read_text(path), columns)
     else:
         names = parquet_names(path) if is_parquet(path) else first_fields(name, None)

@@ -210,10 +210,10 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
         if column not in names:
             raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
     by_role = usual_columns(names, LOG_COLUMNS) | dict(columns)
-    if lacking := [role for role in _NEEDED if role not in by_role]:
+    if missing := [role for role in _NEEDED if role not in by_role]:
         raise DataError(
-            f"{where}: no column of {lacking[0]} among {', '.join(names)}. Call it "
-            f"{lacking[0]}, or name it in Python: read_log(path, {lacking[0]}='NAME')."
+            f"{where}: no column of {missing[0]} among {', '.join(names)}. Call it "
+            f"{missing[0]}, or name it in Python: read_log(path, {missing[0]}='NAME')."
         )
     return by_role
 
