@@ -355,13 +355,20 @@ def as_classes(classes: Any) -> FloatArray:
     return np.unique(values)
 
 
-def check_same_classes(known: FloatArray, classes: Any) -> None:
-    """Raise a DataError if the classes differ from those of the first call; None always passes."""
-    if classes is not None and not np.array_equal(np.unique(classes), known):
+def stream_classes(values: FloatArray, classes: Any, known: FloatArray | None) -> FloatArray:
+    """The grades of a stream: ``known``, or at the first call those declared, or those of the rows.
+
+    Raises a DataError for a grade that is not among them, or for classes that differ from them.
+    """
+    if known is None:
+        known = np.unique(values) if classes is None else as_classes(classes)
+    elif classes is not None and not np.array_equal(np.unique(classes), known):
         raise DataError(
             f"classes={np.unique(classes).tolist()} differ from those of the first call, "
             f"{known.tolist()}. Declare the grades once, or call fit() to start over."
         )
+    codes_of(known, values)
+    return known
 
 
 def codes_of(classes: FloatArray, values: FloatArray) -> IntArray:

@@ -71,6 +71,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
     _streams_as_fit: ClassVar[bool] = True  # whether it gives the model of fit at all
 
+    kernel: Any = None  # a parameter of rankers with kernels
     normalize: str | None = None  # "query" where a ranker offers it as a parameter
     early_stopping: Any = None  # a parameter of iterative rankers
 
@@ -448,7 +449,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._abstains
+        tags.input_tags.pairwise = self._is_pairwise()
         return tags
+
+    def _is_pairwise(self) -> bool:
+        """Whether X holds kernel values, with a column for each training row."""
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
 
 def find_ranker(name: str) -> type[Ranker] | None:

@@ -20,8 +20,8 @@ from rankwright.scoring.base import row_blocks
 from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
 
 
-class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer that learns nothing but the number and the names of the features."""
+class RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of transformers: checks the rows, records the number and the names of the features."""
 
     _checks: ClassVar[Mapping[str, Any]]  # how scikit-learn checks the rows
     n_features_in_: int
@@ -32,9 +32,9 @@ class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._rows(X, reset=True)
         return self
 
-    def _rows(self, X: Any, *, reset: bool) -> Any:
-        checks = {"dtype": np.float64, "order": "C", **self._checks}
-        return validate_data(self, checked_rows(X), reset=reset, **checks)
+    def _rows(self, X: Any, *y: Any, **options: Any) -> Any:
+        checks = {"dtype": np.float64, "order": "C", **self._checks, **options}
+        return validate_data(self, checked_rows(X), *y, **checks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -51,7 +51,7 @@ class _RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         }
 
 
-class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
+class QueryNormalizer(OneToOneFeatureMixin, RowTransformer):  # type: ignore[misc]
     """Scale each feature within the row's query.
 
     A BM25 of 12 may be high for one query and low for another; scaling within queries removes such
@@ -97,7 +97,7 @@ class QueryNormalizer(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[mi
         return QueryScale(self.n_features_in_, self.method)
 
 
-class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
+class OnlineScaler(OneToOneFeatureMixin, RowTransformer):  # type: ignore[misc]
     """Scale each feature to mean 0 and standard deviation 1, learned from a stream.
 
     After any number of ``partial_fit`` calls the statistics are those of all rows so far, as
@@ -202,7 +202,7 @@ class OnlineScaler(OneToOneFeatureMixin, _RowTransformer):  # type: ignore[misc]
         }
 
 
-class PolynomialMap(_RowTransformer):
+class PolynomialMap(RowTransformer):
     """Map rows so that their dot product is (gamma a . b + coef0) ** degree.
 
     In front of a linear ranker it is equivalent to that kernel. There is one column per product of

@@ -7,16 +7,15 @@ A document is an item of one query; new documents get the mean of the known ones
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
-from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
-from rankwright.feedback.clicks.propensity import Cells, _posteriors
+from rankwright.exceptions import FeedbackError, ParameterError
+from rankwright.feedback.clicks.propensity import Cells, _posteriors, warn_of_convergence
 
 _LEAST = 1e-6  # probabilities of clicks stay this far from 0 and 1
 
@@ -133,7 +132,7 @@ class PositionBasedModel(ClickModel):
             if change < self.tol:
                 break
         else:
-            _warn(type(self).__name__, self.max_iter, change)
+            warn_of_convergence(type(self).__name__, self.max_iter, change)
         # Only the products are identified: position 1 is examined always.
         self.examination_ = np.clip(gamma / gamma[0], 1e-4, 1.0)
         self.attractiveness_ = np.minimum(relevance * gamma[0], 1.0)
@@ -218,7 +217,7 @@ class DynamicBayesianNetwork(ClickModel):
             if change < self.tol:
                 break
         else:
-            _warn(type(self).__name__, self.max_iter, change)
+            warn_of_convergence(type(self).__name__, self.max_iter, change)
         self.attractiveness_, self.satisfaction_ = attract, satisfy
         return self
 
@@ -320,11 +319,3 @@ def _clicks_above(log: ImpressionLog) -> IntArray:
     """How many items above each row were clicked in its session."""
     before = np.concatenate([[0], np.cumsum(log.clicked)])
     return np.asarray(before[:-1] - before[log.starts[log.session]])
-
-
-def _warn(model: str, max_iter: int, change: Any) -> None:
-    warnings.warn(
-        f"{model}: EM stopped at max_iter={max_iter}; the last change was {change:.2g}.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )

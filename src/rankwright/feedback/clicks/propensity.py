@@ -317,12 +317,17 @@ def _regression_em(
         if change < tol:
             break
     else:
-        warnings.warn(
-            f"regression EM stopped at max_iter={max_iter} with a last change of {change:.2g}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warn_of_convergence("regression_em", max_iter, change)
     return _relative(gamma)
+
+
+def warn_of_convergence(model: str, max_iter: int, change: float) -> None:
+    """Warn that EM stopped before its estimates settled."""
+    warnings.warn(
+        f"{model}: EM stopped at max_iter={max_iter}; the last change was {change:.2g}.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 def _posteriors(

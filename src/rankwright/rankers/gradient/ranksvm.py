@@ -179,11 +179,6 @@ class RankSVM(Ranker):
             self.support_, self.support_rows_, self.dual_coef_, self.n_features_in_
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
 
 class LargeMarginOrdinal(RankSVM):
     """RankSVM with thresholds between grades, so that it predicts grades.

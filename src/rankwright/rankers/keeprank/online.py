@@ -15,10 +15,8 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import (
     Feedback,
     Grades,
-    as_classes,
     as_grades,
-    check_same_classes,
-    codes_of,
+    stream_classes,
 )
 from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
@@ -49,8 +47,7 @@ class OnlineKeepRank(RelaxationRanker):
     Rows are scored in blocks against the rows stored before the block, by one matrix product. The
     pass over a block then adds the kernels among its own rows. The result is the same as for one
     row at a time (up to rounding), at a fraction of the cost. The kernel matrix of the training
-    rows is
-    never held in memory.
+    rows is never held in memory.
 
     Parameters
     ----------
@@ -153,21 +150,17 @@ class OnlineKeepRank(RelaxationRanker):
         first = not hasattr(self, "classes_")
         X, y = self._validated(X, y, reset=first)
         values = as_grades(y, "y")
+        declared = stream_classes(values, classes, None if first else self.classes_)
         if first:
             self.n_queries_in_ = 1
-            declared = np.unique(values) if classes is None else as_classes(classes)
-            codes_of(declared, values)  # raise before anything begins
             self._begin(declared)
             if len(self.classes_) < 2:
                 warnings.warn(
                     f"{type(self).__name__}: there is only one grade, so there is no order to "
-                    "learn. "
-                    "On a stream, declare all grades: partial_fit(X, y, classes=...).",
+                    "learn. On a stream, declare all grades: partial_fit(X, y, classes=...).",
                     DegenerateDataWarning,
                     stacklevel=2,
                 )
-        check_same_classes(self.classes_, classes)
-        codes_of(self.classes_, values)
         X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
         examples = Examples.of(Grades(values), self.classes_)
         for _ in self._stream(dense(X), [examples]):

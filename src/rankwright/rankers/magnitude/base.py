@@ -230,7 +230,6 @@ class MagnitudeRanker(Ranker):
     objective_: float | None
     gap_: float | None
 
-    kernel: Any
     gamma: float | str
     degree: int
     coef0: float
@@ -350,8 +349,3 @@ class MagnitudeRanker(Ranker):
         gram = Gram.of(self.kernel, gamma=self.gamma_ or 1.0, degree=self.degree, coef0=self.coef0)
         rows = np.arange(len(alpha))
         return gram.expansion(support, rows, alpha, self.n_features_in_, self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags

@@ -7,16 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray
-from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.preprocessing import RowTransformer
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
 
@@ -206,7 +205,7 @@ def similarities(
     return product, norm, mean
 
 
-class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class VSIMFeature(RowTransformer):
     """Append the score of :class:`VSIM` as the last column.
 
     As its authors propose, use it in front of a :class:`RankBoost` in a pipeline: the result relies
@@ -229,6 +228,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     (4, 3)
     """
 
+    _checks: ClassVar = {"ensure_all_finite": "allow-nan"}
     _constraints: ClassVar = _CONSTRAINTS
 
     def __init__(
@@ -238,7 +238,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_mean = feature_mean
         self.feature_norm = feature_norm
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike) -> Self:  # type: ignore[override]
         """Fit the weights of the features."""
         self._learn(X, y)
         return self
@@ -261,13 +261,13 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> FloatArray:
         """Return the rows with the scores of VSIM as the last column."""
         check_is_fitted(self)
-        values = self._validated(X, reset=False)
+        values = self._rows(X, reset=False)
         out: FloatArray = self._transform().transform(values, Queries.from_ids(None, len(values)))
         return out
 
     def _learn(self, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         schema.check_parameters(self)
-        values, grades = self._validated(X, y, reset=True, y_numeric=True)
+        values, grades = self._rows(X, y, reset=True, y_numeric=True)
         grades = np.asarray(grades, dtype=np.float64)
         filled = np.where(np.isnan(values), 0.0, values)
         mean, length = averages(values, np.ones(len(values))), np.sqrt((filled**2).sum(axis=0))
@@ -275,10 +275,6 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.norm_ = per_feature(self, "feature_norm", values.shape[1], length)
         self.product_ = grades @ filled
         return values, grades
-
-    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        checks = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-        return validate_data(self, checked_rows(X), *y, **checks, **options)
 
     def _transform(self) -> WithDeviations:
         inverse = np.divide(1.0, self.norm_, out=np.zeros(len(self.norm_)), where=self.norm_ > 0)
@@ -290,8 +286,7 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def learned(cls) -> Mapping[str, schema.Learned]:
         """Return the schema of every fitted attribute."""
         return {
-            "n_features_in_": schema.integer(low=1),
-            "feature_names_in_": schema.texts("n_features", optional=True),
+            **super().learned(),
             "mean_": schema.floats("n_features"),
             "norm_": schema.floats("n_features", low=0.0),
             "product_": schema.floats("n_features"),
@@ -299,6 +294,5 @@ class VSIMFeature(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.target_tags.required = True
         return tags

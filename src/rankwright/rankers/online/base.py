@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import ClassifierTags, check_random_state, get_tags
+from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
@@ -27,9 +27,9 @@ from rankwright.feedback.base import (
     Grades,
     as_classes,
     as_grades,
-    check_same_classes,
     codes_of,
     refuse_grade,
+    stream_classes,
 )
 from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
@@ -284,7 +284,7 @@ class OnlineRanker(Ranker):
         return self
 
     def _warn_of_scales(self, X: Any) -> None:
-        if not get_tags(self).input_tags.pairwise:
+        if not self._is_pairwise():
             checks.warn_of_scales(self, X)
 
     def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
@@ -330,13 +330,11 @@ class OnlineRanker(Ranker):
         X, y = self._validated(X, y, reset=first)
         checks.check_sizes(self, X)
         values = as_grades(y, "y")
+        declared = stream_classes(values, classes, None if first else self.classes_)
         if first:
             self.n_queries_in_ = 1
-            declared = np.unique(values) if classes is None else as_classes(classes)
-            codes_of(declared, values)  # raise before anything begins
             self._warn_of_scales(X)
             self._begin_with(declared)
-        check_same_classes(self.classes_, classes)
         grade, order = codes_of(self.classes_, values), np.arange(len(values))
         return self._learn_rows(X, grade, order, self.n_seen_, predict)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DegenerateDataWarning
@@ -131,7 +131,7 @@ class BayesPoint(Ranker):
 
     def _fit(self, X: Any, feedback: Grades) -> None:
         order, rng = repeated_rows(feedback), check_random_state(self.random_state)
-        base, square = self._base(), get_tags(self).input_tags.pairwise
+        base, square = self._base(), self._is_pairwise()
         seeds = rng.randint(2**31 - 1, size=self.n_estimators).tolist()
 
         def train(seed: int) -> tuple[Any, IntArray]:
@@ -181,10 +181,5 @@ class BayesPoint(Ranker):
         expansion = gram.expansion(support[0], support[1], support[2], n_features)
         return Ordinal(expansion, self.thresholds_, self.classes_)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        base = self._base()
-        tags.input_tags.pairwise = (
-            isinstance(base, ThresholdRanker) and get_tags(base).input_tags.pairwise
-        )
-        return tags
+    def _is_pairwise(self) -> bool:
+        return isinstance(self.estimator, ThresholdRanker) and self.estimator._is_pairwise()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
@@ -101,13 +101,8 @@ class Ensemble(SupportRanker):
     def _chunks_exact(self) -> bool:  # type: ignore[override]
         return self.estimator is None or self.estimator._chunks_exact
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = (
-            isinstance(self.estimator, ThresholdRanker)
-            and get_tags(self.estimator).input_tags.pairwise
-        )
-        return tags
+    def _is_pairwise(self) -> bool:
+        return isinstance(self.estimator, ThresholdRanker) and self.estimator._is_pairwise()
 
     def _map(self, n_features: int) -> Monomials | None:
         return None if self.estimator is None else self.estimator._map(n_features)

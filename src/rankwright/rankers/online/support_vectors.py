@@ -263,7 +263,6 @@ class KernelStream(SupportRanker):
     weights of the monomials instead of coefficients of a support.
     """
 
-    kernel: Any
     gamma: float | str
     degree: int
     coef0: float
@@ -318,8 +317,3 @@ class KernelStream(SupportRanker):
     def _end_pass(self) -> None:
         if self._gram(self.n_features_in_) is not None:
             self._merge_support()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
